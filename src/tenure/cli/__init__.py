@@ -1,0 +1,75 @@
+"""The command line: every command is loaded only when it is called, every error is one sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from .. import __version__
+from ..errors import BUG, TenureError
+
+COMMANDS = {
+    "demo": "a first look: embedded Postgres, the lease race, a hundred receipts",
+    "drill": "force a race on a real Postgres and print the proof",
+    "enqueue": "put one row into the inbox",
+    "migrate": "bring the schema to the version this package speaks",
+    "pg": "the embedded Postgres: start, stop, status, url, psql, reset",
+    "sql": "print the SQL of a verb or question",
+}
+
+EPILOG = """\b
+Exit codes: 0 done · 1 the answer is no (a drill failed, --check differs)
+2 usage or bad payload · 69 database not reachable · 70 a bug in Tenure
+75 try later · 77 not allowed · 78 bad settings, schema too old or too new"""
+
+
+class Lazy(click.Group):
+    """Commands by name; the module of a command is imported when it runs, so that --help stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"tenure.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tenure")
+def tenure() -> None:
+    """Durable work in Postgres. A job with tenure is never lost."""
+
+
+def main() -> NoReturn:
+    """Run the command line; whatever goes wrong ends as one sentence on stderr and a documented exit code."""
+    try:
+        code = tenure(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        code = done.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        code = 130
+    except click.ClickException as usage:
+        usage.show()
+        code = usage.exit_code
+    except TenureError as error:
+        click.echo(f"tenure: {error}", err=True)
+        code = error.exit_code
+    except Exception as error:
+        from .trouble import explain
+
+        sentence, code = explain(error)
+        click.echo(f"tenure: {sentence}", err=True)
+        if code == BUG:
+            raise
+    sys.exit(code if isinstance(code, int) else 0)

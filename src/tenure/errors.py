@@ -1,0 +1,109 @@
+"""Everything Tenure raises, each with the exit code a command ends with when it meets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from .model import Lease
+
+NO = 1
+USAGE = 2
+UNREACHABLE = 69
+BUG = 70
+TRY_LATER = 75
+NOT_ALLOWED = 77
+BAD_SETTINGS = 78
+
+
+class TenureError(Exception):
+    """The root of what Tenure raises on purpose; its text is one sentence that names the value and the next step."""
+
+    exit_code: ClassVar[int] = BUG
+
+
+class BadSettings(TenureError, ValueError):
+    """A setting is unknown, malformed, or contradicts another."""
+
+    exit_code = BAD_SETTINGS
+
+
+class NoDatabase(TenureError):
+    """No database was named, or the named one does not answer."""
+
+    exit_code = UNREACHABLE
+
+
+class SchemaMismatch(TenureError):
+    """The database holds another version of the schema than this package speaks."""
+
+    exit_code = BAD_SETTINGS
+
+    def __init__(self, found: int, need: int, schema: str) -> None:
+        self.found, self.need, self.schema = found, need, schema
+        super().__init__(
+            f"schema {schema!r} is missing: run `tenure migrate`"
+            if found == 0
+            else f"schema {schema!r} is at migration {found}, this package needs {need}: run `tenure migrate`"
+            if found < need
+            else f"schema {schema!r} is at migration {found}, newer than the {need} this package speaks: "
+            "upgrade it with `pip install -U tenure`"
+        )
+
+
+class InvalidPayload(TenureError, ValueError):
+    """A payload, key or option that the inbox would refuse or could not give back; nothing was written."""
+
+    exit_code = USAGE
+
+
+class IdempotencyConflict(TenureError):
+    """The idempotency key is taken by a row with another kind or payload; nothing was written."""
+
+    exit_code = NO
+
+    def __init__(self, key: str, row_id: object) -> None:
+        self.key, self.row_id = key, row_id
+        super().__init__(
+            f"idempotency key {key!r} belongs to row {row_id} with another kind or payload: "
+            "send the same content again, or choose another key"
+        )
+
+
+class StaleLease(TenureError):
+    """The lease is no longer the current one; what was attempted under it changed nothing."""
+
+    exit_code = NO
+
+    def __init__(self, lease: Lease, verb: str, reason: str, current: int | None = None) -> None:
+        self.lease, self.verb, self.reason, self.current = lease, verb, reason, current
+        super().__init__(
+            f"{verb} refused for row {lease.id}: token {lease.generation} is stale ({reason}"
+            + (f", current token {current})" if current is not None else ")")
+        )
+
+
+class StaleFence(TenureError):
+    """A newer token has already written to this resource."""
+
+    exit_code = NO
+
+    def __init__(self, resource: str, token: int, current: int) -> None:
+        self.resource, self.token, self.current = resource, token, current
+        super().__init__(f"resource {resource!r} has seen token {current}: token {token} is older and was refused")
+
+
+class WorkerEvicted(TenureError):
+    """The registry holds this worker for dead; it must register again under a new id."""
+
+    exit_code = TRY_LATER
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        super().__init__(f"worker {worker!r} was declared dead: register again under a new id")
+
+
+class ServerBehind(TenureError):
+    """The server is an older incarnation of the database than one already seen (a stale primary)."""
+
+    exit_code = UNREACHABLE
