@@ -1,0 +1,43 @@
+"""How a command gets its database: the URL that was given, or the embedded Postgres when none was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from .. import settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Database(NamedTuple):
+    """Where a command works."""
+
+    url: str
+    schema: str
+    source: str  # which setting the address came from, or "embedded"
+    words: str  # for people: what it is and how it came up
+
+
+def options(command: F) -> F:
+    """--database-url and --schema, on every command that needs a database."""
+    url = click.option("--database-url", metavar="URL", help="Where the database is [env: TENURE_DATABASE_URL].")
+    schema = click.option("--schema", metavar="NAME", help="The schema Tenure lives in [env: TENURE_SCHEMA; tenure].")
+    return url(schema(command))
+
+
+@contextmanager
+def opened(database_url: str | None, schema: str | None) -> Iterator[Database]:
+    """The database of these options. The embedded one runs at least as long as the block."""
+    chosen = settings.load(database_url=database_url, schema=schema)
+    if chosen.database_url is not None:
+        yield Database(chosen.database_url, chosen.schema, chosen.database_from, f"given by {chosen.database_from}")
+        return
+    from ..embedded import attach
+
+    with attach() as server:
+        how = f"started in {server.seconds:.1f} s" if server.started else "already running"
+        yield Database(server.url, chosen.schema, "embedded", f"{server.version}, embedded, {how}")

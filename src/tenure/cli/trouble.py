@@ -1,0 +1,42 @@
+"""What a database error means to the person at the terminal: one sentence, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from ..errors import BAD_SETTINGS, BUG, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE
+
+_BY_STATE = {
+    pg.InsufficientPrivilege: (NOT_ALLOWED, "ask its owner for the right, or connect as another user"),
+    pg.InvalidPassword: (NOT_ALLOWED, "check the user and password in the URL"),
+    pg.InvalidAuthorizationSpecification: (NOT_ALLOWED, "check the user in the URL"),
+    pg.InvalidCatalogName: (UNREACHABLE, "create the database, or correct its name in the URL"),
+    pg.UndefinedTable: (BAD_SETTINGS, "run `tenure migrate`"),
+    pg.InvalidSchemaName: (BAD_SETTINGS, "run `tenure migrate`"),
+    pg.InvalidParameterValue: (USAGE, "correct the value"),
+    pg.LockNotAvailable: (TRY_LATER, "another session holds the lock; try again"),
+    pg.ReadOnlySqlTransaction: (UNREACHABLE, "this server is read-only; connect to the primary"),
+}
+
+# A refused connection has no SQLSTATE in libpq, only its words.
+_BY_WORDS = {
+    "password authentication failed": _BY_STATE[pg.InvalidPassword],
+    "no password supplied": _BY_STATE[pg.InvalidPassword],
+    "pg_hba.conf": _BY_STATE[pg.InvalidAuthorizationSpecification],
+    "does not exist": _BY_STATE[pg.InvalidCatalogName],
+}
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """One sentence with the next step, and the exit code; what nobody foresaw is a bug and says how to report it."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    for kind, (code, advice) in _BY_STATE.items():
+        if isinstance(error, kind):
+            return f"{said}: {advice}", code
+    if isinstance(error, psycopg.OperationalError):
+        for words, (code, advice) in _BY_WORDS.items():
+            if words in said:
+                return f"{said}: {advice}", code
+        return f"the database does not answer ({said}): is it running, and is the URL right?", UNREACHABLE
+    return f"this is a bug in Tenure ({type(error).__name__}: {said}): please report it with the lines below", BUG

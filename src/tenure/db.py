@@ -1,0 +1,127 @@
+"""The only I/O: run a Statement on a blocking or an awaiting psycopg connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import Any, TypeVar, overload
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import tuple_row
+
+from . import sql
+from .errors import ServerBehind
+from .model import NewRow
+from .payload import copy_row
+from .settings import DEFAULT_SCHEMA
+from .statement import Rows, Statement
+
+T = TypeVar("T")
+
+# Set on connections that do nothing but run verbs: their plans must not change with the statistics of a table that is
+# empty one minute and holds a million rows the next.
+QUEUE_OPTIONS = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "plan_cache_mode": "force_generic_plan",
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
+        "jit": "off",
+        "default_transaction_isolation": "read\\ committed",
+    }.items()
+)
+
+
+@overload
+def run(conn: Connection[Any], statement: Statement[T], schema: str = DEFAULT_SCHEMA) -> T: ...
+@overload
+def run(conn: AsyncConnection[Any], statement: Statement[T], schema: str = DEFAULT_SCHEMA) -> Awaitable[T]: ...
+def run(
+    conn: Connection[Any] | AsyncConnection[Any], statement: Statement[T], schema: str = DEFAULT_SCHEMA
+) -> T | Awaitable[T]:
+    """Run a verb or question on the caller's connection and in its transaction; awaitable if the connection is."""
+    if isinstance(conn, AsyncConnection):
+        return _run_awaiting(conn, statement, schema)
+    return _run_blocking(conn, statement, schema)
+
+
+def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str) -> T:
+    while True:
+        with _translated():
+            cursor = Cursor(conn, row_factory=tuple_row)
+            cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
+            rows: Rows = cursor.fetchall()
+        answer = statement.read(rows)
+        if not isinstance(answer, Statement):
+            return answer
+        statement = answer
+
+
+async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], schema: str) -> T:
+    while True:
+        with _translated():
+            cursor = AsyncCursor(conn, row_factory=tuple_row)
+            await cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
+            rows: Rows = await cursor.fetchall()
+        answer = statement.read(rows)
+        if not isinstance(answer, Statement):
+            return answer
+        statement = answer
+
+
+class _translated:
+    """Turn the one SQLSTATE of our own into its exception; every other database error passes unwrapped."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error) and error.sqlstate == "TN001":
+            raise ServerBehind(error.diag.message_primary or "this server is behind") from error
+
+
+def connect(url: str, *, application_name: str = "tenure") -> Connection[tuple[Any, ...]]:
+    """A connection of our own for running verbs: autocommit, pinned plans, and a dead peer noticed within seconds."""
+    return Connection.connect(conninfo(url, application_name), autocommit=True)
+
+
+async def connect_async(url: str, *, application_name: str = "tenure") -> AsyncConnection[tuple[Any, ...]]:
+    """The same, awaiting."""
+    return await AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
+
+
+def conninfo(url: str, application_name: str) -> str:
+    """The user's address with what we need on top; whatever the user set explicitly stays."""
+    given = conninfo_to_dict(url)
+    ours: dict[str, Any] = {
+        "application_name": application_name,
+        "connect_timeout": 10,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+    }
+    options = f"{given.pop('options', '') or ''} {QUEUE_OPTIONS}".strip()
+    return make_conninfo(**{**ours, **given, "options": options})
+
+
+def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str = DEFAULT_SCHEMA) -> int:
+    """Stream rows in by COPY, in the caller's transaction: the quickest way in, without idempotency keys."""
+    n = 0
+    with Cursor(conn).copy(sql.prepared("copy", schema)) as stream:
+        for row in rows:
+            stream.write_row(copy_row(row))
+            n += 1
+    return n
+
+
+async def copy_async(conn: AsyncConnection[Any], rows: Iterable[NewRow], schema: str = DEFAULT_SCHEMA) -> int:
+    """The same, awaiting."""
+    n = 0
+    async with AsyncCursor(conn).copy(sql.prepared("copy", schema)) as stream:
+        for row in rows:
+            await stream.write_row(copy_row(row))
+            n += 1
+    return n

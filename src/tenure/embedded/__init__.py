@@ -1,0 +1,21 @@
+"""A real Postgres without a server to run: started by the first to attach, stopped after the last one left."""
+
+from __future__ import annotations
+
+from .binaries import Binaries, binaries
+from .folder import here_folder, home_folder
+from .server import Server, Status, attach, reset, start, status, stop
+
+__all__ = [
+    "Binaries",
+    "Server",
+    "Status",
+    "attach",
+    "binaries",
+    "here_folder",
+    "home_folder",
+    "reset",
+    "start",
+    "status",
+    "stop",
+]

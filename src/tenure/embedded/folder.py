@@ -1,0 +1,170 @@
+"""The folder of an embedded server: its paths, and the two locks that decide who starts it and when it stops."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from ..errors import BadSettings, NoDatabase
+from .keeper import BOOT, CLIENTS, LOG, PINNED
+
+if sys.platform != "win32":
+    import fcntl
+
+PORT = 5432  # names the socket file only; written out so that a PGPORT of the caller cannot change it
+SOCKET_BYTES_MAX = 100  # the kernel allows 107 (103 on macOS) for the whole path
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Paths inside one server's folder; nothing is made by asking."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        return self.path / LOG
+
+    @property
+    def pinned(self) -> Path:
+        return self.path / PINNED
+
+    @property
+    def place_note(self) -> Path:
+        """Names the folder of the cluster where that is another one (see `disguise`)."""
+        return self.path / "place"
+
+    @property
+    def socket_note(self) -> Path:
+        """Names the folder of the socket where that is another one."""
+        return self.path / "socket"
+
+    @property
+    def place(self) -> Path:
+        return _noted(self.place_note) or self.path
+
+    @property
+    def cluster(self) -> Path:
+        return self.place / "data"
+
+    @property
+    def url(self) -> str:
+        """Where the server listens while it runs; the same for every user of the folder."""
+        socket = _noted(self.socket_note) or self.path
+        return f"postgresql://tenure@/tenure?host={quote(str(socket), safe='')}&port={PORT}"
+
+    def make(self) -> None:
+        """Make the folder, private to its owner, or say which folder to name instead."""
+        try:
+            if not self.path.is_dir():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.mkdir(mode=0o700, exist_ok=True)
+                if self.path.parent.name == ".tenure":
+                    (self.path.parent / ".gitignore").write_text("*\n")
+            os.close(self._open(CLIENTS))
+        except OSError as error:
+            raise BadSettings(
+                f"{self.path} cannot be written ({error.strerror}): name another folder with TENURE_HOME=/your/folder"
+            ) from error
+
+    def _open(self, name: str) -> int:
+        return os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _try(self, name: str, operation: int) -> int | None:
+        fd = self._open(name)
+        try:
+            fcntl.flock(fd, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd
+
+    def join(self, deadline: float) -> int:
+        """Hold the clients' lock, shared; waits only while a keeper that found nobody here stops its server."""
+        while time.monotonic() < deadline:
+            fd = self._try(CLIENTS, fcntl.LOCK_SH)
+            if fd is not None:
+                return fd
+            time.sleep(0.01)
+        raise NoDatabase(f"the server in {self.path} does not finish stopping: read `cat {self.log}`")
+
+    def claim_boot(self) -> int | None:
+        """The right to start a server here, as an open lock to hand to a keeper; None while a keeper has it."""
+        return self._try(BOOT, fcntl.LOCK_EX)
+
+    def keeper_pid(self) -> int | None:
+        """The keeper's pid, as long as it lives: while the lock is held, the number in it is that of its holder."""
+        if not (self.path / BOOT).exists():
+            return None
+        fd = self._try(BOOT, fcntl.LOCK_SH)
+        if fd is not None:
+            os.close(fd)
+            return None
+        text = (self.path / BOOT).read_text().strip()
+        return int(text) if text.isdigit() else 0
+
+    def choose_socket(self) -> Path:
+        """The folder for the socket: this one, or a short private one where the path would not fit; noted."""
+        here = self.place
+        fits = len(os.fsencode(here / f".s.PGSQL.{PORT}")) <= SOCKET_BYTES_MAX
+        # libpq and the server both read a comma in this place as "and another host".
+        socket = here if fits and not set(str(here)) & set(',"') else _short_folder(self.path)
+        if socket == self.path:
+            self.socket_note.unlink(missing_ok=True)
+        else:
+            self.socket_note.write_text(str(socket))
+        return socket
+
+
+def _noted(note: Path) -> Path | None:
+    try:
+        return Path(note.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _short_folder(path: Path) -> Path:
+    mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    for root in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108  (what is made there is checked to be ours)
+        folder = Path(root) / f"tenure-{os.geteuid()}-{mark}"
+        if root and len(os.fsencode(folder)) <= SOCKET_BYTES_MAX - 16 and _is_private(folder):
+            return folder
+    raise BadSettings(f"{path} is too long a path for a socket: name a shorter one with TENURE_HOME=/your/folder")
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        facts = folder.lstat()
+    except OSError:
+        return False
+    return folder.is_dir() and not folder.is_symlink() and facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
+
+
+def home_folder(major: int) -> Path:
+    """The default folder: under TENURE_HOME, XDG_DATA_HOME or the home folder, one for each major version."""
+    named, shared = os.environ.get("TENURE_HOME"), os.environ.get("XDG_DATA_HOME")
+    if named:
+        root = Path(named).expanduser()
+    elif shared and Path(shared).is_absolute():
+        root = Path(shared) / "tenure"
+    else:
+        try:
+            root = Path.home() / ".local" / "share" / "tenure"
+        except RuntimeError as error:
+            raise BadSettings(
+                "HOME is not set and this user has none: name a folder with TENURE_HOME=/your/folder"
+            ) from error
+    return root.absolute() / f"pg{major}"
+
+
+def here_folder(major: int) -> Path:
+    """The folder of a server that belongs to the current project."""
+    return Path.cwd() / ".tenure" / f"pg{major}"

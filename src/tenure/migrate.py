@@ -1,0 +1,142 @@
+"""Bring a schema to the version this package speaks: numbered SQL, checksummed, one transaction, one at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.errors import UndefinedTable
+
+from . import db, sql
+from .errors import BadSettings, SchemaMismatch
+from .questions import Applied, migrations
+from .settings import DEFAULT_SCHEMA, check_schema_name
+
+_KIND = re.compile(r"^-- kind: (expand|contract)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file. An expanding one leaves older workers running; a contracting one does not."""
+
+    version: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """What the database remembers of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def kind(self) -> str:
+        """expand or contract, as the file says of itself."""
+        found = _KIND.search(self.text)
+        assert found, f"{self.name} does not say `-- kind: expand` or `-- kind: contract`"
+        return found.group(1)
+
+
+@cache
+def known() -> tuple[Migration, ...]:
+    """Every migration this package ships, in order."""
+    folder = files(sql) / "migrations"
+    shipped = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    return tuple(Migration(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in shipped)
+
+
+def newest() -> int:
+    """The version this package speaks."""
+    return known()[-1].version
+
+
+def script(schema: str = DEFAULT_SCHEMA, to: int | None = None) -> str:
+    """All of it as SQL for somebody else to run: every migration with its own entry in the record."""
+    check_schema_name(schema)
+    parts = ["BEGIN;", _begin(schema)]
+    for migration in _up_to(to):
+        parts += [sql.in_schema(migration.text, schema), _record(migration, schema)]
+    return "\n".join([*parts, "COMMIT;", ""])
+
+
+def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None) -> list[Migration]:
+    """Apply what is missing, up to a version; safe to run twice and by ten processes at once."""
+    check_schema_name(schema)
+    wanted = _up_to(to)
+    with conn.transaction():
+        # Held to the end of the transaction: the second process waits here, then finds nothing to do.
+        conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
+        if not _exists(conn, schema):
+            _run_script(conn, _begin(schema))
+        done = applied(conn, schema)
+        check(done, schema)
+        missing = [migration for migration in wanted if migration.version > len(done)]
+        for migration in missing:
+            _run_script(conn, sql.in_schema(migration.text, schema))
+            _run_script(conn, _record(migration, schema))
+    return missing
+
+
+def applied(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Sequence[Applied]:
+    """What the database has; nothing if Tenure was never there."""
+    try:
+        with conn.transaction():
+            return db.run(conn, migrations(), schema)
+    except (UndefinedTable, psycopg.errors.InvalidSchemaName):
+        return []
+
+
+def check(done: Sequence[Applied], schema: str) -> None:
+    """Refuse a database whose record is not ours: a file changed after it was applied, or a hole."""
+    for migration, found in zip(known(), done, strict=False):
+        if (found.version, found.checksum) != (migration.version, migration.checksum):
+            raise BadSettings(
+                f"migration {found.version} of schema {schema!r} was applied with another text than this package ships: "
+                "use the version of tenure it came from, or another schema"
+            )
+
+
+def require(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> None:
+    """Pass if this package can work with the schema as it is, else SchemaMismatch with the command that fixes it."""
+    judge(applied(conn, schema), schema)
+
+
+def judge(done: Sequence[Applied], schema: str = DEFAULT_SCHEMA) -> None:
+    """A schema is too old below our version, too new when something after it was contracted."""
+    if len(done) < newest() or any(found.kind == "contract" for found in done[newest() :]):
+        raise SchemaMismatch(len(done), newest(), schema)
+    check(done, schema)
+
+
+def _up_to(to: int | None) -> tuple[Migration, ...]:
+    if to is not None and not 1 <= to <= newest():
+        raise BadSettings(f"there is no migration {to}: this package has 1 to {newest()}")
+    return known()[: to or newest()]
+
+
+def _begin(schema: str) -> str:
+    text = (files(sql) / "begin.sql").read_text(encoding="utf-8")
+    return sql.in_schema(text, schema).replace("EXISTS tenure;", f'EXISTS "{schema}";')
+
+
+def _record(migration: Migration, schema: str) -> str:
+    text = (files(sql) / "record.sql").read_text(encoding="utf-8")
+    for name in ("version", "name", "checksum", "kind"):
+        text = text.replace(f":'{name}'", f"'{getattr(migration, name)}'")
+    return sql.in_schema(text, schema)
+
+
+def _exists(conn: Connection[Any], schema: str) -> bool:
+    found = conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}".migrations']).fetchone()
+    return bool(found and found[0])
+
+
+def _run_script(conn: Connection[Any], text: str) -> None:
+    """Several statements in one go, in the open transaction."""
+    conn.execute(text.encode())

@@ -1,0 +1,102 @@
+"""Which database, which schema: flags, then TENURE_* variables, then the libpq ones, then the embedded Postgres."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import BadSettings
+
+DEFAULT_SCHEMA = "tenure"
+_PASSWORD = re.compile(r":[^:/@]*@")
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+KNOWN = {
+    "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
+    "TENURE_SCHEMA": "the schema Tenure lives in (tenure)",
+    "TENURE_HOME": "where the embedded Postgres keeps its files",
+    "TENURE_PG_BIN": "a bin folder with another PostgreSQL for the embedded server",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a command runs with. `database_url` is None when only the embedded Postgres is left."""
+
+    database_url: str | None
+    database_from: str
+    schema: str = DEFAULT_SCHEMA
+
+
+def load(
+    *, database_url: str | None = None, schema: str | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings in force; a name that is not known, or a value that cannot be, is refused here."""
+    env = os.environ if environ is None else environ
+    check_names(env)
+    url, source = _database(database_url, env)
+    return Settings(url, source, check_schema_name(schema or _value("TENURE_SCHEMA", env) or DEFAULT_SCHEMA))
+
+
+def check_schema_name(schema: str) -> str:
+    """The name itself, or BadSettings: it is written into SQL, so it must be a plain identifier."""
+    if not _SCHEMA_NAME.fullmatch(schema):
+        raise BadSettings(
+            f"schema {schema!r} is not a plain name: use a-z, 0-9 and _, not starting with a digit, at most 63 letters"
+        )
+    if schema.startswith("pg_"):
+        raise BadSettings(f"schema {schema!r} is reserved by Postgres: choose a name that does not start with pg_")
+    return schema
+
+
+def check_names(environ: Mapping[str, str]) -> None:
+    """Refuse TENURE_* variables that mean nothing, with the nearest one that does."""
+    for name in environ:
+        known = name in KNOWN or (name.endswith("_FILE") and name.removesuffix("_FILE") in KNOWN)
+        if name.startswith("TENURE_") and not known and not name.startswith("TENURE_TEST_"):
+            near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.0)
+            raise BadSettings(f"unknown setting {name}: did you mean {near[0]}?")
+
+
+def _value(name: str, environ: Mapping[str, str]) -> str | None:
+    """A setting from its variable, or from the file its _FILE variable names (Docker and Kubernetes secrets)."""
+    if value := environ.get(name):
+        return value
+    if not (path := environ.get(f"{name}_FILE")):
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise BadSettings(f"{name}_FILE names {path!r}, which cannot be read: {error.strerror}") from error
+
+
+def _database(flag: str | None, environ: Mapping[str, str]) -> tuple[str | None, str]:
+    if flag is not None:
+        return _check_url(flag, "--database-url"), "--database-url"
+    for name in ("TENURE_DATABASE_URL", "DATABASE_URL"):
+        if value := _value(name, environ):
+            return _check_url(value, name), name
+    for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE"):
+        if environ.get(name):
+            return "", name  # libpq reads its own variables from an empty conninfo
+    return None, "embedded"
+
+
+def _check_url(url: str, source: str) -> str:
+    from psycopg import ProgrammingError, conninfo
+
+    text = url.replace("postgresql+psycopg://", "postgresql://", 1)
+    try:
+        conninfo.conninfo_to_dict(text)
+    except ProgrammingError as error:
+        shown = _PASSWORD.sub(":***@", text)
+        raise BadSettings(
+            f"{source} is {shown!r}, which is no database address: write postgresql://user@host:5432/name"
+        ) from error
+    if not text.strip():
+        raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
+    return text

@@ -1,0 +1,122 @@
+"""The verbs that end an attempt, all under a lease, and what it means when the database does not take one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .model import Lease, Settled
+from .payload import clean_error
+from .statement import Rows, Statement, array
+from .verbs import lease_params
+
+# What the tape calls an attempt that this verb ended: found there, an unanswered write has been applied before.
+_OUTCOMES = {
+    "complete": "completed",
+    "retry": "retried",
+    "release": "released",
+    "fail": "failed",
+    "dead_letter": "dead_lettered",
+}
+
+
+def complete(leases: Sequence[Lease], *, accept_late: bool = False) -> Statement[list[Settled]]:
+    """End these attempts well; accept_late takes a completion after the lease's end while nobody else took the row."""
+    return _settle("complete", leases, {"accept_late": accept_late})
+
+
+def retry(
+    leases: Sequence[Lease], errors: Sequence[str | None], *, delays: Sequence[float | None] | None = None
+) -> Statement[list[Settled]]:
+    """End these attempts as failures: pending after a delay (or backoff), or dead_letter when attempts are used up."""
+    return _settle("retry", leases, {"errors": errors, "delays": delays or [None] * len(leases)})
+
+
+def release(
+    leases: Sequence[Lease], *, errors: Sequence[str | None] | None = None, delays: Sequence[float | None] | None = None
+) -> Statement[list[Settled]]:
+    """Give these rows back at once (or after a delay), at no cost of an attempt."""
+    none = [None] * len(leases)
+    return _settle("release", leases, {"errors": errors or none, "delays": delays or none})
+
+
+def fail(leases: Sequence[Lease], errors: Sequence[str | None]) -> Statement[list[Settled]]:
+    """End these rows for good: a permanent error."""
+    return _settle("fail", leases, {"errors": errors})
+
+
+def dead_letter(leases: Sequence[Lease], errors: Sequence[str | None]) -> Statement[list[Settled]]:
+    """End these rows as poison, for an operator."""
+    return _settle("dead_letter", leases, {"errors": errors})
+
+
+def _settle(verb: str, leases: Sequence[Lease], extra: dict[str, Any]) -> Statement[list[Settled]]:
+    in_order = sorted(range(len(leases)), key=lambda n: leases[n].id.int)  # the order in which locks are taken
+    params = lease_params([leases[n] for n in in_order])
+    if "errors" in extra:
+        params["errors"] = [clean_error(extra["errors"][n]) for n in in_order]
+    if "delays" in extra:
+        params["delays"] = array([_check_delay(extra["delays"][n]) for n in in_order])
+    if "accept_late" in extra:
+        params["accept_late"] = extra["accept_late"]
+
+    def read(rows: Rows) -> list[Settled] | Statement[list[Settled]]:
+        if verb == "complete" and len(rows) == len(leases):
+            return [Settled(lease, verb, "applied", "completed") for lease in leases]
+        answers = {row[0]: row[1:] or ("completed", None) for row in rows}
+        applied = {
+            lease: Settled(lease, verb, "applied", *answers[lease.id]) for lease in leases if lease.id in answers
+        }
+        refused = [lease for lease in leases if lease not in applied]
+        return _ask_why(verb, leases, applied, refused) if refused else [applied[lease] for lease in leases]
+
+    return Statement(verb, params, read)
+
+
+def _check_delay(delay: float | None) -> float | None:
+    if delay is not None and not 0 <= delay < float("inf"):
+        raise ValueError(f"delay={delay!r} seconds must not be negative: leave it out for the default")
+    return delay
+
+
+def _ask_why(
+    verb: str, leases: Sequence[Lease], applied: dict[Lease, Settled], refused: Sequence[Lease]
+) -> Statement[list[Settled]]:
+    """A second question on a fresh snapshot: only it can see what a concurrent transaction made of the rows."""
+
+    def read(rows: Rows) -> list[Settled]:
+        found = {row[0]: Found(*row[1:]) for row in rows}
+        judged = {lease: judge(lease, verb, found.get(lease.id)) for lease in refused}
+        return [applied.get(lease) or judged[lease] for lease in leases]
+
+    return Statement("standing", lease_params(refused), read)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the inbox says of a row whose write was refused."""
+
+    status: str
+    lease_generation: int
+    fence_token: int | None
+    expired: bool
+    outcome: str | None  # how the tape says the refused lease's attempt ended, if it did
+
+
+def judge(lease: Lease, verb: str, found: Found | None) -> Settled:
+    """Why a write was refused, from what was found afterwards; a rule without a clock and without a database."""
+    if found is None:
+        return Settled(lease, verb, "unknown", reason="no_such_row")
+    current = found.lease_generation
+    if (found.lease_generation, found.fence_token) != (lease.generation, lease.fence):
+        return Settled(lease, verb, "stale", found.status, reason="token_mismatch", current=current)
+    if _OUTCOMES[verb] == (found.outcome or found.status):
+        return Settled(lease, verb, "already_mine", found.status, current=current)
+    if found.outcome == "expired" or (found.status == "processing" and found.expired):
+        return Settled(lease, verb, "stale", found.status, reason="lease_expired", current=current)
+    if found.status == "processing":
+        return Settled(lease, verb, "unknown", found.status, reason="try_again", current=current)
+    return Settled(
+        lease, verb, "stale", found.status, reason=f"already_{found.outcome or found.status}", current=current
+    )

@@ -1,0 +1,226 @@
+-- Tenure: durable work in Postgres. A job with tenure is never lost.
+--
+-- Read one name:
+--   inbox         every row in every state, with the columns people ask for (a view)
+--
+-- Where a row stands, one table for each way of being used:
+--   live          pending and processing: small, hot, updated in place
+--   archive       completed: only ever appended to, one partition a day, dropped by the day
+--   dead          failed, dead_letter, cancelled: kept until an operator acts
+--
+-- What a row leaves behind:
+--   attempts      how each attempt ended that did not complete (with the row itself: the lease tape)
+--   idempotency   which key was first sent with which content; outlives the row
+--   effects       what a job's handler has done once and must not do again
+--   fences        the highest token each outside resource has seen
+--   keys          ordered keys that are taken: in flight, or held for an operator
+--
+-- Who works, and where:
+--   workers       one row a process: alive, draining or dead
+--   incarnation   which server this is; its epoch is the high part of every fence token
+--
+-- The verbs, one file each in sql/verbs:
+--   enqueue                                      producers
+--   claim, claim_ordered, renew                  a worker takes rows and keeps them
+--   complete, retry, fail, dead_letter, release  the holder ends an attempt, under its lease
+--   fence, once, holding                         the holder guards an effect
+--   sweep, sweep_workers, archive                housekeeping
+--   register, heartbeat, drain                   a worker's own row
+--   cancel, redrive                              operators
+--
+-- Three rules hold everywhere:
+--   1. A holder's write carries its token (lease_generation and fence_token) and status = 'processing'.
+--   2. Time is the database's: clock_timestamp() in guards and leases, statement_timestamp() in range scans.
+--   3. No index mentions a column that claim or renew changes, so both stay HOT updates.
+
+-- kind: expand
+
+-- Time-ordered ids. PostgreSQL 18 has its own; below it, the same layout from a microsecond clock and random bits.
+DO $make$
+BEGIN
+  IF current_setting('server_version_num')::int >= 180000 THEN
+    CREATE FUNCTION tenure.new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE
+      AS 'SELECT uuidv7()';
+  ELSE
+    CREATE FUNCTION tenure.new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $body$
+      SELECT (lpad(to_hex(us / 1000), 12, '0')
+              || '7' || lpad(to_hex(us % 1000 * 4096 / 1000), 3, '0')
+              || right(translate(gen_random_uuid()::text, '-', ''), 16))::uuid
+      FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS clock
+    $body$;
+  END IF;
+END
+$make$;
+
+-- One immutable expression decides the bucket, so that no producer can disagree with another.
+CREATE FUNCTION tenure.bucket(partition_key text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+  AS 'SELECT (hashtextextended(partition_key, 0) & 1023)::int';
+
+CREATE TABLE tenure.live (
+  id               uuid        NOT NULL DEFAULT tenure.new_id() PRIMARY KEY,
+  seq              bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+  created_at       timestamptz NOT NULL DEFAULT statement_timestamp(),
+  available_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
+  claimed_at       timestamptz,
+  lease_expires_at timestamptz,
+  lease_generation bigint      NOT NULL DEFAULT 0,
+  fence_token      bigint,
+  claim_id         bigint,
+  attempts         int         NOT NULL DEFAULT 0,
+  max_attempts     int         NOT NULL DEFAULT 5,
+  -- A row without a key is a stream of its own: it falls where its id falls.
+  partition_bucket int         NOT NULL GENERATED ALWAYS AS (tenure.bucket(COALESCE(partition_key, id::text))) STORED,
+  priority         smallint    NOT NULL DEFAULT 0,
+  ordered          boolean     NOT NULL DEFAULT false,
+  hold             boolean     NOT NULL DEFAULT false,
+  cancel_asked     boolean     NOT NULL DEFAULT false,
+  status           text        NOT NULL DEFAULT 'pending',
+  kind             text        NOT NULL,
+  queue            text        NOT NULL DEFAULT 'default',
+  partition_key    text,
+  claimed_by       text,
+  idempotency_key  text,
+  payload          jsonb       NOT NULL,
+  last_error       text,
+  -- A row is owned wholly or not at all.
+  CONSTRAINT live_owned_or_free CHECK (
+    status = 'pending' AND claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL AND claim_id IS NULL
+    OR status = 'processing' AND claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
+       AND fence_token IS NOT NULL)
+) WITH (
+  fillfactor = 50,  -- half of each page is room for the claim and the renewals of its rows
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- The claim walks this one: a lane (queue, priority), a bucket, then time.
+CREATE INDEX live_ready ON tenure.live (queue, priority, partition_bucket, available_at) WHERE NOT ordered;
+-- The ordered claim walks this one: the first row of each key is its head.
+CREATE INDEX live_heads ON tenure.live (queue, partition_bucket, partition_key, seq) WHERE ordered;
+
+CREATE TABLE tenure.archive (
+  id               uuid        NOT NULL,
+  created_at       timestamptz NOT NULL,
+  available_at     timestamptz NOT NULL,
+  claimed_at       timestamptz NOT NULL,
+  completed_at     timestamptz NOT NULL,
+  lease_generation bigint      NOT NULL,
+  fence_token      bigint      NOT NULL,
+  attempts         int         NOT NULL,
+  max_attempts     int         NOT NULL,
+  partition_bucket int         NOT NULL,
+  priority         smallint    NOT NULL,
+  ordered          boolean     NOT NULL,
+  kind             text        NOT NULL,
+  queue            text        NOT NULL,
+  partition_key    text,
+  finished_by      text        NOT NULL,
+  idempotency_key  text,
+  payload          jsonb       NOT NULL,
+  last_error       text
+) PARTITION BY RANGE (completed_at);
+-- Ids are time-ordered, so a summary of each page range finds one again at almost no cost to the completion.
+CREATE INDEX archive_id ON tenure.archive USING brin (id uuid_minmax_multi_ops) WITH (pages_per_range = 16, autosummarize = on);
+-- Holds a row even on a day for which nobody made a partition.
+CREATE TABLE tenure.archive_rest PARTITION OF tenure.archive DEFAULT;
+
+CREATE TABLE tenure.dead (
+  id               uuid        NOT NULL PRIMARY KEY,
+  seq              bigint      NOT NULL,
+  created_at       timestamptz NOT NULL,
+  available_at     timestamptz NOT NULL,
+  claimed_at       timestamptz,
+  finished_at      timestamptz NOT NULL,
+  lease_generation bigint      NOT NULL,
+  fence_token      bigint,
+  attempts         int         NOT NULL,
+  max_attempts     int         NOT NULL,
+  partition_bucket int         NOT NULL,
+  priority         smallint    NOT NULL,
+  ordered          boolean     NOT NULL,
+  hold             boolean     NOT NULL,
+  status           text        NOT NULL CHECK (status IN ('failed', 'dead_letter', 'cancelled')),
+  kind             text        NOT NULL,
+  queue            text        NOT NULL,
+  partition_key    text,
+  finished_by      text,
+  idempotency_key  text,
+  payload          jsonb       NOT NULL,
+  last_error       text
+);
+CREATE INDEX dead_by_kind ON tenure.dead (status, kind, finished_at);
+
+CREATE VIEW tenure.inbox AS
+  SELECT id, COALESCE(partition_key, id::text) AS partition_key, partition_bucket, payload, status, attempts, max_attempts,
+         claimed_by, claimed_at, lease_expires_at, lease_generation, available_at, NULL::timestamptz AS completed_at,
+         last_error, idempotency_key, created_at,
+         kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at, NULL::text AS finished_by
+  FROM tenure.live
+  UNION ALL
+  SELECT id, COALESCE(partition_key, id::text), partition_bucket, payload, status, attempts, max_attempts,
+         NULL, claimed_at, NULL, lease_generation, available_at, NULL,
+         last_error, idempotency_key, created_at,
+         kind, queue, priority, ordered, fence_token, false, finished_at, finished_by
+  FROM tenure.dead
+  UNION ALL
+  SELECT id, COALESCE(partition_key, id::text), partition_bucket, payload, 'completed', attempts, max_attempts,
+         NULL, claimed_at, NULL, lease_generation, available_at, completed_at,
+         last_error, idempotency_key, created_at,
+         kind, queue, priority, ordered, fence_token, false, completed_at, finished_by
+  FROM tenure.archive;
+
+CREATE TABLE tenure.attempts (
+  row_id           uuid        NOT NULL,
+  fence_token      bigint      NOT NULL,
+  lease_generation bigint      NOT NULL,
+  worker           text        NOT NULL,
+  claimed_at       timestamptz NOT NULL,
+  ended_at         timestamptz NOT NULL,
+  outcome          text        NOT NULL
+                   CHECK (outcome IN ('retried', 'released', 'expired', 'failed', 'dead_lettered', 'cancelled')),
+  error            text,
+  PRIMARY KEY (row_id, fence_token)
+);
+
+CREATE TABLE tenure.idempotency (
+  key          text        NOT NULL PRIMARY KEY,
+  row_id       uuid        NOT NULL,
+  content_hash bytea       NOT NULL,
+  created_at   timestamptz NOT NULL DEFAULT statement_timestamp()
+);
+
+CREATE TABLE tenure.effects (
+  row_id      uuid        NOT NULL,
+  effect      text        NOT NULL,
+  fence_token bigint      NOT NULL,
+  done_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (row_id, effect)
+);
+
+CREATE TABLE tenure.fences (
+  resource    text        NOT NULL PRIMARY KEY,
+  fence_token bigint      NOT NULL,
+  written_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+CREATE TABLE tenure.keys (
+  queue         text NOT NULL,
+  partition_key text NOT NULL,
+  row_id        uuid NOT NULL UNIQUE,
+  PRIMARY KEY (queue, partition_key)
+);
+
+CREATE TABLE tenure.workers (
+  id           text        NOT NULL PRIMARY KEY,
+  status       text        NOT NULL DEFAULT 'alive' CHECK (status IN ('alive', 'draining', 'dead')),
+  last_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  metadata     jsonb       NOT NULL DEFAULT '{}'
+);
+
+CREATE TABLE tenure.incarnation (
+  only_row          boolean NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
+  epoch             int     NOT NULL,
+  system_identifier bigint  NOT NULL,
+  timeline          int     NOT NULL
+);
+CREATE SEQUENCE tenure.fence_seq;

@@ -1,0 +1,306 @@
+-- What must run inside the server: the token, enqueue for every language, and the search for held rows.
+-- kind: expand
+
+-- Which server is this? A promotion, a restore and a copy into a new cluster each change the answer.
+CREATE FUNCTION tenure.server_identity(OUT system_identifier bigint, OUT timeline int) LANGUAGE sql VOLATILE AS $$
+  SELECT control.system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
+  FROM pg_control_system() AS control
+$$;
+
+INSERT INTO tenure.incarnation (epoch, system_identifier, timeline)
+SELECT 1, here.system_identifier, here.timeline FROM tenure.server_identity() AS here;
+
+-- The next fence token: epoch << 40 | sequence. Monotone across rows by the sequence, and across failover, restore
+-- and promotion by the epoch, which rises with the first claim on a server that is not the one last recorded.
+-- A caller that has seen a higher epoch is talking to a stale primary: it gets an error and no row.
+CREATE FUNCTION tenure.next_fence(seen_epoch int DEFAULT 0) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  here record;
+  found_epoch int;
+BEGIN
+  here := tenure.server_identity();
+  SELECT epoch INTO found_epoch FROM tenure.incarnation
+  WHERE system_identifier = here.system_identifier AND timeline = here.timeline;
+  IF NOT FOUND THEN
+    UPDATE tenure.incarnation
+    SET epoch = epoch + 1, system_identifier = here.system_identifier, timeline = here.timeline
+    WHERE (system_identifier, timeline) <> (here.system_identifier, here.timeline);
+    SELECT epoch INTO STRICT found_epoch FROM tenure.incarnation;
+  END IF;
+  IF found_epoch < seen_epoch THEN
+    RAISE EXCEPTION 'this server is at epoch %, epoch % was seen elsewhere: connect to the current primary', found_epoch, seen_epoch
+      USING ERRCODE = 'TN001';
+  END IF;
+  RETURN found_epoch::bigint << 40 | nextval('tenure.fence_seq');
+END
+$$;
+
+-- Seconds to wait before attempt n + 1: 2, 4, 8 ... up to an hour, spread by a quarter so that the rows of one dead
+-- worker do not come back in the same instant. The exponent is capped: power(2, 31)::int would end every recovery.
+CREATE FUNCTION tenure.backoff(attempts int) RETURNS interval LANGUAGE sql VOLATILE AS $$
+  SELECT LEAST(power(2, LEAST(attempts, 12)), 3600) * (1 + random() / 4) * interval '1 second'
+$$;
+
+-- Put rows in, in the caller's own transaction. Each input gets one answer, in order:
+--   enqueued   a new row      duplicate  the key is known with this content: the first row's id
+--   conflict   the key is known with other content: nothing was written for this input
+CREATE FUNCTION tenure.enqueue_many(
+  kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
+  ats timestamptz[], delays float8[], idempotency_keys text[], max_attempts int[], ordered boolean[], holds boolean[]
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  ids uuid[] := ARRAY(SELECT tenure.new_id() FROM generate_subscripts(kinds, 1));
+  hashes bytea[];
+  keyed boolean := array_remove(idempotency_keys, NULL) <> '{}';
+BEGIN
+  IF keyed THEN
+    hashes := ARRAY(
+      SELECT CASE WHEN s.key IS NOT NULL THEN sha256(convert_to(s.kind || chr(31) || s.payload::text, 'UTF8')) END
+      FROM unnest(idempotency_keys, kinds, payloads) WITH ORDINALITY AS s (key, kind, payload, n) ORDER BY s.n);
+    -- In key order, so that two bulk enqueues with common keys wait for each other instead of deadlocking.
+    INSERT INTO tenure.idempotency AS k (key, row_id, content_hash)
+    SELECT DISTINCT ON (s.key) s.key, s.id, s.hash
+    FROM unnest(idempotency_keys, ids, hashes) WITH ORDINALITY AS s (key, id, hash, n)
+    WHERE s.key IS NOT NULL
+    ORDER BY s.key, s.n
+    ON CONFLICT (key) DO NOTHING;
+  END IF;
+
+  INSERT INTO tenure.live (id, kind, payload, partition_key, queue, priority, available_at, idempotency_key, max_attempts, ordered, hold)
+  SELECT s.id, s.kind, s.payload, s.partition_key, s.queue, s.priority,
+         COALESCE(s.at, statement_timestamp() + s.delay * interval '1 second'), s.key, s.max_attempts, s.ordered, s.hold
+  FROM unnest(ids, kinds, payloads, partition_keys, queues, priorities, ats, delays, idempotency_keys, max_attempts, ordered, holds)
+    WITH ORDINALITY AS s (id, kind, payload, partition_key, queue, priority, at, delay, key, max_attempts, ordered, hold, n)
+  -- A keyed row is ours to insert only if the key points at it.
+  WHERE s.key IS NULL OR EXISTS (SELECT FROM tenure.idempotency AS k WHERE k.key = s.key AND k.row_id = s.id)
+  ORDER BY s.n;
+
+  IF NOT keyed THEN
+    RETURN QUERY SELECT unnest(ids), 'enqueued';
+  ELSE
+    -- A statement of its own: only a fresh snapshot sees the row that another transaction committed while we waited.
+    RETURN QUERY
+    SELECT COALESCE(k.row_id, s.id),
+           CASE WHEN s.key IS NULL OR k.row_id = s.id THEN 'enqueued'
+                WHEN k.content_hash = s.hash THEN 'duplicate'
+                WHEN k.content_hash IS NOT NULL THEN 'conflict' END
+    FROM unnest(ids, idempotency_keys, hashes) WITH ORDINALITY AS s (id, key, hash, n)
+    LEFT JOIN tenure.idempotency AS k ON k.key = s.key
+    ORDER BY s.n;
+  END IF;
+END
+$$;
+
+-- The same for one row, with names and defaults, for psql and every other language:
+--   SELECT * FROM tenure.enqueue('send_receipt', '{"order_id": 9182}', partition_key => 'order:9182');
+CREATE FUNCTION tenure.enqueue(
+  kind text, payload jsonb, partition_key text DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
+  at timestamptz DEFAULT NULL, delay_seconds float8 DEFAULT 0, idempotency_key text DEFAULT NULL,
+  max_attempts int DEFAULT 5, ordered boolean DEFAULT false, hold boolean DEFAULT false
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
+DECLARE
+  fault text := CASE
+    WHEN kind IS NULL OR octet_length(kind) NOT BETWEEN 1 AND 128 THEN 'kind must have 1 to 128 bytes'
+    WHEN queue IS NULL OR octet_length(queue) NOT BETWEEN 1 AND 128 THEN 'queue must have 1 to 128 bytes'
+    WHEN octet_length(partition_key) NOT BETWEEN 1 AND 512 THEN 'partition_key must have 1 to 512 bytes'
+    WHEN octet_length(idempotency_key) NOT BETWEEN 1 AND 512 THEN 'idempotency_key must have 1 to 512 bytes'
+    WHEN payload IS NULL THEN 'payload must not be NULL: an empty one is ''{}'''
+    WHEN octet_length(payload::text) > 1048576 THEN 'payload must stay within 1 MiB: store it elsewhere and send its address'
+    WHEN priority NOT BETWEEN -100 AND 100 THEN 'priority must be within -100 and 100'
+    WHEN NOT delay_seconds BETWEEN 0 AND 315576000 THEN 'delay_seconds must be within 0 and ten years'
+    WHEN NOT isfinite(at) THEN 'at must be a finite time'
+    WHEN max_attempts NOT BETWEEN 1 AND 10000 THEN 'max_attempts must be within 1 and 10000'
+    WHEN ordered AND partition_key IS NULL THEN 'ordered needs a partition_key: order is kept per key'
+    WHEN hold AND NOT ordered THEN 'hold needs ordered: it keeps the key waiting for an operator'
+  END;
+BEGIN
+  IF fault IS NOT NULL THEN
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  RETURN QUERY SELECT * FROM tenure.enqueue_many(
+    ARRAY[kind], ARRAY[payload], ARRAY[partition_key], ARRAY[queue], ARRAY[priority::smallint], ARRAY[at], ARRAY[delay_seconds],
+    ARRAY[idempotency_key], ARRAY[max_attempts], ARRAY[ordered], ARRAY[hold]);
+END
+$$;
+
+-- The lanes (queue, priority) that hold unordered rows, by a loose walk of live_ready: one probe a lane, whatever the backlog.
+CREATE FUNCTION tenure.lanes() RETURNS TABLE (queue text, priority smallint) LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE lane AS (
+    (SELECT i.queue, i.priority FROM tenure.live AS i WHERE NOT i.ordered ORDER BY i.queue, i.priority LIMIT 1)
+    UNION ALL
+    SELECT further.queue, further.priority FROM lane CROSS JOIN LATERAL (
+      SELECT i.queue, i.priority FROM tenure.live AS i
+      WHERE NOT i.ordered AND (i.queue, i.priority) > (lane.queue, lane.priority)
+      ORDER BY i.queue, i.priority LIMIT 1) AS further
+  )
+  SELECT lane.queue, lane.priority FROM lane LIMIT 1000
+$$;
+
+-- The rows now processing, found without an index on anything a claim changes: claims take the earliest rows of a bucket,
+-- so held rows stand at its head. The walk of a bucket ends after `patience` pending rows in a row; a held row
+-- further back (behind rows enqueued with an earlier time) is found when those have been claimed, or with patience => NULL.
+CREATE FUNCTION tenure.held(patience int DEFAULT 32) RETURNS SETOF uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  spot record;
+  candidate record;
+  pending int;
+BEGIN
+  RETURN QUERY SELECT k.row_id FROM tenure.keys AS k;
+  IF patience IS NULL THEN
+    RETURN QUERY SELECT i.id FROM tenure.live AS i WHERE i.status = 'processing' AND NOT i.ordered;
+    RETURN;
+  END IF;
+  FOR spot IN SELECT l.queue, l.priority, b.bucket FROM tenure.lanes() AS l CROSS JOIN generate_series(0, 1023) AS b (bucket) LOOP
+    pending := 0;
+    FOR candidate IN
+      SELECT i.id, i.status FROM tenure.live AS i
+      WHERE NOT i.ordered AND i.queue = spot.queue AND i.priority = spot.priority AND i.partition_bucket = spot.bucket
+        AND i.available_at <= statement_timestamp()
+      ORDER BY i.available_at
+    LOOP
+      IF candidate.status = 'processing' THEN
+        pending := 0;
+        RETURN NEXT candidate.id;
+      ELSE
+        pending := pending + 1;
+        EXIT WHEN pending >= patience;
+      END IF;
+    END LOOP;
+  END LOOP;
+END
+$$;
+
+-- End attempts other than by completion, all under their leases: the one place where a holder's retry, fail, dead_letter
+-- and release, and the sweep's expiry, are decided. Each input that is still current gets one answer; the others none.
+CREATE FUNCTION tenure.end_attempts(
+  ids uuid[], generations bigint[], fences bigint[], how text, errors text[], delays float8[]
+) RETURNS TABLE (row_id uuid, next_status text, next_at timestamptz) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH held AS (
+    SELECT i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token,
+           i.attempts - CASE WHEN how = 'released' THEN 1 ELSE 0 END AS attempts,  -- given back unstarted: costs nothing
+           i.max_attempts, i.partition_bucket, i.priority, i.ordered, i.hold, i.kind, i.queue, i.partition_key,
+           i.claimed_by, i.idempotency_key, i.payload, COALESCE(lease.error, i.last_error) AS last_error, lease.error,
+           clock_timestamp() AS ended_at,
+           clock_timestamp() + CASE WHEN lease.delay IS NOT NULL THEN lease.delay * interval '1 second'
+                                    WHEN how = 'released' THEN interval '0'
+                                    ELSE tenure.backoff(i.attempts) END AS next_at,
+           CASE WHEN how = 'failed' THEN 'failed'
+                WHEN how = 'dead_lettered' THEN 'dead_letter'
+                WHEN i.cancel_asked THEN 'cancelled'
+                WHEN how <> 'released' AND i.attempts >= i.max_attempts THEN 'dead_letter'
+                ELSE 'pending' END AS next_status
+    FROM unnest(ids, generations, fences, errors, delays) AS lease (id, generation, fence, error, delay)
+    JOIN tenure.live AS i ON i.id = lease.id
+    WHERE i.status = 'processing'
+      AND i.lease_generation = lease.generation
+      AND i.fence_token = lease.fence
+    ORDER BY i.id
+    FOR UPDATE OF i
+  ), back AS (
+    UPDATE tenure.live AS i
+    SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, claim_id = NULL,
+        attempts = held.attempts, available_at = held.next_at, last_error = held.last_error
+    FROM held WHERE i.id = held.id AND held.next_status = 'pending'
+  ), gone AS (
+    DELETE FROM tenure.live AS i USING held WHERE i.id = held.id AND held.next_status <> 'pending'
+  ), buried AS (
+    INSERT INTO tenure.dead (id, seq, created_at, available_at, claimed_at, finished_at, lease_generation, fence_token,
+                             attempts, max_attempts, partition_bucket, priority, ordered, hold, status, kind, queue,
+                             partition_key, finished_by, idempotency_key, payload, last_error)
+    SELECT held.id, held.seq, held.created_at, held.available_at, held.claimed_at, held.ended_at, held.lease_generation, held.fence_token,
+           held.attempts, held.max_attempts, held.partition_bucket, held.priority, held.ordered, held.hold, held.next_status, held.kind, held.queue,
+           held.partition_key, held.claimed_by, held.idempotency_key, held.payload, held.last_error
+    FROM held WHERE held.next_status <> 'pending'
+  ), tape AS (
+    INSERT INTO tenure.attempts (row_id, fence_token, lease_generation, worker, claimed_at, ended_at, outcome, error)
+    SELECT held.id, held.fence_token, held.lease_generation, held.claimed_by, held.claimed_at, held.ended_at, how, held.error
+    FROM held
+  ), freed AS (
+    -- The key goes on with its next row, unless this one ended badly and says hold: then it waits for an operator.
+    DELETE FROM tenure.keys AS k USING held
+    WHERE held.ordered AND k.row_id = held.id AND NOT (held.hold AND held.next_status IN ('failed', 'dead_letter'))
+  )
+  SELECT held.id, held.next_status, held.next_at FROM held;
+END
+$$;
+
+-- Keep the archive: a partition for each coming day, days past retention dropped whole, and what belonged to rows long
+-- gone forgotten in batches. A lock it cannot have within a second is left for the next round.
+CREATE FUNCTION tenure.keep_archive(
+  retention interval DEFAULT '14 days', key_retention interval DEFAULT '30 days', batch int DEFAULT 1000
+) RETURNS TABLE (what text, n bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
+  oldest timestamptz := clock_timestamp() - retention;
+  day date;
+  part record;
+  name text;
+BEGIN
+  PERFORM set_config('lock_timeout', '1s', true);
+  n := 0;
+  FOR day IN SELECT today + ahead FROM generate_series(0, 3) AS ahead LOOP
+    name := 'archive_' || to_char(day, 'YYYYMMDD');
+    CONTINUE WHEN to_regclass(format('tenure.%I', name)) IS NOT NULL;
+    CONTINUE WHEN EXISTS (SELECT FROM tenure.archive_rest AS a
+                          WHERE a.completed_at >= day::timestamp AT TIME ZONE 'UTC'
+                            AND a.completed_at < (day + 1)::timestamp AT TIME ZONE 'UTC');
+    EXECUTE format('CREATE TABLE tenure.%I (LIKE tenure.archive INCLUDING ALL)', name);
+    EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
+                   name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+    n := n + 1;
+  END LOOP;
+  what := 'partitions_made'; RETURN NEXT;
+
+  n := 0;
+  FOR part IN
+    SELECT c.relname FROM pg_inherits AS h JOIN pg_class AS c ON c.oid = h.inhrelid
+    WHERE h.inhparent = 'tenure.archive'::regclass AND c.relname ~ '^archive_[0-9]{8}$'
+      AND to_date(right(c.relname, 8), 'YYYYMMDD') < (oldest AT TIME ZONE 'UTC')::date
+    ORDER BY c.relname
+  LOOP
+    EXECUTE format('DROP TABLE tenure.%I', part.relname);
+    n := n + 1;
+  END LOOP;
+  what := 'partitions_dropped'; RETURN NEXT;
+
+  DELETE FROM tenure.archive_rest WHERE ctid = ANY (ARRAY(
+    SELECT a.ctid FROM tenure.archive_rest AS a WHERE a.completed_at < oldest LIMIT batch));
+  GET DIAGNOSTICS n = ROW_COUNT; what := 'stray_rows_forgotten'; RETURN NEXT;
+
+  DELETE FROM tenure.dead WHERE id = ANY (ARRAY(
+    SELECT d.id FROM tenure.dead AS d WHERE d.status = 'cancelled' AND d.finished_at < oldest
+    ORDER BY d.id LIMIT batch FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS n = ROW_COUNT; what := 'cancelled_forgotten'; RETURN NEXT;
+
+  DELETE FROM tenure.idempotency WHERE key = ANY (ARRAY(
+    SELECT k.key FROM tenure.idempotency AS k
+    WHERE k.created_at < clock_timestamp() - key_retention
+      AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = k.row_id)
+      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = k.row_id)
+    ORDER BY k.key LIMIT batch FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS n = ROW_COUNT; what := 'idempotency_keys_forgotten'; RETURN NEXT;
+
+  DELETE FROM tenure.attempts WHERE (row_id, fence_token) IN (
+    SELECT t.row_id, t.fence_token FROM tenure.attempts AS t
+    WHERE t.ended_at < oldest
+      AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = t.row_id)
+      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = t.row_id)
+    LIMIT batch);
+  GET DIAGNOSTICS n = ROW_COUNT; what := 'attempts_forgotten'; RETURN NEXT;
+
+  DELETE FROM tenure.effects WHERE (row_id, effect) IN (
+    SELECT e.row_id, e.effect FROM tenure.effects AS e
+    WHERE e.done_at < oldest
+      AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = e.row_id)
+      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = e.row_id)
+    LIMIT batch);
+  GET DIAGNOSTICS n = ROW_COUNT; what := 'effects_forgotten'; RETURN NEXT;
+END
+$$;
+
+SELECT count(*) FROM tenure.keep_archive();

@@ -1,0 +1,28 @@
+-- complete: end these attempts well and move their rows to the archive, if the leases are still current
+-- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean
+-- out: id
+-- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
+-- else has taken the row). An id that does not come back was refused.
+WITH done AS (
+  DELETE FROM tenure.live AS i
+  USING unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS lease (id, generation, fence)
+  WHERE i.id = lease.id
+    AND i.status = 'processing'
+    AND i.lease_generation = lease.generation
+    AND i.fence_token = lease.fence
+    AND (i.lease_expires_at > clock_timestamp() OR :accept_late)
+  RETURNING i.id, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
+            i.partition_bucket, i.priority, i.ordered, i.kind, i.queue, i.partition_key, i.claimed_by, i.idempotency_key,
+            i.payload, i.last_error
+), kept AS (
+  INSERT INTO tenure.archive (id, created_at, available_at, claimed_at, completed_at, lease_generation, fence_token, attempts,
+                              max_attempts, partition_bucket, priority, ordered, kind, queue, partition_key, finished_by,
+                              idempotency_key, payload, last_error)
+  SELECT id, created_at, available_at, claimed_at, clock_timestamp(), lease_generation, fence_token, attempts,
+         max_attempts, partition_bucket, priority, ordered, kind, queue, partition_key, claimed_by,
+         idempotency_key, payload, last_error
+  FROM done
+), freed AS (
+  DELETE FROM tenure.keys AS k USING done WHERE done.ordered AND k.row_id = done.id
+)
+SELECT id FROM done

@@ -1,0 +1,10 @@
+-- holding: is this lease current, and not yet over?
+-- in: id uuid, generation bigint, fence bigint
+-- out: seconds_left
+SELECT extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8
+FROM tenure.live AS i
+WHERE i.id = :id
+  AND i.status = 'processing'
+  AND i.lease_generation = :generation
+  AND i.fence_token = :fence
+  AND i.lease_expires_at > clock_timestamp()

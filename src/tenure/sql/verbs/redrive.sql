@@ -1,0 +1,22 @@
+-- redrive: bring failed and dead_letter rows back to pending with fresh attempts
+-- in: ids uuid[]
+-- out: id
+-- why: lease_generation and fence_token stay as they were: starting them over would hand out tokens that were in use before.
+-- A second redrive of the same row finds nothing to do.
+WITH raised AS (
+  DELETE FROM tenure.dead AS d
+  WHERE d.id = ANY (ARRAY(SELECT id FROM tenure.dead WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE))
+    AND d.status IN ('failed', 'dead_letter')
+  RETURNING d.id, d.seq, d.created_at, d.lease_generation, d.fence_token, d.max_attempts, d.priority, d.ordered, d.hold, d.kind,
+            d.queue, d.partition_key, d.idempotency_key, d.payload, d.last_error
+), back AS (
+  INSERT INTO tenure.live (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
+                           queue, partition_key, idempotency_key, payload, last_error)
+  OVERRIDING SYSTEM VALUE
+  SELECT id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
+         queue, partition_key, idempotency_key, payload, last_error
+  FROM raised
+), freed AS (
+  DELETE FROM tenure.keys AS k USING raised WHERE raised.ordered AND k.row_id = raised.id
+)
+SELECT id FROM raised

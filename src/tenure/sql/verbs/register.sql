@@ -1,0 +1,4 @@
+-- register: enter a worker as alive; an id is used once
+-- in: worker text, metadata text (JSON)
+-- out: id
+INSERT INTO tenure.workers (id, metadata) VALUES (:worker, :metadata::jsonb) ON CONFLICT (id) DO NOTHING RETURNING id

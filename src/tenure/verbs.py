@@ -1,0 +1,263 @@
+"""Every verb of the life cycle as a Statement: what changes a row, and what it takes to be allowed to."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease, WorkerEvicted
+from .model import BUCKETS, Claimed, Enqueued, Lane, Lease, NewRow, Renewed, Swept
+from .payload import check_name, check_row, encode
+from .statement import Rows, Statement, array
+
+ALL_BUCKETS = tuple(range(BUCKETS))
+LEASE_SECONDS = 90.0
+LEASE_SECONDS_MAX = 86_400.0
+
+
+def enqueue(row: NewRow) -> Statement[Enqueued]:
+    """Put one row in, in the caller's transaction; a known key with other content raises IdempotencyConflict."""
+    many = enqueue_many([row])
+
+    def read(rows: Rows) -> Enqueued:
+        (only,) = many.read(rows)  # type: ignore[misc]
+        if only.outcome == "conflict":
+            raise IdempotencyConflict(str(row.idempotency_key), only.id)
+        return only
+
+    return Statement("enqueue", many.params, read)
+
+
+def enqueue_many(rows: Sequence[NewRow]) -> Statement[list[Enqueued]]:
+    """Put many rows in with one statement; each answers for itself: enqueued, duplicate, or conflict (not written)."""
+    for row in rows:
+        check_row(row)
+    return Statement(
+        "enqueue",
+        {
+            "kinds": [row.kind for row in rows],
+            "payloads": [encode(row.payload) for row in rows],
+            "partition_keys": [row.key for row in rows],
+            "queues": [row.queue for row in rows],
+            "priorities": array([row.priority for row in rows]),
+            "ats": [row.at for row in rows],
+            "delays": array([float(row.delay_seconds) for row in rows]),
+            "idempotency_keys": [row.idempotency_key for row in rows],
+            "max_attempts": array([row.max_attempts for row in rows]),
+            "ordered": [row.ordered for row in rows],
+            "holds": [row.hold for row in rows],
+        },
+        lambda answers: [Enqueued(*answer) for answer in answers],
+    )
+
+
+def claim(
+    worker: str,
+    n: int,
+    *,
+    lanes: Sequence[Lane] = (Lane(),),
+    buckets: Sequence[int] = ALL_BUCKETS,
+    floors: Sequence[float] | None = None,
+    per_bucket: int | None = None,
+    lease_seconds: float = LEASE_SECONDS,
+    claim_id: int | None = None,
+    seen_epoch: int = 0,
+) -> Statement[list[Claimed]]:
+    """Take up to n runnable unordered rows out of these lanes and buckets, each under a new lease."""
+    return Statement(
+        "claim",
+        {
+            **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+            "per_bucket": per_bucket or n,
+            "queues": [lane.queue for lane in lanes],
+            "priorities": array([lane.priority for lane in lanes]),
+            "buckets": array(buckets),
+            "floors": array(floors if floors is not None else [0] * len(buckets)),
+        },
+        lambda rows: [as_claimed(row, worker) for row in rows],
+    )
+
+
+def claim_ordered(
+    worker: str,
+    n: int,
+    *,
+    queues: Sequence[str] = ("default",),
+    buckets: Sequence[int] = ALL_BUCKETS,
+    per_bucket: int = 100,
+    after_key: str = "",
+    lease_seconds: float = LEASE_SECONDS,
+    claim_id: int | None = None,
+    seen_epoch: int = 0,
+) -> Statement[list[Claimed]]:
+    """Take the heads of up to n free keys; a key with a row in flight, or whose head waits for its time, gives none."""
+    return Statement(
+        "claim_ordered",
+        {
+            **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+            "per_bucket": per_bucket,
+            "queues": list(queues),
+            "buckets": array(buckets),
+            "after_key": after_key,
+        },
+        lambda rows: [as_claimed(row, worker) for row in rows],
+    )
+
+
+def _claim_params(worker: str, n: int, lease_seconds: float, claim_id: int | None, seen_epoch: int) -> dict[str, Any]:
+    check_name(worker, "worker")
+    if n < 1:
+        raise BadSettings(f"a claim of n={n} rows takes nothing: ask for at least 1")
+    return {
+        "worker": worker,
+        "n": n,
+        "lease_seconds": check_lease_seconds(lease_seconds),
+        "claim_id": secrets.randbits(62) if claim_id is None else claim_id,
+        "seen_epoch": seen_epoch,
+    }
+
+
+def check_lease_seconds(lease_seconds: float) -> float:
+    """The length of a lease, if it can be one."""
+    if not 0 < lease_seconds <= LEASE_SECONDS_MAX:
+        raise BadSettings(f"lease_seconds={lease_seconds!r} must be above 0 and at most {LEASE_SECONDS_MAX:.0f}")
+    return lease_seconds
+
+
+def as_claimed(row: tuple[Any, ...], worker: str) -> Claimed:
+    """One claimed row out of the columns that claim, claim_ordered and claimed return alike."""
+    return Claimed._make((*row[:12], Lease(row[0], worker, row[12], row[13], row[14])))
+
+
+def lease_params(leases: Sequence[Lease]) -> dict[str, Any]:
+    """The tokens of these leases; every guarded statement compares them all."""
+    return {
+        "ids": array([lease.id for lease in leases]),
+        "generations": array([lease.generation for lease in leases]),
+        "fences": array([lease.fence for lease in leases]),
+    }
+
+
+def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = LEASE_SECONDS) -> Statement[Renewed]:
+    """Extend all these leases; those not kept are lost, and their holder must stop."""
+    seconds = [lease_seconds] * len(leases) if isinstance(lease_seconds, int | float) else lease_seconds
+    in_order = sorted(zip(leases, seconds, strict=True), key=lambda pair: pair[0].id.int)
+
+    def read(rows: Rows) -> Renewed:
+        ends = {row[0]: row[1] for row in rows}
+        return Renewed(
+            kept=tuple(lease._replace(expires_at=ends[lease.id]) for lease in leases if lease.id in ends),
+            lost=tuple(lease for lease in leases if lease.id not in ends),
+            cancel_asked=frozenset(row[0] for row in rows if row[2]),
+        )
+
+    return Statement(
+        "renew",
+        {
+            **lease_params([lease for lease, _ in in_order]),
+            "lease_seconds": array([check_lease_seconds(s) for _, s in in_order]),
+        },
+        read,
+    )
+
+
+def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]:
+    """End attempts whose lease ran out; patience=None looks at every row instead of the heads of the buckets."""
+    return Statement("sweep", {"n": n, "patience": patience}, lambda rows: [Swept(*row) for row in rows])
+
+
+def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
+    """End pending rows as cancelled, ask the holders of processing ones to stop; ids not in the answer had ended."""
+    return Statement("cancel", {"ids": array(sorted(ids)), "reason": reason}, lambda rows: dict(rows))
+
+
+def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Bring failed and dead_letter rows back with fresh attempts and their old tokens."""
+    return Statement("redrive", {"ids": array(sorted(ids))}, lambda rows: [row[0] for row in rows])
+
+
+def archive(
+    *, retention_seconds: float = 14 * 86_400.0, key_retention_seconds: float = 30 * 86_400.0, n: int = 1000
+) -> Statement[dict[str, int]]:
+    """Keep the archive: partitions made and dropped, and what was forgotten, by name."""
+    return Statement(
+        "archive",
+        {"retention_seconds": retention_seconds, "key_retention_seconds": key_retention_seconds, "n": n},
+        lambda rows: dict(rows),
+    )
+
+
+def register(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
+    """Enter a worker as alive, under an id never used before."""
+
+    def read(rows: Rows) -> str:
+        if not rows:
+            raise BadSettings(f"worker id {worker!r} is taken: each process registers under an id of its own")
+        return worker
+
+    return Statement("register", {"worker": check_name(worker, "worker"), "metadata": json.dumps(metadata or {})}, read)
+
+
+def heartbeat(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
+    """Say that this worker lives and learn whether it is alive or draining; WorkerEvicted if it was declared dead."""
+    return Statement(
+        "heartbeat", {"worker": worker, "metadata": json.dumps(metadata or {})}, lambda rows: _own_status(rows, worker)
+    )
+
+
+def drain(worker: str) -> Statement[str]:
+    """Let this worker claim nothing more."""
+    return Statement("drain", {"worker": worker}, lambda rows: _own_status(rows, worker))
+
+
+def _own_status(rows: Rows, worker: str) -> str:
+    if not rows:
+        raise WorkerEvicted(worker)
+    return str(rows[0][0])
+
+
+def sweep_workers(*, ttl_seconds: float = 30.0) -> Statement[dict[str, str]]:
+    """Declare silent workers dead; touches no row of the inbox."""
+    return Statement("sweep_workers", {"ttl_seconds": ttl_seconds}, lambda rows: dict(rows))
+
+
+def fence(resource: str, token: int) -> Statement[int]:
+    """Admit a write to a resource under this token, or raise StaleFence; locks it until the transaction ends."""
+
+    def read(rows: Rows) -> int | Statement[int]:
+        return int(rows[0][0]) if rows else Statement("fenced_at", {"resource": resource}, refused)
+
+    def refused(rows: Rows) -> int:
+        raise StaleFence(resource, token, rows[0][0] if rows else token)
+
+    return Statement("fence", {"resource": check_name(resource, "resource"), "fence": token}, read)
+
+
+def once(lease: Lease, effect: str) -> Statement[bool]:
+    """True for the first caller of this effect of this row, in whatever attempt; StaleLease if not held."""
+
+    def read(rows: Rows) -> bool:
+        held, first = rows[0]
+        if not held:
+            raise StaleLease(lease, "once", "not_held")
+        return bool(first)
+
+    return Statement("once", {**_one(lease), "effect": check_name(effect, "effect")}, read)
+
+
+def holding(lease: Lease) -> Statement[float]:
+    """Seconds left of a current lease; StaleLease if it is not current or already over."""
+
+    def read(rows: Rows) -> float:
+        if not rows:
+            raise StaleLease(lease, "holding", "not_held")
+        return float(rows[0][0])
+
+    return Statement("holding", _one(lease), read)
+
+
+def _one(lease: Lease) -> dict[str, Any]:
+    return {"id": lease.id, "generation": lease.generation, "fence": lease.fence}

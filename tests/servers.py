@@ -1,0 +1,48 @@
+"""The real servers the tests run on: the embedded PostgreSQL, and the system's older one where apt has put it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenure.embedded import attach
+
+_SYSTEM = Path("/usr/lib/postgresql")
+
+
+def available() -> list[str]:
+    """Names of the servers at hand, e.g. ["embedded", "15"]; a URL in TENURE_TEST_DATABASE_URL is used alone."""
+    if os.environ.get("TENURE_TEST_DATABASE_URL"):
+        return ["url"]
+    majors = [path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb")]
+    return ["embedded", *sorted(major for major in majors if 14 <= int(major) < 18)]
+
+
+@contextlib.contextmanager
+def running(name: str, folder: Path) -> Iterator[str]:
+    """A throw-away server of that name while the block lasts; gives its URL."""
+    if name == "url":
+        yield os.environ["TENURE_TEST_DATABASE_URL"]
+        return
+    with _binaries(name):
+        server = attach(folder / name, fast=True, linger_seconds=0.2)
+    with server:
+        yield server.url
+
+
+@contextlib.contextmanager
+def _binaries(name: str) -> Iterator[None]:
+    if name == "embedded":
+        yield
+        return
+    before = os.environ.get("TENURE_PG_BIN")
+    os.environ["TENURE_PG_BIN"] = str(_SYSTEM / name / "bin")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TENURE_PG_BIN"]
+        else:
+            os.environ["TENURE_PG_BIN"] = before
