@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -45,12 +45,9 @@ class Claimed(NamedTuple):
     queue: str
     partition_key: str
     partition_bucket: int
-    priority: int
-    ordered: bool
     payload: str
     attempts: int
     max_attempts: int
-    created_at: datetime
     available_at: datetime
     lease: Lease
 
@@ -219,8 +216,3 @@ class Worker(NamedTuple):
     last_seen_at: datetime
     started_at: datetime
     metadata: Mapping[str, Any]
-
-
-def by_id(leases: Sequence[Lease]) -> list[Lease]:
-    """Leases in id order: the order in which every multi-row write takes its locks."""
-    return sorted(leases, key=lambda lease: lease.id.int)

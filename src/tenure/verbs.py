@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease, WorkerEvicted
@@ -58,27 +58,32 @@ def claim(
     worker: str,
     n: int,
     *,
+    buckets: Sequence[int] | None = None,
     lanes: Sequence[Lane] = (Lane(),),
-    buckets: Sequence[int] = ALL_BUCKETS,
     floors: Sequence[float] | None = None,
     per_bucket: int | None = None,
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
-    """Take up to n runnable unordered rows out of these lanes and buckets, each under a new lease."""
-    return Statement(
-        "claim",
-        {
-            **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
-            "per_bucket": per_bucket or n,
-            "queues": [lane.queue for lane in lanes],
-            "priorities": array([lane.priority for lane in lanes]),
-            "buckets": array(buckets),
-            "floors": array(floors if floors is not None else [0] * len(buckets)),
-        },
-        lambda rows: [as_claimed(row, worker) for row in rows],
-    )
+    """Take up to n runnable unordered rows out of these lanes, each under a new lease.
+
+    With buckets, only rows that fall into them, bucket by bucket; without, whatever has been due longest. A floor (epoch
+    seconds, one for each bucket, or a single one) says where the walk may begin: rows due before it were seen gone.
+    """
+    params = {
+        **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+        "queues": [lane.queue for lane in lanes],
+        "priorities": array([lane.priority for lane in lanes]),
+    }
+    if buckets is None:
+        params["floor"] = floors[0] if floors else 0.0
+    else:
+        params["per_bucket"] = per_bucket or n
+        params["buckets"] = array(buckets)
+        params["floors"] = array(floors or [0] * len(buckets))
+    name = "claim_any" if buckets is None else "claim"
+    return Statement(name, params, lambda rows: [as_claimed(row, worker) for row in rows])
 
 
 def claim_ordered(
@@ -129,7 +134,7 @@ def check_lease_seconds(lease_seconds: float) -> float:
 
 def as_claimed(row: tuple[Any, ...], worker: str) -> Claimed:
     """One claimed row out of the columns that claim, claim_ordered and claimed return alike."""
-    return Claimed._make((*row[:12], Lease(row[0], worker, row[12], row[13], row[14])))
+    return Claimed._make((*row[:9], Lease(row[0], worker, *row[9:])))
 
 
 def lease_params(leases: Sequence[Lease]) -> dict[str, Any]:
@@ -239,11 +244,9 @@ def fence(resource: str, token: int) -> Statement[int]:
 def once(lease: Lease, effect: str) -> Statement[bool]:
     """True for the first caller of this effect of this row, in whatever attempt; StaleLease if not held."""
 
-    def read(rows: Rows) -> bool:
+    def read(rows: Rows) -> bool | Statement[bool]:
         held, first = rows[0]
-        if not held:
-            raise StaleLease(lease, "once", "not_held")
-        return bool(first)
+        return bool(first) if held else _refused(lease, "once")
 
     return Statement("once", {**_one(lease), "effect": check_name(effect, "effect")}, read)
 
@@ -251,12 +254,21 @@ def once(lease: Lease, effect: str) -> Statement[bool]:
 def holding(lease: Lease) -> Statement[float]:
     """Seconds left of a current lease; StaleLease if it is not current or already over."""
 
-    def read(rows: Rows) -> float:
-        if not rows:
-            raise StaleLease(lease, "holding", "not_held")
-        return float(rows[0][0])
+    def read(rows: Rows) -> float | Statement[float]:
+        return float(rows[0][0]) if rows else _refused(lease, "holding")
 
     return Statement("holding", _one(lease), read)
+
+
+def _refused(lease: Lease, verb: str) -> Statement[Any]:
+    """Ask where the row stands by now, then raise StaleLease with the true reason and the current token."""
+    from .settle import Found, judge  # settle stands on this module
+
+    def read(rows: Rows) -> NoReturn:
+        found = judge(lease, "complete", Found(*rows[0][1:]) if rows else None)
+        raise StaleLease(lease, verb, found.reason or f"already_{found.status}", found.current)
+
+    return Statement("standing", lease_params([lease]), read)
 
 
 def _one(lease: Lease) -> dict[str, Any]:

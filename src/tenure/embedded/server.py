@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -63,6 +64,15 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Manner:
+    """How a server is to be run by whoever starts it."""
+
+    fast: bool
+    linger_seconds: float
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Status:
     """What is known of a folder without starting anything."""
 
@@ -76,11 +86,17 @@ class Status:
     other_versions: tuple[str, ...]
 
 
-def attach(folder: Path | None = None, *, fast: bool = False, linger_seconds: float = 2.0) -> Server:
+def attach(
+    folder: Path | None = None,
+    *,
+    fast: bool = False,
+    linger_seconds: float = 2.0,
+    settings: Mapping[str, str] | None = None,
+) -> Server:
     """A server that takes connections, shared by all who name the same folder; the first to come starts it.
 
-    `fast` gives up durability and `linger_seconds` is how long the server outlives its last user; both take effect
-    only in the call that starts the server.
+    `fast` gives up durability, `linger_seconds` is how long the server outlives its last user, `settings` are Postgres'
+    own; all three take effect only in the call that starts the server.
     """
     began = time.monotonic()
     deadline = began + START_SECONDS_MAX
@@ -93,7 +109,8 @@ def attach(folder: Path | None = None, *, fast: bool = False, linger_seconds: fl
             boot = place.claim_boot()
             if boot is not None:
                 started = True
-                _launch(place, programs or binaries(), boot, deadline, fast=fast, linger_seconds=linger_seconds)
+                how = Manner(fast, linger_seconds, settings or {})
+                _launch(place, programs or binaries(), boot, deadline, how)
             version, trouble = _knock(place.url)
             if version is not None:
                 return Server(place.url, version, place.path, started, time.monotonic() - began, lock)
@@ -199,14 +216,12 @@ def _knock(url: str) -> tuple[str | None, str]:
     return f"{number // 10000}.{number % 10000}", ""
 
 
-def _launch(
-    place: Folder, programs: Binaries, boot: int, deadline: float, *, fast: bool, linger_seconds: float
-) -> None:
+def _launch(place: Folder, programs: Binaries, boot: int, deadline: float, how: Manner) -> None:
     """Hand the boot lock to a new keeper and wait for its word."""
     hear, say = os.pipe()
     try:
         _refuse_other_major(place, programs)
-        plan = _plan(place, disguise(place, programs), (boot, say), fast=fast, linger_seconds=linger_seconds)
+        plan = _plan(place, disguise(place, programs), (boot, say), how)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_", "LANG"))}
         subprocess.run(
             [sys.executable, "-I", "-S", keeper.__file__, json.dumps(plan)],
@@ -250,25 +265,25 @@ def _refuse_other_major(place: Folder, programs: Binaries) -> None:
         )
 
 
-def _plan(place: Folder, guise: Disguise, fds: tuple[int, int], *, fast: bool, linger_seconds: float) -> keeper.Plan:
+def _plan(place: Folder, guise: Disguise, fds: tuple[int, int], how: Manner) -> keeper.Plan:
     programs, socket = guise.binaries, place.choose_socket()
-    settings = SETTINGS | (FAST if fast else {}) | {"unix_socket_directories": str(socket)}
+    settings = SETTINGS | (FAST if how.fast else {}) | dict(how.settings) | {"unix_socket_directories": str(socket)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     initdb = [
         str(programs.program("initdb")), "-U", "tenure", "--encoding=UTF8", "--auth-local=trust", "--auth-host=reject",
-        *_locale(programs.major), *(["--no-sync"] if fast else []),
+        *_locale(programs.major), *(["--no-sync"] if how.fast else []),
     ]  # fmt: skip
     return {
         "folder": str(place.path),
         "cluster": str(place.cluster),
         "socket_lock": str(socket / f".s.PGSQL.{PORT}.lock"),
         "initdb": initdb,
-        "single": [str(programs.program("postgres")), "--single", *(["-F"] if fast else [])],
+        "single": [str(programs.program("postgres")), "--single", *(["-F"] if how.fast else [])],
         "first_sql": "create database tenure\n",
         "postgres": [str(programs.program("postgres")), *options],
         "masked": guise.masked,
         "become": list(guise.become or ()),
-        "linger_seconds": linger_seconds,
+        "linger_seconds": how.linger_seconds,
         "boot_fd": fds[0],
         "report_fd": fds[1],
     }

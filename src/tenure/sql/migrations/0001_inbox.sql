@@ -21,7 +21,7 @@
 --
 -- The verbs, one file each in sql/verbs:
 --   enqueue                                      producers
---   claim, claim_ordered, renew                  a worker takes rows and keeps them
+--   claim, claim_any, claim_ordered, renew       a worker takes rows and keeps them
 --   complete, retry, fail, dead_letter, release  the holder ends an attempt, under its lease
 --   fence, once, holding                         the holder guards an effect
 --   sweep, sweep_workers, archive                housekeeping
@@ -82,17 +82,18 @@ CREATE TABLE tenure.live (
   idempotency_key  text,
   payload          jsonb       NOT NULL,
   last_error       text,
-  -- A row is owned wholly or not at all.
+  -- A row is owned wholly or not at all. Short on purpose: every statement that writes here reads it anew.
   CONSTRAINT live_owned_or_free CHECK (
-    status = 'pending' AND claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL AND claim_id IS NULL
-    OR status = 'processing' AND claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
-       AND fence_token IS NOT NULL)
+    num_nonnulls(claimed_by, claimed_at, lease_expires_at, claim_id)
+    = CASE status WHEN 'pending' THEN 0 WHEN 'processing' THEN 4 ELSE -1 END)
 ) WITH (
   fillfactor = 50,  -- half of each page is room for the claim and the renewals of its rows
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
--- The claim walks this one: a lane (queue, priority), a bucket, then time.
+-- A worker that has the ring to itself walks this one: a lane (queue, priority), then time.
+CREATE INDEX live_due ON tenure.live (queue, priority, available_at) WHERE NOT ordered;
+-- A worker that shares it walks this one: a lane, a bucket, then time.
 CREATE INDEX live_ready ON tenure.live (queue, priority, partition_bucket, available_at) WHERE NOT ordered;
 -- The ordered claim walks this one: the first row of each key is its head.
 CREATE INDEX live_heads ON tenure.live (queue, partition_bucket, partition_key, seq) WHERE ordered;
@@ -155,6 +156,7 @@ CREATE VIEW tenure.inbox AS
          last_error, idempotency_key, created_at,
          kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at, NULL::text AS finished_by
   FROM tenure.live
+  WHERE status IN ('pending', 'processing')  -- always so; said again, it lets a question about other states skip this table
   UNION ALL
   SELECT id, COALESCE(partition_key, id::text), partition_bucket, payload, status, attempts, max_attempts,
          NULL, claimed_at, NULL, lease_generation, available_at, NULL,

@@ -80,11 +80,16 @@ BEGIN
     RETURN QUERY SELECT unnest(ids), 'enqueued';
   ELSE
     -- A statement of its own: only a fresh snapshot sees the row that another transaction committed while we waited.
+    IF EXISTS (SELECT FROM unnest(idempotency_keys) AS s (key)
+               WHERE s.key IS NOT NULL AND NOT EXISTS (SELECT FROM tenure.idempotency AS k WHERE k.key = s.key)) THEN
+      RAISE EXCEPTION 'an idempotency key was forgotten by retention while it was being sent: send again'
+        USING ERRCODE = 'serialization_failure';
+    END IF;
     RETURN QUERY
     SELECT COALESCE(k.row_id, s.id),
            CASE WHEN s.key IS NULL OR k.row_id = s.id THEN 'enqueued'
                 WHEN k.content_hash = s.hash THEN 'duplicate'
-                WHEN k.content_hash IS NOT NULL THEN 'conflict' END
+                ELSE 'conflict' END
     FROM unnest(ids, idempotency_keys, hashes) WITH ORDINALITY AS s (id, key, hash, n)
     LEFT JOIN tenure.idempotency AS k ON k.key = s.key
     ORDER BY s.n;

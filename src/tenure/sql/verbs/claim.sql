@@ -1,7 +1,7 @@
 -- claim: take up to n runnable rows for one worker, each under a new generation
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, per_bucket int, seen_epoch int
 -- in: queues text[], priorities smallint[] (the lanes, most urgent first), buckets int[], floors float8[] (epoch seconds)
--- out: id, kind, queue, partition_key, partition_bucket, priority, ordered, payload, attempts, max_attempts, created_at, available_at, lease_generation, fence_token, lease_expires_at
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_at, lease_generation, fence_token, lease_expires_at
 -- why: walks lane by lane and bucket by bucket and stops at n, so the backlog behind does not matter. A floor lets the
 -- walk skip index entries of rows already gone. Rows are taken by ctid: one that changed between our snapshot and
 -- its lock is simply not taken this round. Attempts count here: a worker that dies mid-handler must use one up.
@@ -38,6 +38,5 @@ WHERE i.ctid = ANY (ARRAY(
   WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')
   LIMIT :n
 ))
-RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.priority, i.ordered,
-          i.payload::text, i.attempts, i.max_attempts, i.created_at, i.available_at,
-          i.lease_generation, i.fence_token, i.lease_expires_at
+RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.payload::text,
+          i.attempts, i.max_attempts, i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at

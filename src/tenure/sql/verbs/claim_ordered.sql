@@ -1,6 +1,6 @@
 -- claim_ordered: take the heads of up to n free keys for one worker, so that a key never has two rows in flight
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, per_bucket int, seen_epoch int, queues text[], buckets int[], after_key text
--- out: id, kind, queue, partition_key, partition_bucket, priority, ordered, payload, attempts, max_attempts, created_at, available_at, lease_generation, fence_token, lease_expires_at
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_at, lease_generation, fence_token, lease_expires_at
 -- why: the heads are found by a loose walk (one probe a key, however long its stream), then that fixed set is locked, row
 -- first and key second. Taking the key is inserting it: the primary key of tenure.keys is the promise. A head
 -- that waits for its time blocks its key and no other. after_key starts the walk further on, for buckets of many keys.
@@ -50,6 +50,5 @@ SET status = 'processing',
     attempts = i.attempts + 1
 FROM taken
 WHERE i.id = taken.row_id
-RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.priority, i.ordered,
-          i.payload::text, i.attempts, i.max_attempts, i.created_at, i.available_at,
-          i.lease_generation, i.fence_token, i.lease_expires_at
+RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.payload::text,
+          i.attempts, i.max_attempts, i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at
