@@ -55,7 +55,9 @@ def main() -> int:
 
 def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
     """Claim medians by backlog and by share of the buckets; the largest over the smallest."""
-    print(f"\nclaim of {BATCH} rows, median ms    all buckets   every bucket in turn   an eighth   an eighth, older rows elsewhere")
+    print(
+        f"\nclaim of {BATCH} rows, median ms   no buckets   all buckets   an eighth   an eighth, older rows elsewhere"
+    )
     medians: list[float] = []
     for rows in backlogs:
         fill(conn, rows)
@@ -63,7 +65,8 @@ def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
         fill(conn, rows, older_elsewhere=True)
         shares.append(measure(conn, EIGHTH))
         medians += shares
-        print(f"{rows:>12,} pending            " + "   ".join(f"{1000 * share:13.2f}" for share in shares), flush=True)
+        shown = "".join(f"{1000 * share:>{width}.2f}" for share, width in zip(shares, (14, 14, 12, 34), strict=True))
+        print(f"{rows:>20,} pending{shown}", flush=True)
     return max(medians) / min(medians)
 
 
@@ -90,12 +93,13 @@ def measure(conn: Connection[Any], buckets: Sequence[int] | None, times: int = 4
         began = time.perf_counter()
         jobs = db.run(conn, statement)
         took.append(time.perf_counter() - began)
-        db.run(conn, settle.complete([job.lease for job in jobs]))
+        assert len(jobs) == BATCH, f"only {len(jobs)} rows claimed: the measurement ran dry"
+        db.run(conn, settle.release([job.lease for job in jobs]))
     return statistics.median(took)
 
 
 def slice_of(buckets: Sequence[int], turn: int, width: int = 128) -> list[int]:
-    """The slice a worker looks at in this turn: it goes round its buckets instead of asking for all of them each time."""
+    """The slice a worker looks at in this turn: it goes round its buckets, a part of them at a time."""
     at = turn * BATCH // 8
     return [buckets[(at + n) % len(buckets)] for n in range(min(width, len(buckets)))]
 
@@ -114,7 +118,8 @@ def compare(conn: Connection[Any], jobs: int, rounds: int) -> float:
             fill(conn, jobs + 10_000)
             speeds.append(ours(conn, jobs, by_bucket=by_bucket))
         ratios.append(max(speeds[2:]) / max(speeds[:2]))
-        print(f"{turn:>5} {speeds[0]:>16,.0f} {speeds[1]:>16,.0f} {speeds[2]:>21,.0f} {speeds[3]:>20,.0f} {ratios[-1]:>9.2f}", flush=True)
+        shown = "".join(f"{speed:>{width},.0f}" for speed, width in zip(speeds, (17, 17, 22, 21), strict=True))
+        print(f"{turn:>5}{shown}{ratios[-1]:>10.2f}", flush=True)
     return statistics.median(ratios)
 
 

@@ -18,7 +18,8 @@ _TABLES = """
 DROP SCHEMA IF EXISTS raw CASCADE;
 CREATE SCHEMA raw;
 CREATE TABLE raw.inbox (
-  id uuid PRIMARY KEY DEFAULT uuidv7(), partition_key text NOT NULL, partition_bucket int NOT NULL, payload jsonb NOT NULL,
+  id uuid PRIMARY KEY DEFAULT uuidv7(), partition_key text NOT NULL, partition_bucket int NOT NULL,
+  payload jsonb NOT NULL,
   status text NOT NULL DEFAULT 'pending', attempts int NOT NULL DEFAULT 0, max_attempts int NOT NULL DEFAULT 5,
   claimed_by text, claimed_at timestamptz, lease_expires_at timestamptz, lease_generation bigint NOT NULL DEFAULT 0,
   available_at timestamptz NOT NULL DEFAULT now(), completed_at timestamptz, last_error text, idempotency_key text,
@@ -51,11 +52,14 @@ WITH del AS (
   DELETE FROM raw.inbox i
   WHERE i.id = ANY(%(ids)s::uuid[]) AND i.claimed_by = %(w)s AND (i.lease_expires_at > now()) IS TRUE
     AND i.status::text = 'processing'
-    AND ((i.id, i.lease_generation) IN (SELECT d.id, d.gen FROM unnest(%(ids)s::uuid[], %(gens)s::bigint[]) d(id, gen))) IS TRUE
+    AND ((i.id, i.lease_generation) IN (
+      SELECT d.id, d.gen FROM unnest(%(ids)s::uuid[], %(gens)s::bigint[]) d(id, gen))) IS TRUE
   RETURNING i.*),
 ins AS (
-  INSERT INTO raw.archive SELECT id, partition_key, partition_bucket, payload, 'completed', attempts, max_attempts, NULL,
-    claimed_at, NULL, lease_generation, available_at, now(), last_error, idempotency_key, created_at FROM del RETURNING 1)
+  INSERT INTO raw.archive
+  SELECT id, partition_key, partition_bucket, payload, 'completed', attempts, max_attempts, NULL, claimed_at, NULL,
+         lease_generation, available_at, now(), last_error, idempotency_key, created_at
+  FROM del RETURNING 1)
 UPDATE raw.inbox i
 SET status = 'processing', claimed_by = %(w)s, claimed_at = now(), lease_expires_at = now() + interval '90 seconds',
     lease_generation = i.lease_generation + 1, attempts = i.attempts + 1

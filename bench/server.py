@@ -1,4 +1,4 @@
-"""The server a bench runs on: a throw-away embedded PostgreSQL with fsync on, or the one in TENURE_TEST_DATABASE_URL."""
+"""The server a bench runs on: a throw-away embedded one with fsync on, or the one in TENURE_TEST_DATABASE_URL."""
 
 from __future__ import annotations
 

@@ -15,9 +15,10 @@ from .errors import ServerBehind
 from .model import NewRow
 from .payload import copy_row
 from .settings import DEFAULT_SCHEMA
-from .statement import Rows, Statement
+from .statement import Statement
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 # Set on connections that do nothing but run verbs: their plans must not change with the statistics of a table that is
 # empty one minute and holds a million rows the next.
@@ -48,28 +49,76 @@ def run(
     return _run_blocking(conn, statement, schema)
 
 
+@overload
+def run_both(
+    conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str = DEFAULT_SCHEMA
+) -> tuple[T, U]: ...
+@overload
+def run_both(
+    conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str = DEFAULT_SCHEMA
+) -> Awaitable[tuple[T, U]]: ...
+def run_both(
+    conn: Connection[Any] | AsyncConnection[Any],
+    first: Statement[T],
+    second: Statement[U],
+    schema: str = DEFAULT_SCHEMA,
+) -> tuple[T, U] | Awaitable[tuple[T, U]]:
+    """Two statements in one round trip and one transaction: end the last batch and claim the next."""
+    if isinstance(conn, AsyncConnection):
+        return _run_both_awaiting(conn, first, second, schema)
+    return _run_both_blocking(conn, first, second, schema)
+
+
 def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str) -> T:
-    while True:
-        with _translated():
-            cursor = Cursor(conn, row_factory=tuple_row)
-            cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
-            rows: Rows = cursor.fetchall()
-        answer = statement.read(rows)
-        if not isinstance(answer, Statement):
-            return answer
-        statement = answer
+    with _translated():
+        rows = _execute(conn, statement, schema).fetchall()
+    answer = statement.read(rows)
+    return _run_blocking(conn, answer, schema) if isinstance(answer, Statement) else answer
 
 
 async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], schema: str) -> T:
-    while True:
-        with _translated():
-            cursor = AsyncCursor(conn, row_factory=tuple_row)
-            await cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
-            rows: Rows = await cursor.fetchall()
-        answer = statement.read(rows)
-        if not isinstance(answer, Statement):
-            return answer
-        statement = answer
+    with _translated():
+        rows = await (await _execute_awaiting(conn, statement, schema)).fetchall()
+    answer = statement.read(rows)
+    return await _run_awaiting(conn, answer, schema) if isinstance(answer, Statement) else answer
+
+
+def _run_both_blocking(conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str) -> tuple[T, U]:
+    with _translated(), conn.pipeline():
+        one, two = _execute(conn, first, schema), _execute(conn, second, schema)
+        answers = first.read(one.fetchall()), second.read(two.fetchall())
+    left, right = answers
+    return (
+        _run_blocking(conn, left, schema) if isinstance(left, Statement) else left,
+        _run_blocking(conn, right, schema) if isinstance(right, Statement) else right,
+    )
+
+
+async def _run_both_awaiting(
+    conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str
+) -> tuple[T, U]:
+    with _translated():
+        async with conn.pipeline():
+            one, two = await _execute_awaiting(conn, first, schema), await _execute_awaiting(conn, second, schema)
+            answers = first.read(await one.fetchall()), second.read(await two.fetchall())
+    left, right = answers
+    return (
+        await _run_awaiting(conn, left, schema) if isinstance(left, Statement) else left,
+        await _run_awaiting(conn, right, schema) if isinstance(right, Statement) else right,
+    )
+
+
+def _execute(conn: Connection[Any], statement: Statement[Any], schema: str) -> Cursor[tuple[Any, ...]]:
+    # A cursor of our own kind, whatever row factory or cursor class the caller has set on the connection.
+    cursor = Cursor(conn, row_factory=tuple_row)
+    return cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
+
+
+async def _execute_awaiting(
+    conn: AsyncConnection[Any], statement: Statement[Any], schema: str
+) -> AsyncCursor[tuple[Any, ...]]:
+    cursor = AsyncCursor(conn, row_factory=tuple_row)
+    return await cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
 
 
 class _translated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -15,7 +15,7 @@ class Event:
 
     def fields(self) -> dict[str, Any]:
         """The event as a flat record, ready for JSON."""
-        values = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        values = asdict(self)
         return {"event": self.name, **{k: str(v) if isinstance(v, UUID) else v for k, v in values.items()}}
 
 

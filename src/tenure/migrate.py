@@ -97,8 +97,8 @@ def check(done: Sequence[Applied], schema: str) -> None:
     for migration, found in zip(known(), done, strict=False):
         if (found.version, found.checksum) != (migration.version, migration.checksum):
             raise BadSettings(
-                f"migration {found.version} of schema {schema!r} was applied with another text than this package ships: "
-                "use the version of tenure it came from, or another schema"
+                f"migration {found.version} of schema {schema!r} was applied with another text than this one: use the "
+                "tenure it came from or another schema, or empty the embedded server with `tenure pg reset`"
             )
 
 

@@ -49,7 +49,15 @@ class Claimed(NamedTuple):
     attempts: int
     max_attempts: int
     available_at: datetime
-    lease: Lease
+    lease_generation: int
+    fence_token: int
+    lease_expires_at: datetime
+    worker: str
+
+    @property
+    def lease(self) -> Lease:
+        """What its holder must show to change it."""
+        return Lease(self.id, self.worker, self.lease_generation, self.fence_token, self.lease_expires_at)
 
     def decode(self) -> Any:
         """The payload as Python values; raises for this row alone if it cannot be decoded."""

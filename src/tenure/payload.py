@@ -1,4 +1,4 @@
-"""What may go into the inbox: checked before anything is sent, because what Postgres or Python cannot give back is lost."""
+"""What may go into the inbox, checked before it is sent: what Postgres or Python cannot give back would be lost."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check_text(text: str, where: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidPayload(
-            f"{where} contains a lone surrogate ({text[error.start]!r}), which is no character: decode it properly first"
+            f"{where} contains a lone surrogate ({text[error.start]!r}), which is no character: decode it properly"
         ) from None
     return text
 
@@ -91,7 +91,7 @@ def check_row(row: NewRow) -> None:
     _check_int(row.max_attempts, "max_attempts", 1, 10_000)
     if not 0 <= row.delay_seconds <= DELAY_SECONDS_MAX:
         raise InvalidPayload(
-            f"delay_seconds={row.delay_seconds!r} must be within 0 and {DELAY_SECONDS_MAX:.0f}: for a time in the past leave it out"
+            f"delay_seconds={row.delay_seconds!r} must be within 0 and {DELAY_SECONDS_MAX:.0f}: leave it out for now"
         )
     if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
         raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")

@@ -10,7 +10,7 @@ import msgspec
 
 from .model import Attempt, BlockedKey, Claimed, DeadGroup, Depth, Lane, Row, Stuck, Worker
 from .statement import Rows, Statement
-from .verbs import as_claimed
+from .verbs import claimed_by
 
 T = TypeVar("T")
 
@@ -87,9 +87,7 @@ def lanes() -> Statement[list[Lane]]:
 
 def claimed(worker: str, claim_id: int) -> Statement[list[Claimed]]:
     """What a claim took whose reply was lost."""
-    return Statement(
-        "claimed", {"worker": worker, "claim_id": claim_id}, lambda rows: [as_claimed(row, worker) for row in rows]
-    )
+    return Statement("claimed", {"worker": worker, "claim_id": claim_id}, claimed_by(worker))
 
 
 class Applied(NamedTuple):
@@ -136,8 +134,8 @@ class Facts(NamedTuple):
             "completed": f"It was completed by {self.worker} on attempt {self.attempts}.",
             "cancelled": f"It was cancelled ({self.last_error}); it will not run.",
             "failed": f"It failed for good on attempt {self.attempts} ({self._error()}); redrive brings it back.",
-            "dead_letter": f"It used up {self.attempts} of {self.max_attempts} attempts or was poison ({self._error()}); "
-            "redrive brings it back.",
+            "dead_letter": f"It is a dead letter after {self.attempts} of {self.max_attempts} attempts "
+            f"({self._error()}); redrive brings it back.",
         }
         if self.status in ended:
             return ended[self.status]
@@ -151,7 +149,7 @@ class Facts(NamedTuple):
         attempt = f"attempt {self.attempts} of {self.max_attempts}"
         left = self.seconds_left or 0.0
         if left > 0:
-            return f"It is held by {holder}{asked} for another {left:.0f} s, {attempt}; the lease is renewed while the worker lives."
+            return f"It is held by {holder}{asked} for another {left:.0f} s, {attempt}; a living worker renews that."
         then = "ends it as a dead letter" if self.attempts >= self.max_attempts else "returns it to pending"
         return f"Its lease under {holder}{asked} ran out {-left:.0f} s ago, {attempt}; the next sweep {then}."
 
@@ -163,7 +161,8 @@ class Facts(NamedTuple):
             return f"It becomes runnable in {self.seconds_to_wait:.0f} s{so_far}."
         if self.workers == 0:
             return f"It has been runnable for {-self.seconds_to_wait:.0f} s{so_far}, but no worker is alive."
-        return f"It has been runnable for {-self.seconds_to_wait:.0f} s{so_far} and waits for a free slot of {self.workers} workers."
+        waited = f"It has been runnable for {-self.seconds_to_wait:.0f} s{so_far}"
+        return f"{waited} and waits for a free slot of {self.workers} workers."
 
     def _error(self) -> str:
         return (self.last_error or "no error recorded").strip().splitlines()[-1][:200]

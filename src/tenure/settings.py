@@ -33,12 +33,16 @@ class Settings:
 
 
 def load(
-    *, database_url: str | None = None, schema: str | None = None, environ: Mapping[str, str] | None = None
+    *,
+    database_url: str | None = None,
+    flag: str = "--database-url",
+    schema: str | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Settings:
     """The settings in force; a name that is not known, or a value that cannot be, is refused here."""
     env = os.environ if environ is None else environ
     check_names(env)
-    url, source = _database(database_url, env)
+    url, source = (_check_url(database_url, flag), flag) if database_url is not None else _database(env)
     return Settings(url, source, check_schema_name(schema or _value("TENURE_SCHEMA", env) or DEFAULT_SCHEMA))
 
 
@@ -74,9 +78,7 @@ def _value(name: str, environ: Mapping[str, str]) -> str | None:
         raise BadSettings(f"{name}_FILE names {path!r}, which cannot be read: {error.strerror}") from error
 
 
-def _database(flag: str | None, environ: Mapping[str, str]) -> tuple[str | None, str]:
-    if flag is not None:
-        return _check_url(flag, "--database-url"), "--database-url"
+def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:
     for name in ("TENURE_DATABASE_URL", "DATABASE_URL"):
         if value := _value(name, environ):
             return _check_url(value, name), name

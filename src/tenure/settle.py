@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .model import Lease, Settled
 from .payload import clean_error
+from .standing import Found, judge, lease_params
 from .statement import Rows, Statement, array
-from .verbs import lease_params
-
-# What the tape calls an attempt that this verb ended: found there, an unanswered write has been applied before.
-_OUTCOMES = {
-    "complete": "completed",
-    "retry": "retried",
-    "release": "released",
-    "fail": "failed",
-    "dead_letter": "dead_lettered",
-}
 
 
 def complete(leases: Sequence[Lease], *, accept_late: bool = False) -> Statement[list[Settled]]:
@@ -91,32 +81,3 @@ def _ask_why(
         return [applied.get(lease) or judged[lease] for lease in leases]
 
     return Statement("standing", lease_params(refused), read)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the inbox says of a row whose write was refused."""
-
-    status: str
-    lease_generation: int
-    fence_token: int | None
-    expired: bool
-    outcome: str | None  # how the tape says the refused lease's attempt ended, if it did
-
-
-def judge(lease: Lease, verb: str, found: Found | None) -> Settled:
-    """Why a write was refused, from what was found afterwards; a rule without a clock and without a database."""
-    if found is None:
-        return Settled(lease, verb, "unknown", reason="no_such_row")
-    current = found.lease_generation
-    if (found.lease_generation, found.fence_token) != (lease.generation, lease.fence):
-        return Settled(lease, verb, "stale", found.status, reason="token_mismatch", current=current)
-    if _OUTCOMES[verb] == (found.outcome or found.status):
-        return Settled(lease, verb, "already_mine", found.status, current=current)
-    if found.outcome == "expired" or (found.status == "processing" and found.expired):
-        return Settled(lease, verb, "stale", found.status, reason="lease_expired", current=current)
-    if found.status == "processing":
-        return Settled(lease, verb, "unknown", found.status, reason="try_again", current=current)
-    return Settled(
-        lease, verb, "stale", found.status, reason=f"already_{found.outcome or found.status}", current=current
-    )

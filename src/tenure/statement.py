@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from uuid import UUID
 
 T = TypeVar("T")
 Rows = Sequence[tuple[Any, ...]]
@@ -20,9 +19,9 @@ class Statement(Generic[T]):
     read: Callable[[Rows], T | Statement[T]]
 
 
-def array(values: Iterable[object]) -> str:
-    """Numbers or UUIDs as one Postgres array literal.
+def array(values: Sequence[object]) -> str:
+    """Numbers (or ids in hex) as one Postgres array literal; None is NULL.
 
     A tenth of what psycopg spends on adapting a list element by element: a fifth of the loop at batch 100.
     """
-    return "{" + ",".join(["NULL" if v is None else v.hex if type(v) is UUID else str(v) for v in values]) + "}"
+    return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
 from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease, WorkerEvicted
 from .model import BUCKETS, Claimed, Enqueued, Lane, Lease, NewRow, Renewed, Swept
 from .payload import check_name, check_row, encode
+from .standing import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
 ALL_BUCKETS = tuple(range(BUCKETS))
@@ -68,8 +69,8 @@ def claim(
 ) -> Statement[list[Claimed]]:
     """Take up to n runnable unordered rows out of these lanes, each under a new lease.
 
-    With buckets, only rows that fall into them, bucket by bucket; without, whatever has been due longest. A floor (epoch
-    seconds, one for each bucket, or a single one) says where the walk may begin: rows due before it were seen gone.
+    With buckets, only rows that fall into them, bucket by bucket; without, whatever has been due longest. A floor
+    (epoch seconds, one for each bucket or a single one) says where the walk may begin: what was due before is gone.
     """
     params = {
         **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
@@ -83,7 +84,7 @@ def claim(
         params["buckets"] = array(buckets)
         params["floors"] = array(floors or [0] * len(buckets))
     name = "claim_any" if buckets is None else "claim"
-    return Statement(name, params, lambda rows: [as_claimed(row, worker) for row in rows])
+    return Statement(name, params, claimed_by(worker))
 
 
 def claim_ordered(
@@ -108,7 +109,7 @@ def claim_ordered(
             "buckets": array(buckets),
             "after_key": after_key,
         },
-        lambda rows: [as_claimed(row, worker) for row in rows],
+        claimed_by(worker),
     )
 
 
@@ -132,18 +133,10 @@ def check_lease_seconds(lease_seconds: float) -> float:
     return lease_seconds
 
 
-def as_claimed(row: tuple[Any, ...], worker: str) -> Claimed:
-    """One claimed row out of the columns that claim, claim_ordered and claimed return alike."""
-    return Claimed._make((*row[:9], Lease(row[0], worker, *row[9:])))
-
-
-def lease_params(leases: Sequence[Lease]) -> dict[str, Any]:
-    """The tokens of these leases; every guarded statement compares them all."""
-    return {
-        "ids": array([lease.id for lease in leases]),
-        "generations": array([lease.generation for lease in leases]),
-        "fences": array([lease.fence for lease in leases]),
-    }
+def claimed_by(worker: str) -> Callable[[Rows], list[Claimed]]:
+    """How to read what claim, claim_any, claim_ordered and claimed return alike."""
+    who = (worker,)
+    return lambda rows: [Claimed._make(row + who) for row in rows]
 
 
 def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = LEASE_SECONDS) -> Statement[Renewed]:
@@ -262,11 +255,10 @@ def holding(lease: Lease) -> Statement[float]:
 
 def _refused(lease: Lease, verb: str) -> Statement[Any]:
     """Ask where the row stands by now, then raise StaleLease with the true reason and the current token."""
-    from .settle import Found, judge  # settle stands on this module
 
     def read(rows: Rows) -> NoReturn:
-        found = judge(lease, "complete", Found(*rows[0][1:]) if rows else None)
-        raise StaleLease(lease, verb, found.reason or f"already_{found.status}", found.current)
+        found = judge(lease, verb, Found(*rows[0][1:]) if rows else None)
+        raise StaleLease(lease, verb, found.reason, found.current)
 
     return Statement("standing", lease_params([lease]), read)
 

@@ -30,9 +30,9 @@ def options(command: F) -> F:
 
 
 @contextmanager
-def opened(database_url: str | None, schema: str | None) -> Iterator[Database]:
+def opened(database_url: str | None, schema: str | None, flag: str = "--database-url") -> Iterator[Database]:
     """The database of these options. The embedded one runs at least as long as the block."""
-    chosen = settings.load(database_url=database_url, schema=schema)
+    chosen = settings.load(database_url=database_url, flag=flag, schema=schema)
     if chosen.database_url is not None:
         yield Database(chosen.database_url, chosen.schema, chosen.database_from, f"given by {chosen.database_from}")
         return

@@ -24,7 +24,7 @@ def command(database_url: str | None) -> None:
     echo(f"  Tenure {__version__}, durable work in Postgres")
     echo()
     with endable(), opened(database_url, None) as database:
-        echo(describe(database, "--database-url"))
+        echo(describe(database))
         echo(_line("schema", _schema(database)))
         ok = _race(database) & _receipts(database)
     _farewell(ok, embedded=database.source == "embedded")

@@ -41,9 +41,9 @@ def lease_race(as_json: bool, url: str | None, unfenced: bool, lease_seconds: fl
     from ..drills.teller import Json, Plain, Teller, echo
 
     teller: Teller = Json() if as_json else Plain()
-    with endable(), opened(url, None) as database:
+    with endable(), opened(url, None, "--on") as database:
         if not as_json:
-            echo(describe(database, "--on"))
+            echo(describe(database))
             echo()
         verdict = drill.lease_race(database.url, teller.event, lease_seconds=lease_seconds, fenced=not unfenced)
     teller.verdict(verdict)
@@ -54,7 +54,7 @@ def lease_race(as_json: bool, url: str | None, unfenced: bool, lease_seconds: fl
         raise click.exceptions.Exit(NO)
 
 
-def describe(database: Database, flag: str) -> str:
+def describe(database: Database) -> str:
     """Which Postgres this is, how it came up, and where its rows live; fails here if it does not answer."""
     from .. import db, embedded
 
@@ -63,8 +63,9 @@ def describe(database: Database, flag: str) -> str:
         return f"  postgres   {database.words:<38}  {folder}"
     with db.connect(database.url, application_name="tenure drill") as conn:
         major, minor = divmod(conn.info.server_version, 10000)
-        source = flag if database.source == "--database-url" else database.source
-        return f"  postgres   {f'{major}.{minor}, given by {source}':<38}  {conn.info.dbname} on {conn.info.host}"
+        return (
+            f"  postgres   {f'{major}.{minor}, given by {database.source}':<38}  {conn.info.dbname} on {conn.info.host}"
+        )
 
 
 def _closing(ok: bool, unfenced: bool, seconds: float) -> str:

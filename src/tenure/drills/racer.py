@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from psycopg import Connection
@@ -119,7 +119,7 @@ def _hear(word: str = "") -> str:
 
 
 def _say(event: Event) -> None:
-    _print({"event": event.name, **asdict(event)})
+    _print(event.fields())
 
 
 def _print(fields: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ class Plain:
         """One line, in columns."""
         name, fields = _in_words(said)
         seconds = click.style(f"{said.at:6.3f}s", dim=True)
-        event = click.style(f"{name:<19}", fg=_LOUD.get(said.event), bold=said.event in _LOUD)
+        event = click.style(f"{name:<19}", fg=_LOUD.get(said.event), bold=said.event in _LOUD or None)
         echo(f"  {seconds}  {said.who:<8}  {event}  {fields}".rstrip())
 
     def verdict(self, verdict: Verdict) -> None:

@@ -52,8 +52,10 @@ BEGIN
 END
 $make$;
 
--- One immutable expression decides the bucket, so that no producer can disagree with another.
-CREATE FUNCTION tenure.bucket(partition_key text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+-- One immutable expression decides the bucket. It is stored nowhere but in the indexes, so no producer can disagree with it,
+-- and a claim does not pay for it: a generated column would be looked at again for every updated row.
+-- A row without a key is a stream of its own: it falls where its id falls.
+CREATE FUNCTION tenure.bucket(partition_key text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
   AS 'SELECT (hashtextextended(partition_key, 0) & 1023)::int';
 
 CREATE TABLE tenure.live (
@@ -68,8 +70,6 @@ CREATE TABLE tenure.live (
   claim_id         bigint,
   attempts         int         NOT NULL DEFAULT 0,
   max_attempts     int         NOT NULL DEFAULT 5,
-  -- A row without a key is a stream of its own: it falls where its id falls.
-  partition_bucket int         NOT NULL GENERATED ALWAYS AS (tenure.bucket(COALESCE(partition_key, id::text))) STORED,
   priority         smallint    NOT NULL DEFAULT 0,
   ordered          boolean     NOT NULL DEFAULT false,
   hold             boolean     NOT NULL DEFAULT false,
@@ -87,16 +87,16 @@ CREATE TABLE tenure.live (
     num_nonnulls(claimed_by, claimed_at, lease_expires_at, claim_id)
     = CASE status WHEN 'pending' THEN 0 WHEN 'processing' THEN 4 ELSE -1 END)
 ) WITH (
-  fillfactor = 50,  -- half of each page is room for the claim and the renewals of its rows
+  fillfactor = 40,  -- room on each page for the claim of all its rows at once: a claimed row is longer than a pending one
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
 -- A worker that has the ring to itself walks this one: a lane (queue, priority), then time.
 CREATE INDEX live_due ON tenure.live (queue, priority, available_at) WHERE NOT ordered;
 -- A worker that shares it walks this one: a lane, a bucket, then time.
-CREATE INDEX live_ready ON tenure.live (queue, priority, partition_bucket, available_at) WHERE NOT ordered;
+CREATE INDEX live_ready ON tenure.live (queue, priority, tenure.bucket(COALESCE(partition_key, id::text)), available_at) WHERE NOT ordered;
 -- The ordered claim walks this one: the first row of each key is its head.
-CREATE INDEX live_heads ON tenure.live (queue, partition_bucket, partition_key, seq) WHERE ordered;
+CREATE INDEX live_heads ON tenure.live (queue, tenure.bucket(partition_key), partition_key, seq) WHERE ordered;
 
 CREATE TABLE tenure.archive (
   id               uuid        NOT NULL,
@@ -108,7 +108,6 @@ CREATE TABLE tenure.archive (
   fence_token      bigint      NOT NULL,
   attempts         int         NOT NULL,
   max_attempts     int         NOT NULL,
-  partition_bucket int         NOT NULL,
   priority         smallint    NOT NULL,
   ordered          boolean     NOT NULL,
   kind             text        NOT NULL,
@@ -135,7 +134,6 @@ CREATE TABLE tenure.dead (
   fence_token      bigint,
   attempts         int         NOT NULL,
   max_attempts     int         NOT NULL,
-  partition_bucket int         NOT NULL,
   priority         smallint    NOT NULL,
   ordered          boolean     NOT NULL,
   hold             boolean     NOT NULL,
@@ -151,20 +149,21 @@ CREATE TABLE tenure.dead (
 CREATE INDEX dead_by_kind ON tenure.dead (status, kind, finished_at);
 
 CREATE VIEW tenure.inbox AS
-  SELECT id, COALESCE(partition_key, id::text) AS partition_key, partition_bucket, payload, status, attempts, max_attempts,
+  SELECT id, COALESCE(partition_key, id::text) AS partition_key,
+         tenure.bucket(COALESCE(partition_key, id::text)) AS partition_bucket, payload, status, attempts, max_attempts,
          claimed_by, claimed_at, lease_expires_at, lease_generation, available_at, NULL::timestamptz AS completed_at,
          last_error, idempotency_key, created_at,
          kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at, NULL::text AS finished_by
   FROM tenure.live
   WHERE status IN ('pending', 'processing')  -- always so; said again, it lets a question about other states skip this table
   UNION ALL
-  SELECT id, COALESCE(partition_key, id::text), partition_bucket, payload, status, attempts, max_attempts,
+  SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, status, attempts, max_attempts,
          NULL, claimed_at, NULL, lease_generation, available_at, NULL,
          last_error, idempotency_key, created_at,
          kind, queue, priority, ordered, fence_token, false, finished_at, finished_by
   FROM tenure.dead
   UNION ALL
-  SELECT id, COALESCE(partition_key, id::text), partition_bucket, payload, 'completed', attempts, max_attempts,
+  SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, 'completed', attempts, max_attempts,
          NULL, claimed_at, NULL, lease_generation, available_at, completed_at,
          last_error, idempotency_key, created_at,
          kind, queue, priority, ordered, fence_token, false, completed_at, finished_by

@@ -160,7 +160,7 @@ BEGIN
     pending := 0;
     FOR candidate IN
       SELECT i.id, i.status FROM tenure.live AS i
-      WHERE NOT i.ordered AND i.queue = spot.queue AND i.priority = spot.priority AND i.partition_bucket = spot.bucket
+      WHERE NOT i.ordered AND i.queue = spot.queue AND i.priority = spot.priority AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = spot.bucket
         AND i.available_at <= statement_timestamp()
       ORDER BY i.available_at
     LOOP
@@ -187,7 +187,7 @@ BEGIN
   WITH held AS (
     SELECT i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token,
            i.attempts - CASE WHEN how = 'released' THEN 1 ELSE 0 END AS attempts,  -- given back unstarted: costs nothing
-           i.max_attempts, i.partition_bucket, i.priority, i.ordered, i.hold, i.kind, i.queue, i.partition_key,
+           i.max_attempts, i.priority, i.ordered, i.hold, i.kind, i.queue, i.partition_key,
            i.claimed_by, i.idempotency_key, i.payload, COALESCE(lease.error, i.last_error) AS last_error, lease.error,
            clock_timestamp() AS ended_at,
            clock_timestamp() + CASE WHEN lease.delay IS NOT NULL THEN lease.delay * interval '1 second'
@@ -214,10 +214,10 @@ BEGIN
     DELETE FROM tenure.live AS i USING held WHERE i.id = held.id AND held.next_status <> 'pending'
   ), buried AS (
     INSERT INTO tenure.dead (id, seq, created_at, available_at, claimed_at, finished_at, lease_generation, fence_token,
-                             attempts, max_attempts, partition_bucket, priority, ordered, hold, status, kind, queue,
+                             attempts, max_attempts, priority, ordered, hold, status, kind, queue,
                              partition_key, finished_by, idempotency_key, payload, last_error)
     SELECT held.id, held.seq, held.created_at, held.available_at, held.claimed_at, held.ended_at, held.lease_generation, held.fence_token,
-           held.attempts, held.max_attempts, held.partition_bucket, held.priority, held.ordered, held.hold, held.next_status, held.kind, held.queue,
+           held.attempts, held.max_attempts, held.priority, held.ordered, held.hold, held.next_status, held.kind, held.queue,
            held.partition_key, held.claimed_by, held.idempotency_key, held.payload, held.last_error
     FROM held WHERE held.next_status <> 'pending'
   ), tape AS (

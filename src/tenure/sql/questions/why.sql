@@ -15,7 +15,7 @@ LEFT JOIN LATERAL (
     AND ahead.id = COALESCE(
       (SELECT k.row_id FROM tenure.keys AS k WHERE k.queue = i.queue AND k.partition_key = i.partition_key),
       (SELECT r.id FROM tenure.live AS r
-       WHERE r.ordered AND r.queue = i.queue AND r.partition_bucket = i.partition_bucket AND r.partition_key = i.partition_key
+       WHERE r.ordered AND r.queue = i.queue AND tenure.bucket(r.partition_key) = i.partition_bucket AND r.partition_key = i.partition_key
        ORDER BY r.seq LIMIT 1))
     AND ahead.id <> i.id
 ) AS head ON true

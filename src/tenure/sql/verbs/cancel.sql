@@ -3,7 +3,7 @@
 -- out: id, outcome (cancelled, asked)
 -- why: a row whose holder was asked never becomes pending again: its retry, release or expiry ends it as cancelled.
 WITH found AS (
-  SELECT i.id, i.seq, i.created_at, i.available_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts, i.partition_bucket,
+  SELECT i.id, i.seq, i.created_at, i.available_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
          i.priority, i.ordered, i.hold, i.status, i.kind, i.queue, i.partition_key, i.idempotency_key, i.payload
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])
@@ -15,10 +15,10 @@ WITH found AS (
   DELETE FROM tenure.live AS i USING found WHERE i.id = found.id AND found.status = 'pending'
 ), buried AS (
   INSERT INTO tenure.dead (id, seq, created_at, available_at, finished_at, lease_generation, fence_token, attempts, max_attempts,
-                           partition_bucket, priority, ordered, hold, status, kind, queue, partition_key, idempotency_key,
+                           priority, ordered, hold, status, kind, queue, partition_key, idempotency_key,
                            payload, last_error)
   SELECT id, seq, created_at, available_at, clock_timestamp(), lease_generation, fence_token, attempts, max_attempts,
-         partition_bucket, priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason
+         priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason
   FROM found WHERE status = 'pending'
 )
 SELECT id, CASE status WHEN 'pending' THEN 'cancelled' ELSE 'asked' END FROM found

@@ -26,7 +26,7 @@ WHERE i.ctid = ANY (ARRAY(
       WHERE NOT r.ordered
         AND r.queue = lane.queue
         AND r.priority = lane.priority
-        AND r.partition_bucket = owned.bucket
+        AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) = owned.bucket
         AND r.available_at >= to_timestamp(owned.floor)
         AND r.available_at <= statement_timestamp()
         AND r.status = 'pending'
@@ -38,5 +38,5 @@ WHERE i.ctid = ANY (ARRAY(
   WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')
   LIMIT :n
 ))
-RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.payload::text,
+RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
           i.attempts, i.max_attempts, i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at

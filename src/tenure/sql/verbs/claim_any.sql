@@ -31,5 +31,5 @@ WHERE i.ctid = ANY (ARRAY(
   WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')
   LIMIT :n
 ))
-RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.payload::text,
+RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
           i.attempts, i.max_attempts, i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at

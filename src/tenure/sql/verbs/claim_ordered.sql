@@ -10,7 +10,7 @@ WITH RECURSIVE head AS (
   CROSS JOIN unnest(:buckets::int[]) AS owned (bucket)
   CROSS JOIN LATERAL (
     SELECT r.partition_key, r.id FROM tenure.live AS r
-    WHERE r.ordered AND r.queue = lane.queue AND r.partition_bucket = owned.bucket AND r.partition_key > :after_key
+    WHERE r.ordered AND r.queue = lane.queue AND tenure.bucket(r.partition_key) = owned.bucket AND r.partition_key > :after_key
     ORDER BY r.partition_key, r.seq LIMIT 1
   ) AS first
   UNION ALL
@@ -18,7 +18,7 @@ WITH RECURSIVE head AS (
   FROM head
   CROSS JOIN LATERAL (
     SELECT r.partition_key, r.id FROM tenure.live AS r
-    WHERE r.ordered AND r.queue = head.queue AND r.partition_bucket = head.bucket AND r.partition_key > head.partition_key
+    WHERE r.ordered AND r.queue = head.queue AND tenure.bucket(r.partition_key) = head.bucket AND r.partition_key > head.partition_key
     ORDER BY r.partition_key, r.seq LIMIT 1
   ) AS further
   WHERE head.depth < :per_bucket
@@ -50,5 +50,5 @@ SET status = 'processing',
     attempts = i.attempts + 1
 FROM taken
 WHERE i.id = taken.row_id
-RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), i.partition_bucket, i.payload::text,
+RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
           i.attempts, i.max_attempts, i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at
