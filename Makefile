@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check mutants lease-race lease-race-log bench-claim clean
+.PHONY: help setup demo test check mutants lease-race lease-race-log docs bench-claim clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ lease-race: setup ## the drill: two processes, one paused past its lease
 
 lease-race-log: setup ## the same, as one JSON object a line
 	@$(BIN)/tenure drill lease-race --json
+
+docs: setup ## write the reference from the headers of the SQL
+	@$(BIN)/python tools/verbs_reference.py
 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim

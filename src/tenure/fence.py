@@ -8,7 +8,8 @@ from typing import Any
 from psycopg import AsyncConnection, Connection
 
 from .db import run
-from .model import Lease
+from .errors import StaleLease
+from .model import Lease, Settled
 from .settings import DEFAULT_SCHEMA
 from .settle import complete
 from .verbs import holding
@@ -50,7 +51,7 @@ class fenced:
         assert isinstance(self._conn, Connection)
         if error is None:
             try:
-                run(self._conn, self._completion, self._schema)[0].or_raise()
+                _require_applied(run(self._conn, self._completion, self._schema)[0])
             except BaseException as refused:
                 self._transaction.__exit__(type(refused), refused, refused.__traceback__)
                 raise
@@ -72,8 +73,14 @@ class fenced:
         assert isinstance(self._conn, AsyncConnection)
         if error is None:
             try:
-                (await run(self._conn, self._completion, self._schema))[0].or_raise()
+                _require_applied((await run(self._conn, self._completion, self._schema))[0])
             except BaseException as refused:
                 await self._transaction.__aexit__(type(refused), refused, refused.__traceback__)
                 raise
         await self._transaction.__aexit__(kind, error, trace)
+
+
+def _require_applied(settled: Settled) -> None:
+    """Only a completion made by this very transaction may commit its writes; one made before has committed its own."""
+    if settled.standing != "applied":
+        raise StaleLease(settled.lease, "complete", settled.reason or "already_completed", settled.current)

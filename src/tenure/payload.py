@@ -89,7 +89,7 @@ def check_row(row: NewRow) -> None:
             _check_bytes(key, name, KEY_BYTES_MAX)
     _check_int(row.priority, "priority", -100, 100)
     _check_int(row.max_attempts, "max_attempts", 1, 10_000)
-    if not 0 <= row.delay_seconds <= DELAY_SECONDS_MAX:
+    if not isinstance(row.delay_seconds, int | float) or not 0 <= row.delay_seconds <= DELAY_SECONDS_MAX:
         raise InvalidPayload(
             f"delay_seconds={row.delay_seconds!r} must be within 0 and {DELAY_SECONDS_MAX:.0f}: leave it out for now"
         )

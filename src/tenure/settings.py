@@ -12,7 +12,7 @@ from pathlib import Path
 from .errors import BadSettings
 
 DEFAULT_SCHEMA = "tenure"
-_PASSWORD = re.compile(r":[^:/@]*@")
+_PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 KNOWN = {
@@ -92,13 +92,17 @@ def _check_url(url: str, source: str) -> str:
     from psycopg import ProgrammingError, conninfo
 
     text = url.replace("postgresql+psycopg://", "postgresql://", 1)
+    shown = _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
     try:
-        conninfo.conninfo_to_dict(text)
+        words = conninfo.conninfo_to_dict(text)
     except ProgrammingError as error:
-        shown = _PASSWORD.sub(":***@", text)
         raise BadSettings(
             f"{source} is {shown!r}, which is no database address: write postgresql://user@host:5432/name"
         ) from error
     if not text.strip():
         raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
+    if "@" in str(words.get("host", "")) or not set(str(words.get("port") or "")) <= set("0123456789,"):
+        raise BadSettings(
+            f"{source} is {shown!r}, where password and port cannot be told: in a password write @ as %40, / as %2F, : as %3A"
+        )
     return text

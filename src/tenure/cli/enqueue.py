@@ -56,6 +56,9 @@ def _when(at: str | None) -> dict[str, Any]:
     if found := _DELAY.fullmatch(at):
         return {"delay_seconds": float(found[1]) * _SECONDS[found[2]]}
     try:
-        return {"at": datetime.fromisoformat(at)}
+        when = datetime.fromisoformat(at)
     except ValueError:
         raise InvalidPayload(f"--at {at!r} is no time: write +5m, +2h or 2026-12-24T18:00:00+01:00") from None
+    if when.tzinfo is None:
+        raise InvalidPayload(f"--at {at!r} has no time zone: write {at}+01:00, or {at}Z for UTC")
+    return {"at": when}

@@ -24,6 +24,7 @@ _BY_WORDS = {
     "password authentication failed": _BY_STATE[pg.InvalidPassword],
     "no password supplied": _BY_STATE[pg.InvalidPassword],
     "pg_hba.conf": _BY_STATE[pg.InvalidAuthorizationSpecification],
+    'FATAL: role "': _BY_STATE[pg.InvalidAuthorizationSpecification],
     "does not exist": _BY_STATE[pg.InvalidCatalogName],
 }
 

@@ -246,6 +246,9 @@ DECLARE
   part record;
   name text;
 BEGIN
+  IF NOT pg_try_advisory_xact_lock(hashtextextended('tenure archive ' || 'tenure.archive'::regclass::oid, 0)) THEN
+    RETURN;  -- somebody else is at it
+  END IF;
   PERFORM set_config('lock_timeout', '1s', true);
   n := 0;
   FOR day IN SELECT today + ahead FROM generate_series(0, 3) AS ahead LOOP
