@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -29,7 +29,12 @@ class Lease(NamedTuple):
     worker: str
     generation: int
     fence: int
-    expires_at: datetime
+    ends_seconds: float  # since 1970, on the database's clock
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the lease ends if it is not renewed."""
+        return datetime.fromtimestamp(self.ends_seconds, UTC)
 
     @property
     def epoch(self) -> int:
@@ -48,16 +53,21 @@ class Claimed(NamedTuple):
     payload: str
     attempts: int
     max_attempts: int
-    available_at: datetime
+    available_seconds: float  # since 1970, on the database's clock
     lease_generation: int
     fence_token: int
-    lease_expires_at: datetime
+    ends_seconds: float
     worker: str
 
     @property
     def lease(self) -> Lease:
         """What its holder must show to change it."""
-        return Lease(self.id, self.worker, self.lease_generation, self.fence_token, self.lease_expires_at)
+        return Lease(self[0], self[12], self[9], self[10], self[11])
+
+    @property
+    def available_at(self) -> datetime:
+        """Since when the row could run."""
+        return datetime.fromtimestamp(self.available_seconds, UTC)
 
     def decode(self) -> Any:
         """The payload as Python values; raises for this row alone if it cannot be decoded."""

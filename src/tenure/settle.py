@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from .model import Lease, Settled
 from .payload import clean_error
@@ -52,9 +54,9 @@ def _settle(verb: str, leases: Sequence[Lease], extra: dict[str, Any]) -> Statem
         params["accept_late"] = extra["accept_late"]
 
     def read(rows: Rows) -> list[Settled] | Statement[list[Settled]]:
-        if verb == "complete" and len(rows) == len(leases):
+        if verb == "complete" and rows[0][0] == len(leases):
             return [Settled(lease, verb, "applied", "completed") for lease in leases]
-        answers = {row[0]: row[1:] or ("completed", None) for row in rows}
+        answers = _answers(verb, rows)
         applied = {
             lease: Settled(lease, verb, "applied", *answers[lease.id]) for lease in leases if lease.id in answers
         }
@@ -62,6 +64,13 @@ def _settle(verb: str, leases: Sequence[Lease], extra: dict[str, Any]) -> Statem
         return _ask_why(verb, leases, applied, refused) if refused else [applied[lease] for lease in leases]
 
     return Statement(verb, params, read)
+
+
+def _answers(verb: str, rows: Rows) -> dict[UUID, tuple[str, datetime | None]]:
+    """What became of the rows whose write was taken."""
+    if verb == "complete":
+        return dict.fromkeys(rows[0][1] or (), ("completed", None))
+    return {id: (status, next_at) for id, status, next_at in rows}
 
 
 def _check_delay(delay: float | None) -> float | None:

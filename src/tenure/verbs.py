@@ -147,7 +147,7 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
     def read(rows: Rows) -> Renewed:
         ends = {row[0]: row[1] for row in rows}
         return Renewed(
-            kept=tuple(lease._replace(expires_at=ends[lease.id]) for lease in leases if lease.id in ends),
+            kept=tuple(lease._replace(ends_seconds=ends[lease.id]) for lease in leases if lease.id in ends),
             lost=tuple(lease for lease in leases if lease.id not in ends),
             cancel_asked=frozenset(row[0] for row in rows if row[2]),
         )

@@ -34,7 +34,8 @@ _LIBPQ_ASKS = " Is the server running on that host and accepting TCP/IP connecti
 
 def explain(error: Exception) -> tuple[str, int]:
     """One sentence with the next step, and the exit code; what nobody foresaw is a bug and says how to report it."""
-    said = " ".join(str(error).split()).removesuffix(_LIBPQ_ASKS) or type(error).__name__
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None  # without CONTEXT and DETAIL
+    said = " ".join((primary or str(error)).split()).removesuffix(_LIBPQ_ASKS) or type(error).__name__
     for kind, (code, advice) in _BY_STATE.items():
         if isinstance(error, kind):
             return f"{said}: {advice}", code

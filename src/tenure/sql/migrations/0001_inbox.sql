@@ -222,6 +222,7 @@ CREATE TABLE tenure.incarnation (
   only_row          boolean NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
   epoch             int     NOT NULL,
   system_identifier bigint  NOT NULL,
-  timeline          int     NOT NULL
+  timeline          int     NOT NULL,
+  started_at        timestamptz  -- when that server last started; while it runs it cannot become another
 );
 CREATE SEQUENCE tenure.fence_seq;

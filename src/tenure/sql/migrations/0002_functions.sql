@@ -2,29 +2,32 @@
 -- kind: expand
 
 -- Which server is this? A promotion, a restore and a copy into a new cluster each change the answer.
-CREATE FUNCTION tenure.server_identity(OUT system_identifier bigint, OUT timeline int) LANGUAGE sql VOLATILE AS $$
-  SELECT control.system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
-  FROM pg_control_system() AS control
+CREATE FUNCTION tenure.timeline() RETURNS int LANGUAGE sql VOLATILE AS $$
+  SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
 $$;
-
-INSERT INTO tenure.incarnation (epoch, system_identifier, timeline)
-SELECT 1, here.system_identifier, here.timeline FROM tenure.server_identity() AS here;
+INSERT INTO tenure.incarnation (epoch, system_identifier, timeline, started_at)
+SELECT 1, control.system_identifier, tenure.timeline(), pg_postmaster_start_time() FROM pg_control_system() AS control;
 
 -- The next fence token: epoch << 40 | sequence. Monotone across rows by the sequence, and across failover, restore
 -- and promotion by the epoch, which rises with the first claim on a server that is not the one last recorded.
 -- A caller that has seen a higher epoch is talking to a stale primary: it gets an error and no row.
 CREATE FUNCTION tenure.next_fence(seen_epoch int DEFAULT 0) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-  here record;
+  here int := tenure.timeline();
+  identifier bigint;
   found_epoch int;
 BEGIN
-  here := tenure.server_identity();
   SELECT epoch INTO found_epoch FROM tenure.incarnation
-  WHERE system_identifier = here.system_identifier AND timeline = here.timeline;
+  WHERE timeline = here AND started_at = pg_postmaster_start_time();
   IF NOT FOUND THEN
+    SELECT control.system_identifier INTO STRICT identifier FROM pg_control_system() AS control;
+    -- Another server than the one recorded: those who come at once wait here for the first, then change nothing.
     UPDATE tenure.incarnation
-    SET epoch = epoch + 1, system_identifier = here.system_identifier, timeline = here.timeline
-    WHERE (system_identifier, timeline) <> (here.system_identifier, here.timeline);
+    SET epoch = epoch + 1, system_identifier = identifier, timeline = here, started_at = pg_postmaster_start_time()
+    WHERE (system_identifier, timeline) <> (identifier, here);
+    -- The same one after a restart: a note that saves the question above. Nobody waits for it.
+    UPDATE tenure.incarnation SET started_at = pg_postmaster_start_time()
+    WHERE only_row = (SELECT only_row FROM tenure.incarnation FOR UPDATE SKIP LOCKED);
     SELECT epoch INTO STRICT found_epoch FROM tenure.incarnation;
   END IF;
   IF found_epoch < seen_epoch THEN

@@ -1,8 +1,8 @@
 -- complete: end these attempts well and move their rows to the archive, if the leases are still current
 -- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean
--- out: id
+-- out: n, accepted uuid[] (NULL: all of them)
 -- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
--- else has taken the row). An id that does not come back was refused.
+-- else has taken the row). What is not accepted was refused.
 WITH done AS (
   DELETE FROM tenure.live AS i
   USING unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS lease (id, generation, fence)
@@ -25,4 +25,4 @@ WITH done AS (
 ), freed AS (
   DELETE FROM tenure.keys AS k USING done WHERE done.ordered AND k.row_id = done.id
 )
-SELECT id FROM done
+SELECT count(*)::int, CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(id) END FROM done

@@ -1,6 +1,6 @@
 -- renew: extend every lease of the list that is still current and not yet over
 -- in: ids uuid[], generations bigint[], fences bigint[], lease_seconds float8[]
--- out: id, lease_expires_at, cancel_asked
+-- out: id, ends_seconds, cancel_asked
 -- why: touches nothing an index mentions, so a renewal is a HOT update. A lease that ran out is not revived: somebody may be about to take the row.
 UPDATE tenure.live AS i
 SET lease_expires_at = clock_timestamp() + lease.seconds * interval '1 second'
@@ -10,4 +10,4 @@ WHERE i.id = lease.id
   AND i.lease_generation = lease.generation
   AND i.fence_token = lease.fence
   AND i.lease_expires_at > clock_timestamp()
-RETURNING i.id, i.lease_expires_at, i.cancel_asked
+RETURNING i.id, date_part('epoch', i.lease_expires_at), i.cancel_asked
