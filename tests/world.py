@@ -60,8 +60,8 @@ class World:
         return self.run(verbs.enqueue(NewRow(kind, {} if payload is None else payload, **options)))
 
     def claim(self, worker: str = "A", n: int = 1, **options: Any) -> list[Claimed]:
-        """Claim up to n rows."""
-        return self.run(verbs.claim(worker, n, **options))
+        """Claim up to n rows, out of every bucket unless the test says otherwise (buckets=None: without looking)."""
+        return self.run(verbs.claim(worker, n, **{"buckets": verbs.ALL_BUCKETS, **options}))
 
     def claim_one(self, worker: str = "A", **options: Any) -> Claimed:
         """Claim exactly one row."""

@@ -22,6 +22,9 @@ class Lane(NamedTuple):
     priority: int = 0
 
 
+Token = tuple[UUID, int]
+
+
 class Lease(NamedTuple):
     """Proof of holding a row: changing a held row takes one of these, never an id."""
 
@@ -30,6 +33,11 @@ class Lease(NamedTuple):
     generation: int
     fence: int
     ends_seconds: float  # since 1970, on the database's clock
+
+    @property
+    def token(self) -> Token:
+        """What tells this lease from every other, also from an older one of the same row."""
+        return self.id, self.fence
 
     @property
     def expires_at(self) -> datetime:
@@ -140,6 +148,7 @@ class Swept(NamedTuple):
     """A row whose attempt ended because its lease ran out."""
 
     id: UUID
+    fence_token: int
     status: str
     next_at: datetime
 
@@ -167,7 +176,7 @@ class Row(NamedTuple):
     queue: str
     priority: int
     ordered: bool
-    fence_token: int | None
+    fence_token: int
     cancel_asked: bool
     finished_at: datetime | None
     finished_by: str | None

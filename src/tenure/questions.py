@@ -165,4 +165,4 @@ class Facts(NamedTuple):
         return f"{waited} and waits for a free slot of {self.workers} workers."
 
     def _error(self) -> str:
-        return (self.last_error or "no error recorded").strip().splitlines()[-1][:200]
+        return ((self.last_error or "").strip() or "no error recorded").splitlines()[-1][:200]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
-from .model import Lease, Settled
+from .model import Lease, Settled, Token
 from .payload import clean_error
 from .standing import Found, judge, lease_params
 from .statement import Rows, Statement, array
@@ -44,7 +43,8 @@ def dead_letter(leases: Sequence[Lease], errors: Sequence[str | None]) -> Statem
 
 
 def _settle(verb: str, leases: Sequence[Lease], extra: dict[str, Any]) -> Statement[list[Settled]]:
-    in_order = sorted(range(len(leases)), key=lambda n: leases[n].id.int)  # the order in which locks are taken
+    once_each = {lease: n for n, lease in enumerate(leases)}.values()
+    in_order = sorted(once_each, key=lambda n: leases[n].id.int)  # the order in which locks are taken
     params = lease_params([leases[n] for n in in_order])
     if "errors" in extra:
         params["errors"] = [clean_error(extra["errors"][n]) for n in in_order]
@@ -58,7 +58,7 @@ def _settle(verb: str, leases: Sequence[Lease], extra: dict[str, Any]) -> Statem
             return [Settled(lease, verb, "applied", "completed") for lease in leases]
         answers = _answers(verb, rows)
         applied = {
-            lease: Settled(lease, verb, "applied", *answers[lease.id]) for lease in leases if lease.id in answers
+            lease: Settled(lease, verb, "applied", *answers[lease.token]) for lease in leases if lease.token in answers
         }
         refused = [lease for lease in leases if lease not in applied]
         return _ask_why(verb, leases, applied, refused) if refused else [applied[lease] for lease in leases]
@@ -66,11 +66,12 @@ def _settle(verb: str, leases: Sequence[Lease], extra: dict[str, Any]) -> Statem
     return Statement(verb, params, read)
 
 
-def _answers(verb: str, rows: Rows) -> dict[UUID, tuple[str, datetime | None]]:
+def _answers(verb: str, rows: Rows) -> dict[Token, tuple[str, datetime | None]]:
     """What became of the rows whose write was taken."""
     if verb == "complete":
-        return dict.fromkeys(rows[0][1] or (), ("completed", None))
-    return {id: (status, next_at) for id, status, next_at in rows}
+        _, ids, fences = rows[0]
+        return dict.fromkeys(zip(ids or (), fences or (), strict=True), ("completed", None))
+    return {(id, fence): (status, next_at) for id, fence, status, next_at in rows}
 
 
 def _check_delay(delay: float | None) -> float | None:
@@ -85,8 +86,8 @@ def _ask_why(
     """A second question on a fresh snapshot: only it can see what a concurrent transaction made of the rows."""
 
     def read(rows: Rows) -> list[Settled]:
-        found = {row[0]: Found(*row[1:]) for row in rows}
-        judged = {lease: judge(lease, verb, found.get(lease.id)) for lease in refused}
+        found = {(id, fence): Found(*rest) for id, fence, *rest in rows}
+        judged = {lease: judge(lease, verb, found.get(lease.token)) for lease in refused}
         return [applied.get(lease) or judged[lease] for lease in leases]
 
     return Statement("standing", lease_params(refused), read)

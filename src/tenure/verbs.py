@@ -145,11 +145,11 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
     in_order = sorted(zip(leases, seconds, strict=True), key=lambda pair: pair[0].id.int)
 
     def read(rows: Rows) -> Renewed:
-        ends = {row[0]: row[1] for row in rows}
+        ends = {(id, fence): end for id, fence, end, _ in rows}
         return Renewed(
-            kept=tuple(lease._replace(ends_seconds=ends[lease.id]) for lease in leases if lease.id in ends),
-            lost=tuple(lease for lease in leases if lease.id not in ends),
-            cancel_asked=frozenset(row[0] for row in rows if row[2]),
+            kept=tuple(lease._replace(ends_seconds=ends[lease.token]) for lease in leases if lease.token in ends),
+            lost=tuple(lease for lease in leases if lease.token not in ends),
+            cancel_asked=frozenset(id for id, *_, asked in rows if asked),
         )
 
     return Statement(
@@ -257,7 +257,7 @@ def _refused(lease: Lease, verb: str) -> Statement[Any]:
     """Ask where the row stands by now, then raise StaleLease with the true reason and the current token."""
 
     def read(rows: Rows) -> NoReturn:
-        found = judge(lease, verb, Found(*rows[0][1:]) if rows else None)
+        found = judge(lease, verb, Found(*rows[0][2:]) if rows else None)
         raise StaleLease(lease, verb, found.reason, found.current)
 
     return Statement("standing", lease_params([lease]), read)

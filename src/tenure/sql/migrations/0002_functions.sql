@@ -1,4 +1,4 @@
--- What must run inside the server: the token, enqueue for every language, and the search for held rows.
+-- What must run inside the server: the token, enqueue for every language, and the end of an attempt.
 -- kind: expand
 
 -- Which server is this? A promotion, a restore and a copy into a new cluster each change the answer.
@@ -132,58 +132,11 @@ BEGIN
 END
 $$;
 
--- The lanes (queue, priority) that hold unordered rows, by a loose walk of live_ready: one probe a lane, whatever the backlog.
-CREATE FUNCTION tenure.lanes() RETURNS TABLE (queue text, priority smallint) LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE lane AS (
-    (SELECT i.queue, i.priority FROM tenure.live AS i WHERE NOT i.ordered ORDER BY i.queue, i.priority LIMIT 1)
-    UNION ALL
-    SELECT further.queue, further.priority FROM lane CROSS JOIN LATERAL (
-      SELECT i.queue, i.priority FROM tenure.live AS i
-      WHERE NOT i.ordered AND (i.queue, i.priority) > (lane.queue, lane.priority)
-      ORDER BY i.queue, i.priority LIMIT 1) AS further
-  )
-  SELECT lane.queue, lane.priority FROM lane LIMIT 1000
-$$;
-
--- The rows now processing, found without an index on anything a claim changes: claims take the earliest rows of a bucket,
--- so held rows stand at its head. The walk of a bucket ends after `patience` pending rows in a row; a held row
--- further back (behind rows enqueued with an earlier time) is found when those have been claimed, or with patience => NULL.
-CREATE FUNCTION tenure.held(patience int DEFAULT 32) RETURNS SETOF uuid LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  spot record;
-  candidate record;
-  pending int;
-BEGIN
-  RETURN QUERY SELECT k.row_id FROM tenure.keys AS k;
-  IF patience IS NULL THEN
-    RETURN QUERY SELECT i.id FROM tenure.live AS i WHERE i.status = 'processing' AND NOT i.ordered;
-    RETURN;
-  END IF;
-  FOR spot IN SELECT l.queue, l.priority, b.bucket FROM tenure.lanes() AS l CROSS JOIN generate_series(0, 1023) AS b (bucket) LOOP
-    pending := 0;
-    FOR candidate IN
-      SELECT i.id, i.status FROM tenure.live AS i
-      WHERE NOT i.ordered AND i.queue = spot.queue AND i.priority = spot.priority AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = spot.bucket
-        AND i.available_at <= statement_timestamp()
-      ORDER BY i.available_at
-    LOOP
-      IF candidate.status = 'processing' THEN
-        pending := 0;
-        RETURN NEXT candidate.id;
-      ELSE
-        pending := pending + 1;
-        EXIT WHEN pending >= patience;
-      END IF;
-    END LOOP;
-  END LOOP;
-END
-$$;
-
 -- End attempts other than by completion, all under their leases: the one place where a holder's retry, fail, dead_letter
 -- and release, and the sweep's expiry, are decided. Each input that is still current gets one answer; the others none.
 CREATE FUNCTION tenure.end_attempts(
   ids uuid[], generations bigint[], fences bigint[], how text, errors text[], delays float8[]
-) RETURNS TABLE (row_id uuid, next_status text, next_at timestamptz) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (row_id uuid, token bigint, next_status text, next_at timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY
@@ -232,86 +185,6 @@ BEGIN
     DELETE FROM tenure.keys AS k USING held
     WHERE held.ordered AND k.row_id = held.id AND NOT (held.hold AND held.next_status IN ('failed', 'dead_letter'))
   )
-  SELECT held.id, held.next_status, held.next_at FROM held;
+  SELECT held.id, held.fence_token, held.next_status, held.next_at FROM held;
 END
 $$;
-
--- Keep the archive: a partition for each coming day, days past retention dropped whole, and what belonged to rows long
--- gone forgotten in batches. A lock it cannot have within a second is left for the next round.
-CREATE FUNCTION tenure.keep_archive(
-  retention interval DEFAULT '14 days', key_retention interval DEFAULT '30 days', batch int DEFAULT 1000
-) RETURNS TABLE (what text, n bigint) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
-  oldest timestamptz := clock_timestamp() - retention;
-  day date;
-  part record;
-  name text;
-BEGIN
-  IF NOT pg_try_advisory_xact_lock(hashtextextended('tenure archive ' || 'tenure.archive'::regclass::oid, 0)) THEN
-    RETURN;  -- somebody else is at it
-  END IF;
-  PERFORM set_config('lock_timeout', '1s', true);
-  n := 0;
-  FOR day IN SELECT today + ahead FROM generate_series(0, 3) AS ahead LOOP
-    name := 'archive_' || to_char(day, 'YYYYMMDD');
-    CONTINUE WHEN to_regclass(format('tenure.%I', name)) IS NOT NULL;
-    CONTINUE WHEN EXISTS (SELECT FROM tenure.archive_rest AS a
-                          WHERE a.completed_at >= day::timestamp AT TIME ZONE 'UTC'
-                            AND a.completed_at < (day + 1)::timestamp AT TIME ZONE 'UTC');
-    EXECUTE format('CREATE TABLE tenure.%I (LIKE tenure.archive INCLUDING ALL)', name);
-    EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
-                   name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-    n := n + 1;
-  END LOOP;
-  what := 'partitions_made'; RETURN NEXT;
-
-  n := 0;
-  FOR part IN
-    SELECT c.relname FROM pg_inherits AS h JOIN pg_class AS c ON c.oid = h.inhrelid
-    WHERE h.inhparent = 'tenure.archive'::regclass AND c.relname ~ '^archive_[0-9]{8}$'
-      AND to_date(right(c.relname, 8), 'YYYYMMDD') < (oldest AT TIME ZONE 'UTC')::date
-    ORDER BY c.relname
-  LOOP
-    EXECUTE format('DROP TABLE tenure.%I', part.relname);
-    n := n + 1;
-  END LOOP;
-  what := 'partitions_dropped'; RETURN NEXT;
-
-  DELETE FROM tenure.archive_rest WHERE ctid = ANY (ARRAY(
-    SELECT a.ctid FROM tenure.archive_rest AS a WHERE a.completed_at < oldest LIMIT batch));
-  GET DIAGNOSTICS n = ROW_COUNT; what := 'stray_rows_forgotten'; RETURN NEXT;
-
-  DELETE FROM tenure.dead WHERE id = ANY (ARRAY(
-    SELECT d.id FROM tenure.dead AS d WHERE d.status = 'cancelled' AND d.finished_at < oldest
-    ORDER BY d.id LIMIT batch FOR UPDATE SKIP LOCKED));
-  GET DIAGNOSTICS n = ROW_COUNT; what := 'cancelled_forgotten'; RETURN NEXT;
-
-  DELETE FROM tenure.idempotency WHERE key = ANY (ARRAY(
-    SELECT k.key FROM tenure.idempotency AS k
-    WHERE k.created_at < clock_timestamp() - key_retention
-      AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = k.row_id)
-      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = k.row_id)
-    ORDER BY k.key LIMIT batch FOR UPDATE SKIP LOCKED));
-  GET DIAGNOSTICS n = ROW_COUNT; what := 'idempotency_keys_forgotten'; RETURN NEXT;
-
-  DELETE FROM tenure.attempts WHERE (row_id, fence_token) IN (
-    SELECT t.row_id, t.fence_token FROM tenure.attempts AS t
-    WHERE t.ended_at < oldest
-      AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = t.row_id)
-      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = t.row_id)
-    LIMIT batch);
-  GET DIAGNOSTICS n = ROW_COUNT; what := 'attempts_forgotten'; RETURN NEXT;
-
-  DELETE FROM tenure.effects WHERE (row_id, effect) IN (
-    SELECT e.row_id, e.effect FROM tenure.effects AS e
-    WHERE e.done_at < oldest
-      AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = e.row_id)
-      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = e.row_id)
-    LIMIT batch);
-  GET DIAGNOSTICS n = ROW_COUNT; what := 'effects_forgotten'; RETURN NEXT;
-END
-$$;
-
-SELECT count(*) FROM tenure.keep_archive();

@@ -7,5 +7,5 @@ SELECT i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.buck
 FROM tenure.live AS i
 WHERE i.claim_id = :claim_id
   AND i.claimed_by = :worker
-  AND i.status = 'processing'
+  AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a claim
 LIMIT 10000

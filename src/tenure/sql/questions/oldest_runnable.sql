@@ -18,6 +18,10 @@ WITH unordered AS (
   FROM tenure.live AS r
   WHERE r.ordered AND r.status = 'pending' AND r.available_at <= statement_timestamp()
     AND NOT EXISTS (SELECT FROM tenure.keys AS k WHERE k.queue = r.queue AND k.partition_key = r.partition_key)
+    AND NOT EXISTS (SELECT FROM tenure.live AS earlier
+                    WHERE earlier.ordered AND earlier.queue = r.queue
+                      AND tenure.bucket(earlier.partition_key) = tenure.bucket(r.partition_key)
+                      AND earlier.partition_key = r.partition_key AND earlier.seq < r.seq)
   GROUP BY r.queue
 )
 SELECT u.queue, extract(epoch FROM clock_timestamp() - min(u.since))::float8

@@ -1,6 +1,6 @@
 -- complete: end these attempts well and move their rows to the archive, if the leases are still current
 -- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean
--- out: n, accepted uuid[] (NULL: all of them)
+-- out: n, accepted uuid[], their fences bigint[] (both NULL: all of them)
 -- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
 -- else has taken the row). What is not accepted was refused.
 WITH done AS (
@@ -25,4 +25,7 @@ WITH done AS (
 ), freed AS (
   DELETE FROM tenure.keys AS k USING done WHERE done.ordered AND k.row_id = done.id
 )
-SELECT count(*)::int, CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(id) END FROM done
+SELECT count(*)::int,
+       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(id) END,
+       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(fence_token) END
+FROM done

@@ -4,7 +4,7 @@
 SELECT extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8
 FROM tenure.live AS i
 WHERE i.id = :id
-  AND i.status = 'processing'
+  AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
   AND i.lease_generation = :generation
   AND i.fence_token = :fence
   AND i.lease_expires_at > clock_timestamp()

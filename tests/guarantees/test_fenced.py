@@ -1,0 +1,387 @@
+"""Guarantee 9: fenced() writes and the completion commit together or not at all; a fence refuses older tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
+from tenure import db, questions, verbs
+from tenure.errors import InvalidPayload, ServerBehind, StaleFence, StaleLease
+from tenure.fence import fenced
+from tenure.model import Lease
+from world import World
+
+
+@pytest.fixture
+def shop(world: World) -> World:
+    """A world with a table of the user's own and one row in the inbox."""
+    world.sql("CREATE TABLE receipts (n int)")
+    world.enqueue(max_attempts=100)
+    return world
+
+
+def _receipts(world: World) -> list[int]:
+    return [n for (n,) in world.sql("SELECT n FROM receipts ORDER BY n")]
+
+
+def _lose(world: World, lease: Lease) -> None:
+    with world.connect() as elsewhere:
+        elsewhere.execute("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", [lease.id])
+        assert len(world.run(verbs.sweep(), elsewhere)) == 1
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_writes_and_completion_commit_together(shop: World, autocommit: bool) -> None:
+    lease = shop.claim_one("A").lease
+    conn = user_connection(shop, autocommit=autocommit)
+    with fenced(conn, lease, schema=shop.schema) as tx:
+        tx.execute("INSERT INTO receipts VALUES (1)")
+        assert _receipts(shop) == []
+        assert shop.status(lease.id) == "processing"
+    assert _receipts(shop) == [1]
+    assert (shop.status(lease.id), shop.row(lease.id).finished_by) == ("completed", "A")
+    assert conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_a_body_that_raises_leaves_nothing_and_the_row_is_still_held(shop: World, autocommit: bool) -> None:
+    lease = shop.claim_one("A").lease
+    conn = user_connection(shop, autocommit=autocommit)
+
+    def body() -> None:
+        with fenced(conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (1)")
+            assert shop.run(verbs.once(lease, "receipt"), conn)
+            shop.run(verbs.fence("printer", lease.fence), conn)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        body()
+    assert _receipts(shop) == []
+    assert (shop.count("effects"), shop.count("fences")) == (0, 0)
+    assert shop.status(lease.id) == "processing"
+    assert shop.run(verbs.holding(lease)) > 0
+    assert conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def test_a_database_error_in_the_body_leaves_nothing(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+
+    def body() -> None:
+        with fenced(shop.conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (1)")
+            tx.execute("SELECT 1 / 0")
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        body()
+    assert _receipts(shop) == []
+    assert shop.complete(lease).ok
+
+
+def test_a_lease_lost_meanwhile_leaves_nothing(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+
+    def body() -> None:
+        with fenced(shop.conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (1)")
+            _lose(shop, lease)
+
+    with pytest.raises(StaleLease, match="complete"):
+        body()
+    assert _receipts(shop) == []
+    assert shop.status(lease.id) == "pending"
+    assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def test_a_lease_that_ran_out_meanwhile_leaves_nothing_unless_late_is_accepted(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+
+    def body(n: int, accept_late: bool) -> None:
+        with fenced(shop.conn, lease, schema=shop.schema, accept_late=accept_late) as tx:
+            tx.execute("INSERT INTO receipts VALUES (%s)", [n])
+            with shop.connect() as elsewhere:
+                elsewhere.execute("UPDATE live SET lease_expires_at = clock_timestamp()")
+
+    with pytest.raises(StaleLease, match="lease_expired"):
+        body(1, accept_late=False)
+    assert _receipts(shop) == []
+    shop.sql("UPDATE live SET lease_expires_at = clock_timestamp() + interval '1 minute'")
+    body(2, accept_late=True)
+    assert _receipts(shop) == [2]
+    assert shop.status(lease.id) == "completed"
+
+
+def test_the_body_does_not_run_under_a_stale_lease(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    _lose(shop, lease)
+    ran = False
+    with pytest.raises(StaleLease), fenced(shop.conn, lease, schema=shop.schema):
+        ran = True
+    assert not ran
+    assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def test_the_lease_can_be_renewed_while_the_body_runs(shop: World) -> None:
+    lease = shop.claim_one("A", lease_seconds=5).lease
+    elsewhere = shop.connect()
+    with fenced(shop.conn, lease, schema=shop.schema) as tx:
+        tx.execute("INSERT INTO receipts VALUES (1)")
+        renewed = Beside(lambda: shop.run(verbs.renew([lease], lease_seconds=600), elsewhere)).result()
+        assert len(renewed.kept) == 1
+    assert shop.status(lease.id) == "completed"
+
+
+def test_inside_an_outer_transaction_the_outer_one_decides(shop: World) -> None:
+    first = shop.claim_one("A").lease
+    with pytest.raises(ZeroDivisionError):
+        _outer(shop, first, fails=True)
+    assert _receipts(shop) == []
+    assert shop.status(first.id) == "processing"
+    _outer(shop, first, fails=False)
+    assert _receipts(shop) == [1, 2]
+    assert shop.status(first.id) == "completed"
+
+
+def _outer(shop: World, lease: Lease, *, fails: bool) -> None:
+    with shop.conn.transaction():
+        shop.sql("INSERT INTO receipts VALUES (1)")
+        with fenced(shop.conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (2)")
+        if fails:
+            raise ZeroDivisionError
+
+
+def test_a_refusal_inside_an_outer_transaction_takes_back_only_the_body(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    with shop.conn.transaction():
+        shop.sql("INSERT INTO receipts VALUES (1)")
+
+        def body() -> None:
+            with fenced(shop.conn, lease, schema=shop.schema) as tx:
+                tx.execute("INSERT INTO receipts VALUES (2)")
+                _lose(shop, lease)
+
+        with pytest.raises(StaleLease):
+            body()
+    assert _receipts(shop) == [1]
+
+
+def test_of_many_bodies_at_once_under_one_lease_one_commits(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    connections = [shop.connect() for _ in range(5)]
+
+    def body(number: int) -> int:
+        done = 0
+        for _ in range(20):
+            try:
+                with fenced(connections[number], lease, schema=shop.schema) as tx:
+                    tx.execute("INSERT INTO receipts VALUES (%s)", [number])
+            except StaleLease:
+                continue
+            done += 1
+        return done
+
+    done = sum(together(5, body))
+    assert (len(_receipts(shop)), done) == (1, 1)
+
+
+def test_a_body_run_again_while_its_lost_commit_was_still_under_way_leaves_one_effect(shop: World) -> None:
+    """The reply to a commit was lost and the holder tries again under the same lease: "already mine" is no licence."""
+    lease = shop.claim_one("A").lease
+    first, second = user_connection(shop), shop.connect()
+    again = fenced(second, lease, schema=shop.schema)
+    with fenced(first, lease, schema=shop.schema) as tx:
+        tx.execute("INSERT INTO receipts VALUES (1)")
+        again.__enter__()
+        second.execute("INSERT INTO receipts VALUES (2)")
+    with pytest.raises(StaleLease, match="completed"):
+        again.__exit__(None, None, None)
+    assert _receipts(shop) == [1]
+
+
+def test_on_an_awaiting_connection_too(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+
+    async def story() -> None:
+        conn: Any = await psycopg.AsyncConnection.connect(shop.url, autocommit=True)
+        async with conn:
+            with pytest.raises(ZeroDivisionError):
+                await body(conn, 1, error=ZeroDivisionError())
+            with pytest.raises(StaleLease):
+                await body(conn, 2, lose=True)
+            shop.due()
+            again = shop.claim_one("A").lease
+            with pytest.raises(StaleLease):
+                await body(conn, 3)
+            await body(conn, 4, lease=again)
+
+    async def body(
+        conn: Any, n: int, *, error: Exception | None = None, lose: bool = False, lease: Lease = lease
+    ) -> None:
+        async with fenced(conn, lease, schema=shop.schema) as tx:
+            await tx.execute(f"INSERT INTO {shop.schema}.receipts VALUES (%s)", [n])
+            assert await db.run(conn, verbs.once(lease, "receipt"), shop.schema)
+            if error:
+                raise error
+            if lose:
+                _lose(shop, lease)
+
+    asyncio.run(story())
+    assert _receipts(shop) == [4]
+    assert shop.status(lease.id) == "completed"
+    assert shop.count("effects") == 1
+
+
+# -- once
+
+
+def test_an_effect_is_marked_once_whatever_the_attempt(shop: World) -> None:
+    first = shop.claim_one("A").lease
+    assert shop.run(verbs.once(first, "receipt")) is True
+    assert shop.run(verbs.once(first, "receipt")) is False
+    assert shop.run(verbs.once(first, "mail")) is True
+    shop.retry(first, delay=0)
+    second = shop.claim_one("B").lease
+    assert shop.run(verbs.once(second, "receipt")) is False
+    assert shop.run(verbs.once(second, "third")) is True
+    assert shop.sql("SELECT effect, fence_token FROM effects ORDER BY effect") == [
+        ("mail", first.fence), ("receipt", first.fence), ("third", second.fence),
+    ]  # fmt: skip
+
+
+def test_an_effect_of_one_row_says_nothing_of_another(shop: World) -> None:
+    shop.enqueue()
+    one, two = shop.claim("A", 2)
+    assert shop.run(verbs.once(one.lease, "receipt")) is True
+    assert shop.run(verbs.once(two.lease, "receipt")) is True
+
+
+def test_a_mark_rolled_back_was_never_made_and_a_second_caller_waits_to_learn_it(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    first, second = user_connection(shop), shop.connect()
+    assert shop.run(verbs.once(lease, "receipt"), first) is True
+    waiting = Beside(lambda: shop.run(verbs.once(lease, "receipt"), second))
+    waits_for_a_lock(shop, second)
+    first.rollback()
+    assert waiting.result() is True
+    assert shop.run(verbs.once(lease, "receipt")) is False
+
+
+def test_of_ten_callers_at_once_one_is_first(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    connections = [shop.connect() for _ in range(10)]
+    answers = together(10, lambda n: shop.run(verbs.once(lease, "receipt"), connections[n]))
+    assert sorted(answers) == [False] * 9 + [True]
+
+
+def test_an_effect_name_that_cannot_be_is_refused(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    with pytest.raises(InvalidPayload, match="effect"):
+        verbs.once(lease, "")
+
+
+# -- fence
+
+
+def test_a_resource_refuses_a_token_older_than_one_it_has_seen(shop: World) -> None:
+    assert shop.run(verbs.fence("printer", 5)) == 5
+    assert shop.run(verbs.fence("printer", 5)) == 5  # the same holder again
+    assert shop.run(verbs.fence("printer", 7)) == 7
+    with pytest.raises(StaleFence, match="'printer' has seen token 7: token 6 is older") as refused:
+        shop.run(verbs.fence("printer", 6))
+    assert (refused.value.resource, refused.value.token, refused.value.current) == ("printer", 6, 7)
+    assert shop.sql("SELECT fence_token FROM fences") == [(7,)]
+    assert shop.run(verbs.fence("plotter", 6)) == 6
+
+
+def test_a_refused_fence_does_not_abort_the_callers_transaction(shop: World) -> None:
+    shop.run(verbs.fence("printer", 7))
+    conn = user_connection(shop)
+    conn.execute("INSERT INTO receipts VALUES (1)")
+    with pytest.raises(StaleFence):
+        shop.run(verbs.fence("printer", 6), conn)
+    conn.commit()
+    assert _receipts(shop) == [1]
+
+
+def test_check_and_write_cannot_be_torn_apart(shop: World) -> None:
+    newer, older = user_connection(shop), shop.connect()
+    shop.run(verbs.fence("printer", 7), newer)
+    waiting = Beside(lambda: shop.run(verbs.fence("printer", 6), older))
+    waits_for_a_lock(shop, older)
+    newer.commit()
+    with pytest.raises(StaleFence):
+        waiting.result()
+
+
+def test_tokens_are_comparable_across_rows(shop: World) -> None:
+    shop.enqueue()
+    shop.enqueue()
+    fences = [shop.claim_one("A").lease.fence for _ in range(3)]
+    assert fences == sorted(set(fences))
+    shop.run(verbs.fence("printer", fences[2]))
+    with pytest.raises(StaleFence):
+        shop.run(verbs.fence("printer", fences[1]))
+
+
+# -- the token across failover, restore and promotion
+
+PROMOTIONS = {
+    "promotion": "UPDATE incarnation SET timeline = timeline + 1",
+    "restore_into_a_new_cluster": "UPDATE incarnation SET system_identifier = system_identifier + 1, started_at = NULL",
+}
+
+
+@pytest.mark.parametrize("way", PROMOTIONS)
+def test_the_first_claim_on_another_server_raises_the_epoch(shop: World, way: str) -> None:
+    shop.enqueue()
+    shop.enqueue()
+    before = shop.claim_one("A").lease
+    shop.sql(PROMOTIONS[way])
+    shop.sql("SELECT setval('fence_seq', 1, false)")  # a lost tail hands out the sequence again
+    after, later = shop.claim_one("A").lease, shop.claim_one("A").lease
+    assert (before.epoch, after.epoch, later.epoch) == (1, 2, 2)
+    assert before.fence < after.fence < later.fence
+    assert shop.sql("SELECT epoch FROM incarnation") == [(2,)]
+    shop.run(verbs.fence("printer", after.fence))
+    with pytest.raises(StaleFence):
+        shop.run(verbs.fence("printer", before.fence))
+
+
+def test_a_restart_of_the_same_server_keeps_the_epoch(shop: World) -> None:
+    shop.enqueue()
+    before = shop.claim_one("A").lease
+    shop.sql("UPDATE incarnation SET started_at = started_at - interval '1 day'")
+    after = shop.claim_one("A").lease
+    assert before.epoch == after.epoch == 1
+    assert before.fence < after.fence
+
+
+@pytest.mark.parametrize("way", PROMOTIONS)
+def test_claims_at_once_on_another_server_raise_the_epoch_once(shop: World, way: str) -> None:
+    shop.enqueue()
+    shop.sql(PROMOTIONS[way])
+    first, second = user_connection(shop), shop.connect()
+    (one,) = shop.run(verbs.claim("A", 1), first)
+    waiting = Beside(lambda: shop.run(verbs.claim("B", 1), second))
+    waits_for_a_lock(shop, second)
+    first.commit()
+    (two,) = waiting.result()
+    assert one.lease.epoch == two.lease.epoch == 2
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_server_behind_what_was_seen_hands_out_nothing(shop: World, ordered: bool) -> None:
+    id = shop.enqueue(key="order:1", ordered=True) if ordered else shop.run(questions.rows())[0].id
+    claim: Any = verbs.claim_ordered if ordered else verbs.claim
+    before = shop.row(id)
+    with pytest.raises(ServerBehind, match="epoch 1, epoch 2 was seen") as behind:
+        shop.run(claim("A", 1, seen_epoch=2))
+    assert "connect to the current primary" in str(behind.value)
+    assert shop.row(id) == before
+    assert shop.count("keys") == 0
+    assert len(shop.run(claim("A", 1, seen_epoch=1))) == 1

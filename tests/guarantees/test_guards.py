@@ -1,0 +1,218 @@
+"""Guards that no larger promise would miss at once: each test here holds one line of the SQL in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tenure import settle, verbs
+from tenure.model import NewRow
+from world import World
+
+
+def clock(world: World) -> datetime:
+    """The database's time, now."""
+    now: datetime = world.sql("SELECT clock_timestamp()")[0][0]
+    return now
+
+
+def test_every_time_a_verb_writes_is_the_moment_of_the_verb_and_not_of_its_transaction(world: World) -> None:
+    for _ in range(5):
+        world.enqueue()
+    done, tried, failed, given_back = (job.lease for job in world.claim("A", 4))
+    (waiting,) = [row[0] for row in world.sql("SELECT id FROM live WHERE status = 'pending'")]
+    world.run(verbs.register("A"))
+    world.run(verbs.register("B"))
+    world.run(verbs.fence("bank", 1))
+    with world.conn.transaction():
+        begun = clock(world)
+        world.complete(done)
+        world.retry(tried, delay=0)
+        world.fail(failed)
+        world.release(given_back)
+        world.run(verbs.cancel([waiting]))
+        world.run(verbs.fence("bank", 2))
+        world.run(verbs.heartbeat("A"))
+        world.run(verbs.drain("B"))
+    times = world.sql(
+        """
+        SELECT completed_at FROM archive UNION ALL SELECT finished_at FROM dead UNION ALL SELECT ended_at FROM attempts
+        UNION ALL SELECT available_at FROM live UNION ALL SELECT written_at FROM fences
+        UNION ALL SELECT last_seen_at FROM workers
+        """
+    )
+    assert len(times) == 11
+    assert all(time >= begun for (time,) in times)
+
+
+def test_a_row_enqueued_in_a_long_transaction_is_due_from_its_own_statement_on(world: World) -> None:
+    with world.conn.transaction():
+        begun = clock(world)
+        id = world.enqueue()
+    assert world.row(id).available_at >= begun
+
+
+def test_a_claim_in_a_long_transaction_sees_what_became_due_meanwhile(world: World) -> None:
+    other = world.connect()
+    world.run(verbs.enqueue(NewRow("a", key="k", ordered=True)), other)
+    with world.conn.transaction():
+        clock(world)
+        for ordered in (False, True):
+            key = "o" if ordered else None
+            world.run(verbs.enqueue(NewRow("a", key=key, ordered=ordered)), other)
+        assert len(world.claim(n=2)) == 1
+        assert len(world.claim_ordered()) == 2
+
+
+def test_workers_are_judged_by_the_clock_even_in_a_long_transaction(world: World) -> None:
+    other = world.connect()
+    world.run(verbs.register("silent"))
+    world.run(verbs.register("long dead"))
+    with world.conn.transaction():
+        clock(world)
+        other.execute("UPDATE workers SET last_seen_at = clock_timestamp() WHERE id = 'silent'")
+        other.execute(
+            "UPDATE workers SET status = 'dead', last_seen_at = clock_timestamp() - interval '1 day'"
+            " WHERE id = 'long dead'"
+        )
+        assert world.run(verbs.sweep_workers(ttl_seconds=0)) == {"silent": "dead", "long dead": "forgotten"}
+
+
+def test_housekeeping_in_a_long_transaction_counts_retention_from_the_clock(world: World) -> None:
+    other = world.connect()
+    with world.conn.transaction():
+        clock(world)
+        world.run(verbs.enqueue(NewRow("a", idempotency_key="i")), other)
+        (job,) = world.run(verbs.claim("A", 1), other)
+        world.run(verbs.once(job.lease, "mail"), other)
+        world.run(settle.complete([job.lease]), other)
+        forgotten = world.run(verbs.archive(retention_seconds=0, key_retention_seconds=0))
+    assert (forgotten["idempotency_keys_forgotten"], forgotten["effects_forgotten"]) == (1, 1)
+
+
+@pytest.mark.parametrize("buckets", [verbs.ALL_BUCKETS, None], ids=["in buckets", "anywhere"])
+def test_a_floor_at_the_very_instant_of_a_row_leaves_it_in(world: World, buckets: Sequence[int] | None) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    world.enqueue(at=at)
+    floors = [at.timestamp()] * (len(buckets) if buckets else 1)
+    assert len(world.claim(buckets=buckets, floors=floors)) == 1
+
+
+def test_a_row_completed_at_midnight_belongs_to_the_day_that_begins(world: World) -> None:
+    world.enqueue()
+    world.complete(world.claim_one().lease)
+    third = (clock(world).astimezone(UTC) + timedelta(days=3)).replace(hour=0, minute=0, second=0, microsecond=0)
+    second = third - timedelta(days=1)
+    world.sql(f"DROP TABLE archive_{second:%Y%m%d}, archive_{third:%Y%m%d}")
+    world.sql("UPDATE archive SET completed_at = %s", third)
+    assert world.run(verbs.archive())["partitions_made"] == 1, "its own day is held by the rest, the day before is free"
+    assert world.sql("SELECT to_regclass(%s) IS NOT NULL", f"archive_{second:%Y%m%d}") == [(True,)]
+
+
+def test_the_tape_cannot_hold_an_attempt_twice(world: World) -> None:
+    world.enqueue()
+    world.retry(world.claim_one().lease)
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        world.sql("INSERT INTO attempts SELECT * FROM attempts")
+
+
+@pytest.mark.parametrize("table", ["live", "dead", "idempotency", "effects", "fences", "keys", "workers"])
+def test_no_table_holds_the_same_thing_twice(world: World, table: str) -> None:
+    _one_of_each(world)
+    values = "*" if table != "live" else "id, kind, payload"
+    columns = "" if table != "live" else "(id, kind, payload)"
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        world.sql(f"INSERT INTO {table} {columns} SELECT {values} FROM {table}")
+
+
+def _one_of_each(world: World) -> None:
+    world.enqueue(idempotency_key="i")
+    lease = world.claim_one().lease
+    world.run(verbs.once(lease, "mail"))
+    world.run(verbs.fence("bank", lease.fence))
+    world.run(verbs.register("A"))
+    world.enqueue()
+    world.fail(world.claim_one().lease)
+    world.enqueue(key="k", ordered=True)
+    world.claim_ordered()
+
+
+@pytest.mark.parametrize("change", ["partition_key = 'other'", "queue = 'other'"])
+def test_a_row_holds_one_key_at_most(world: World, change: str) -> None:
+    world.enqueue(key="k", ordered=True)
+    world.claim_ordered()
+    column, value = change.split(" = ")
+    columns = {"queue": "queue", "partition_key": "partition_key", column: value}
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        world.sql(
+            f"INSERT INTO keys (queue, partition_key, row_id)"
+            f" SELECT {columns['queue']}, {columns['partition_key']}, row_id FROM keys"
+        )
+
+
+@pytest.mark.parametrize("status", ["completed", "pending", "banana"])
+def test_only_what_ended_badly_or_was_cancelled_is_buried(world: World, status: str) -> None:
+    world.enqueue()
+    world.fail(world.claim_one().lease)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        world.sql("UPDATE dead SET status = %s", status)
+
+
+@pytest.mark.parametrize(("table", "column"), [("attempts", "outcome"), ("workers", "status")])
+def test_a_word_nobody_knows_is_refused(world: World, table: str, column: str) -> None:
+    world.enqueue()
+    world.retry(world.claim_one().lease)
+    world.run(verbs.register("A"))
+    with pytest.raises(psycopg.errors.CheckViolation):
+        world.sql(f"UPDATE {table} SET {column} = 'banana'")
+
+
+def faults(**options: Any) -> dict[str, Any]:
+    """The arguments of a call of tenure.enqueue."""
+    return {"kind": "a", "payload": "{}", **options}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        faults(kind=""),
+        faults(kind="x" * 129),
+        faults(kind=None),
+        faults(queue=""),
+        faults(queue=None),
+        faults(partition_key=""),
+        faults(partition_key="x" * 513),
+        faults(idempotency_key=""),
+        faults(payload=None),
+        faults(payload='"' + "x" * 1_048_576 + '"'),
+        faults(priority=101),
+        faults(priority=-101),
+        faults(delay_seconds=-1.0),
+        faults(delay_seconds=float("inf")),
+        faults(at="infinity"),
+        faults(max_attempts=0),
+        faults(max_attempts=10_001),
+        faults(ordered=True),
+        faults(hold=True, partition_key="k"),
+    ],
+    ids=lambda options: "-".join(name for name in options if name not in ("kind", "payload")) or "kind or payload",
+)
+def test_the_sql_function_refuses_what_the_inbox_could_not_keep(world: World, options: dict[str, Any]) -> None:
+    casts = {
+        "payload": "jsonb",
+        "at": "timestamptz",
+        "priority": "int",
+        "max_attempts": "int",
+        "delay_seconds": "float8",
+    }
+    named = ", ".join(
+        f"{name} => %s::{casts.get(name, 'boolean' if isinstance(value, bool) else 'text')}"
+        for name, value in options.items()
+    )
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        world.sql(f"SELECT * FROM enqueue({named})", *options.values())
+    assert world.count("live") == 0

@@ -1,0 +1,217 @@
+"""The SQL: one file per verb and question, whose header, placeholders and Python function agree."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import Cursor
+
+import tenure
+from tenure import questions, settle, sql, verbs
+from tenure.model import Lease, NewRow
+from tenure.statement import Statement
+from world import World
+
+LEASE = Lease(UUID(int=1), "A", 1, 1 << 40, 0.0)
+ID = UUID(int=1)
+
+# Every function that makes a Statement, called as it would be.
+SAMPLES: dict[str, list[Statement[Any]]] = {
+    "verbs.enqueue": [verbs.enqueue(NewRow("k"))],
+    "verbs.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
+    "verbs.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
+    "verbs.claim_ordered": [verbs.claim_ordered("A", 1)],
+    "verbs.renew": [verbs.renew([LEASE])],
+    "verbs.sweep": [verbs.sweep()],
+    "verbs.cancel": [verbs.cancel([ID])],
+    "verbs.redrive": [verbs.redrive([ID])],
+    "verbs.archive": [verbs.archive()],
+    "verbs.register": [verbs.register("A")],
+    "verbs.heartbeat": [verbs.heartbeat("A")],
+    "verbs.drain": [verbs.drain("A")],
+    "verbs.sweep_workers": [verbs.sweep_workers()],
+    "verbs.fence": [verbs.fence("printer", 1)],
+    "verbs.once": [verbs.once(LEASE, "receipt")],
+    "verbs.holding": [verbs.holding(LEASE)],
+    "settle.complete": [settle.complete([LEASE])],
+    "settle.retry": [settle.retry([LEASE], ["boom"])],
+    "settle.release": [settle.release([LEASE])],
+    "settle.fail": [settle.fail([LEASE], ["boom"])],
+    "settle.dead_letter": [settle.dead_letter([LEASE], ["boom"])],
+    "questions.row": [questions.row(ID)],
+    "questions.rows": [questions.rows()],
+    "questions.tape": [questions.tape(ID)],
+    "questions.depth": [questions.depth()],
+    "questions.oldest_runnable": [questions.oldest_runnable()],
+    "questions.stuck": [questions.stuck()],
+    "questions.dead_letters": [questions.dead_letters()],
+    "questions.blocked_keys": [questions.blocked_keys()],
+    "questions.live_workers": [questions.live_workers()],
+    "questions.lanes": [questions.lanes()],
+    "questions.claimed": [questions.claimed("A", 1)],
+    "questions.migrations": [questions.migrations()],
+    "questions.why": [questions.why(ID)],
+}
+NO_STATEMENT = {"copy"}  # rows on the wire: db.copy and db.copy_async send it
+
+# Where SQL may stand in Python, and why.
+SQL_IN_PYTHON = {
+    "migrate.py": "asks whether there is a schema at all, before any file of ours could",
+    "embedded": "makes the database in which the schema will live",
+    "drills": "plays the user, whose tables and clock are not Tenure's",
+}
+
+
+def _followed(statement: Statement[Any]) -> list[Statement[Any]]:
+    """The statement, and the further question it asks when the database takes nothing."""
+    try:
+        answer = statement.read([])
+    except Exception:
+        return [statement]
+    return [statement, *(_followed(answer) if isinstance(answer, Statement) else [])]
+
+
+STATEMENTS = [each for made in SAMPLES.values() for statement in made for each in _followed(statement)]
+STATEMENTS += _followed(verbs.once(LEASE, "receipt").read([(False, False)]))  # type: ignore[arg-type]
+BY_NAME = {statement.name: statement for statement in STATEMENTS}
+NAMES = [*sql.names("verbs"), *sql.names("questions")]
+
+
+def _code(text: str) -> str:
+    return re.sub(r"--[^\n]*", "", text)
+
+
+def _header(name: str, word: str) -> str:
+    lines = [line.removeprefix(f"-- {word}:") for line in sql.text(name).splitlines() if line.startswith(f"-- {word}:")]
+    return ", ".join(lines)
+
+
+def _named(listing: str) -> list[str]:
+    """The names of a header's list: what stands in brackets is for people."""
+    return [part.split()[0] for part in re.sub(r"\([^)]*\)", "", listing).split(",") if part.strip()]
+
+
+def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
+    found = {
+        f"{module.__name__.removeprefix('tenure.')}.{name}"
+        for module in (verbs, settle, questions)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__
+        and not name.startswith("_")
+        and str(inspect.signature(function).return_annotation).startswith("Statement[")
+    }
+    assert found == set(SAMPLES)
+
+
+def test_every_file_has_a_python_verb_and_every_verb_a_file() -> None:
+    assert {statement.name for statement in STATEMENTS} == set(NAMES) - NO_STATEMENT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_begins_with_its_name_a_sentence_and_what_goes_in_and_out(name: str) -> None:
+    lines = sql.text(name).splitlines()
+    assert re.fullmatch(rf"-- {name}: \S.{{9,}}", lines[0]), lines[0]
+    assert _header(name, "in").strip()
+    assert _header(name, "out").strip()
+    assert lines[1].startswith("-- in: ")
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - NO_STATEMENT))
+def test_header_text_and_python_agree_on_the_parameters(name: str) -> None:
+    used = set(sql.PARAMETER.findall(_code(sql.text(name))))
+    passed = set(BY_NAME[name].params)
+    announced = _named(_header(name, "in"))
+    assert used == passed
+    assert used == set(announced)
+    assert len(announced) == len(set(announced))
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - NO_STATEMENT))
+def test_a_comment_cannot_be_taken_for_a_parameter(name: str) -> None:
+    comments = "\n".join(line for line in sql.text(name).splitlines() if line.lstrip().startswith("--"))
+    assert not sql.PARAMETER.findall(comments)
+
+
+def test_as_many_columns_come_out_as_the_header_says(world: World) -> None:
+    for name, statement in BY_NAME.items():
+        with world.conn.transaction(force_rollback=True):
+            cursor = Cursor(world.conn)
+            cursor.execute(sql.prepared(name, world.schema), statement.params, binary=True)
+            assert cursor.description is not None
+            assert len(cursor.description) == len(_named(_header(name, "out"))), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_are_named_one_by_one(name: str) -> None:
+    code = _code(sql.text(name))
+    assert not re.search(r"(SELECT|RETURNING|DISTINCT)\s+(\w+\.)?\*|,\s*\w+\.\*", code, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_is_named_with_its_schema(name: str) -> None:
+    code = re.sub(r"'[^']*'", "''", _code(sql.text(name)))
+    code = re.sub(r"extract\(\w+ FROM ", "extract(", code, flags=re.IGNORECASE)
+    code = re.sub(r"FOR UPDATE\b( OF \w+)?|DO UPDATE SET|FROM STDIN", "", code)
+    ctes = set(re.findall(r"(\w+)(?:\s*\([\w, ]*\))? AS (?:MATERIALIZED )?\(", code))
+    targets = re.findall(r"\b(?:FROM|JOIN|INTO|USING|UPDATE)\s+(?:LATERAL\s+)?([\w.]+)(\s*\()?", code)
+    assert targets or name == "copy"
+    for target, called in targets:
+        if target == "LATERAL":
+            continue
+        built_in = bool(called) and target in ("unnest", "generate_series")
+        assert target.startswith("tenure.") or target in ctes or built_in, f"{name} reads {target}"
+
+
+@pytest.mark.parametrize("path", sorted(Path(str(files(sql))).rglob("*.sql")), ids=lambda path: path.name)
+def test_no_file_asks_for_the_time_of_its_transaction(path: Path) -> None:
+    code = _code(path.read_text())
+    assert not re.search(
+        r"\b(now|transaction_timestamp)\s*\(|\bcurrent_(timestamp|date|time)\b|\blocaltime", code, re.IGNORECASE
+    )
+
+
+@pytest.mark.parametrize("path", sorted(Path(str(files(sql))).glob("migrations/*.sql")), ids=lambda path: path.name)
+def test_every_table_of_ours_is_named_with_its_schema_in_the_migrations(path: Path) -> None:
+    code = _code(path.read_text())
+    tables = set(
+        re.findall(
+            r"CREATE (?:TABLE|VIEW|SEQUENCE) tenure\.(\w+)", "\n".join(p.read_text() for p in path.parent.glob("*.sql"))
+        )
+    )
+    assert {"live", "archive", "dead", "inbox"} <= tables
+    bare = re.findall(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|ON|OF)\s+({'|'.join(tables)})\b", code)
+    assert not bare
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_is_one_statement(name: str) -> None:
+    assert ";" not in _code(sql.text(name))
+
+
+def test_python_has_no_sql_of_its_own() -> None:
+    root = Path(tenure.__file__).parent
+    statement = re.compile(
+        r"\s*(SELECT\s|INSERT INTO\s|UPDATE\s+\S+\s.*SET\s|DELETE FROM\s|(CREATE|DROP|ALTER) [A-Z]"
+        r"|COPY\s|WITH\s+\w+ AS|SET LOCAL)"
+    )
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        where = path.relative_to(root)
+        if str(where) in SQL_IN_PYTHON or where.parts[0] in SQL_IN_PYTHON:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value):
+                found.append(f"{where}:{node.lineno}")
+    assert not found
+
+
+def test_the_search_for_sql_in_python_would_find_some() -> None:
+    source = (Path(tenure.__file__).parent / "migrate.py").read_text()
+    assert "SELECT pg_advisory_xact_lock" in source  # the exception is still one; else take it off the list
