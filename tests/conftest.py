@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 import servers
 from world import World, new_world
 
@@ -18,7 +19,7 @@ def server_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         yield url
 
 
-@pytest.fixture()
+@pytest.fixture
 def world(server_url: str) -> Iterator[World]:
     """A migrated schema of its own on a real server."""
     with new_world(server_url) as fresh:
@@ -28,5 +29,9 @@ def world(server_url: str) -> Iterator[World]:
 def pytest_report_header() -> list[str]:
     """Say which servers the run has, and what is left out without them."""
     names = servers.available()
-    left_out = "" if len(names) > 1 or names == ["url"] else " (no system PostgreSQL 14-17 found: its half of the run is left out)"
+    left_out = (
+        ""
+        if len(names) > 1 or names == ["url"]
+        else " (no system PostgreSQL 14-17 found: its half of the run is left out)"
+    )
     return [f"servers: {', '.join(names)}{left_out}"]

@@ -103,6 +103,7 @@ def _check_url(url: str, source: str) -> str:
         raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
     if "@" in str(words.get("host", "")) or not set(str(words.get("port") or "")) <= set("0123456789,"):
         raise BadSettings(
-            f"{source} is {shown!r}, where password and port cannot be told: in a password write @ as %40, / as %2F, : as %3A"
+            f"{source} is {shown!r}, where password and port cannot be told apart: "
+            "in a password write @ as %40, / as %2F, : as %3A"
         )
     return text

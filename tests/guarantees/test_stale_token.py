@@ -38,7 +38,7 @@ def same_generation_after_a_failover(world: World) -> Lease:
     stale = world.claim_one("A").lease
     world.sql(
         "UPDATE live SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,"
-        " claim_id = NULL, fence_token = NULL, attempts = 0, lease_generation = 0"
+        " claim_id = NULL, fence_token = 0, attempts = 0, lease_generation = 0"
     )
     again = world.claim_one("A").lease
     assert again.generation == stale.generation
