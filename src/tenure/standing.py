@@ -44,9 +44,11 @@ def judge(lease: Lease, verb: str, found: Found | None) -> Settled:
     if found is None:
         return Settled(lease, verb, "unknown", reason="no_such_row")
     current = found.lease_generation
+    if found.outcome is not None and found.outcome == _OUTCOMES.get(verb):
+        return Settled(lease, verb, "already_mine", found.status, current=current)
     if (found.lease_generation, found.fence_token) != (lease.generation, lease.fence):
         return Settled(lease, verb, "stale", found.status, reason="token_mismatch", current=current)
-    if _OUTCOMES.get(verb) == (found.outcome or found.status):
+    if found.status == _OUTCOMES.get(verb):
         return Settled(lease, verb, "already_mine", found.status, current=current)
     if found.outcome == "expired" or (found.status == "processing" and found.expired):
         return Settled(lease, verb, "stale", found.status, reason="lease_expired", current=current)

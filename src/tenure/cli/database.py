@@ -30,14 +30,21 @@ def options(command: F) -> F:
 
 
 @contextmanager
-def opened(database_url: str | None, schema: str | None, flag: str = "--database-url") -> Iterator[Database]:
-    """The database of these options. The embedded one runs at least as long as the block."""
+def opened(
+    database_url: str | None, schema: str | None, flag: str = "--database-url", *, leave_nothing: bool = False
+) -> Iterator[Database]:
+    """The database of these options. The embedded one runs at least as long as the block.
+
+    It outlives the command a little, for the next one to find it warm, unless the command is to leave nothing behind.
+    """
     chosen = settings.load(database_url=database_url, flag=flag, schema=schema)
     if chosen.database_url is not None:
         yield Database(chosen.database_url, chosen.schema, chosen.database_from, f"given by {chosen.database_from}")
         return
-    from ..embedded import attach
+    from ..embedded import attach, wait_for_end
 
-    with attach() as server:
+    with attach(linger_seconds=0.1 if leave_nothing else 2.0) as server:
         how = f"started in {server.seconds:.1f} s" if server.started else "already running"
         yield Database(server.url, chosen.schema, "embedded", f"{server.version}, embedded, {how}")
+    if leave_nothing and server.started:
+        wait_for_end(server.folder)

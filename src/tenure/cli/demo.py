@@ -23,7 +23,7 @@ def command(database_url: str | None) -> None:
     echo()
     echo(f"  Tenure {__version__}, durable work in Postgres")
     echo()
-    with endable(), opened(database_url, None) as database:
+    with endable(), opened(database_url, None, leave_nothing=True) as database:
         echo(describe(database))
         echo(_line("schema", _schema(database)))
         ok = _race(database) & _receipts(database)

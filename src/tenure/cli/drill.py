@@ -41,7 +41,7 @@ def lease_race(as_json: bool, url: str | None, unfenced: bool, lease_seconds: fl
     from ..drills.teller import Json, Plain, Teller, echo
 
     teller: Teller = Json() if as_json else Plain()
-    with endable(), opened(url, None, "--on") as database:
+    with endable(), opened(url, None, "--on", leave_nothing=True) as database:
         if not as_json:
             echo(describe(database))
             echo()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .binaries import Binaries, binaries
-from .folder import here_folder, home_folder
+from .folder import here_folder, home_folder, wait_for_end
 from .server import Server, Status, attach, reset, start, status, stop
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "start",
     "status",
     "stop",
+    "wait_for_end",
 ]

@@ -94,6 +94,18 @@ class Folder:
             time.sleep(0.01)
         raise NoDatabase(f"the server in {self.path} does not finish stopping: read `cat {self.log}`")
 
+    def in_use(self) -> bool:
+        """Whether anybody but a stopping keeper holds the clients' lock, or the server is pinned."""
+        if self.pinned.exists():
+            return True
+        shared, alone = self._try(CLIENTS, fcntl.LOCK_SH), None
+        if shared is not None:
+            os.close(shared)
+            alone = self._try(CLIENTS, fcntl.LOCK_EX)
+        if alone is not None:
+            os.close(alone)
+        return shared is not None and alone is None
+
     def claim_boot(self) -> int | None:
         """The right to start a server here, as an open lock to hand to a keeper; None while a keeper has it."""
         return self._try(BOOT, fcntl.LOCK_EX)
@@ -168,3 +180,12 @@ def home_folder(major: int) -> Path:
 def here_folder(major: int) -> Path:
     """The folder of a server that belongs to the current project."""
     return Path.cwd() / ".tenure" / f"pg{major}"
+
+
+def wait_for_end(path: Path, seconds: float = 10.0) -> None:
+    """Return when the server here has stopped, or at once if somebody else still uses it."""
+    place, deadline = Folder(path), time.monotonic() + seconds
+    while place.keeper_pid() is not None and time.monotonic() < deadline:
+        if place.in_use():
+            return
+        time.sleep(0.02)

@@ -10,9 +10,13 @@ WITH found AS (
   ORDER BY i.id
   FOR UPDATE
 ), asked AS (
-  UPDATE tenure.live AS i SET cancel_asked = true FROM found WHERE i.id = found.id AND found.status = 'processing'
+  UPDATE tenure.live AS i SET cancel_asked = true, last_error = :reason FROM found
+  WHERE i.id = found.id
+    AND found.status = 'processing'
 ), gone AS (
-  DELETE FROM tenure.live AS i USING found WHERE i.id = found.id AND found.status = 'pending'
+  DELETE FROM tenure.live AS i USING found
+  WHERE i.id = found.id
+    AND found.status = 'pending'
 ), buried AS (
   INSERT INTO tenure.dead (id, seq, created_at, available_at, finished_at, lease_generation, fence_token, attempts, max_attempts,
                            priority, ordered, hold, status, kind, queue, partition_key, idempotency_key,
