@@ -84,10 +84,9 @@ async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], sch
 
 
 def _run_both_blocking(conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str) -> tuple[T, U]:
-    with _translated(), conn.pipeline():
+    with _translated(), conn.pipeline():  # left before anything is fetched: one round trip, not two
         one, two = _execute(conn, first, schema), _execute(conn, second, schema)
-        answers = first.read(one.fetchall()), second.read(two.fetchall())
-    left, right = answers
+    left, right = first.read(one.fetchall()), second.read(two.fetchall())
     return (
         _run_blocking(conn, left, schema) if isinstance(left, Statement) else left,
         _run_blocking(conn, right, schema) if isinstance(right, Statement) else right,
@@ -100,8 +99,7 @@ async def _run_both_awaiting(
     with _translated():
         async with conn.pipeline():
             one, two = await _execute_awaiting(conn, first, schema), await _execute_awaiting(conn, second, schema)
-            answers = first.read(await one.fetchall()), second.read(await two.fetchall())
-    left, right = answers
+    left, right = first.read(await one.fetchall()), second.read(await two.fetchall())
     return (
         await _run_awaiting(conn, left, schema) if isinstance(left, Statement) else left,
         await _run_awaiting(conn, right, schema) if isinstance(right, Statement) else right,

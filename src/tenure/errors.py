@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from .model import Lease
+    from .model import Held
 
 NO = 1
 USAGE = 2
@@ -75,7 +75,7 @@ class StaleLease(TenureError):
 
     exit_code = NO
 
-    def __init__(self, lease: Lease, verb: str, reason: str, current: int | None = None) -> None:
+    def __init__(self, lease: Held, verb: str, reason: str, current: int | None = None) -> None:
         self.lease, self.verb, self.reason, self.current = lease, verb, reason, current
         super().__init__(
             f"{verb} refused for row {lease.id}: token {lease.generation} is stale ({reason}"

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, Connection
 
 from .db import run
 from .errors import StaleLease
-from .model import Lease, Settled
+from .model import Held, Settled
 from .settings import DEFAULT_SCHEMA
 from .settle import complete
 from .verbs import holding
@@ -26,7 +26,7 @@ class fenced:
     def __init__(
         self,
         conn: Connection[Any] | AsyncConnection[Any],
-        lease: Lease,
+        lease: Held,
         *,
         schema: str = DEFAULT_SCHEMA,
         accept_late: bool = False,

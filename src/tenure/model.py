@@ -62,15 +62,20 @@ class Claimed(NamedTuple):
     attempts: int
     max_attempts: int
     available_seconds: float  # since 1970, on the database's clock
-    lease_generation: int
-    fence_token: int
+    generation: int
+    fence: int
     ends_seconds: float
     worker: str
 
     @property
     def lease(self) -> Lease:
-        """What its holder must show to change it."""
-        return Lease(self[0], self[12], self[9], self[10], self[11])
+        """What its holder must show to change it, without the rest; the settling verbs take the row itself as well."""
+        return Lease(self.id, self.worker, self.generation, self.fence, self.ends_seconds)
+
+    @property
+    def token(self) -> Token:
+        """What tells this claim from every other of the same row."""
+        return self.id, self.fence
 
     @property
     def available_at(self) -> datetime:
@@ -80,6 +85,9 @@ class Claimed(NamedTuple):
     def decode(self) -> Any:
         """The payload as Python values; raises for this row alone if it cannot be decoded."""
         return msgspec.json.decode(self.payload)
+
+
+Held = Lease | Claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,7 @@ class Settled(NamedTuple):
     stale: refused, and `reason` and `current` say why · unknown: the row is nowhere to be found.
     """
 
-    lease: Lease
+    lease: Held
     verb: str
     standing: Standing
     status: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .model import Lease, Settled
+from .model import Held, Settled
 from .statement import array
 
 # What the tape calls an attempt that this verb ended: found there, an unanswered write has been applied before.
@@ -19,7 +19,7 @@ _OUTCOMES = {
 }
 
 
-def lease_params(leases: Sequence[Lease]) -> dict[str, Any]:
+def lease_params(leases: Sequence[Held]) -> dict[str, Any]:
     """The tokens of these leases; every guarded statement compares them all."""
     return {
         "ids": array([lease.id.hex for lease in leases]),
@@ -39,7 +39,7 @@ class Found:
     outcome: str | None  # how the tape says the refused lease's attempt ended, if it did
 
 
-def judge(lease: Lease, verb: str, found: Found | None) -> Settled:
+def judge(lease: Held, verb: str, found: Found | None) -> Settled:
     """Why a write was refused, from what was found afterwards; a rule without a clock and without a database."""
     if found is None:
         return Settled(lease, verb, "unknown", reason="no_such_row")

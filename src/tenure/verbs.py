@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease, WorkerEvicted
-from .model import BUCKETS, Claimed, Enqueued, Lane, Lease, NewRow, Renewed, Swept
+from .model import BUCKETS, Claimed, Enqueued, Held, Lane, Lease, NewRow, Renewed, Swept
 from .payload import check_name, check_row, encode
 from .standing import Found, judge, lease_params
 from .statement import Rows, Statement, array
@@ -136,7 +136,7 @@ def check_lease_seconds(lease_seconds: float) -> float:
 def claimed_by(worker: str) -> Callable[[Rows], list[Claimed]]:
     """How to read what claim, claim_any, claim_ordered and claimed return alike."""
     who = (worker,)
-    return lambda rows: [Claimed._make(row + who) for row in rows]
+    return lambda rows: [tuple.__new__(Claimed, row + who) for row in rows]
 
 
 def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = LEASE_SECONDS) -> Statement[Renewed]:
@@ -234,7 +234,7 @@ def fence(resource: str, token: int) -> Statement[int]:
     return Statement("fence", {"resource": check_name(resource, "resource"), "fence": token}, read)
 
 
-def once(lease: Lease, effect: str) -> Statement[bool]:
+def once(lease: Held, effect: str) -> Statement[bool]:
     """True for the first caller of this effect of this row, in whatever attempt; StaleLease if not held."""
 
     def read(rows: Rows) -> bool | Statement[bool]:
@@ -244,7 +244,7 @@ def once(lease: Lease, effect: str) -> Statement[bool]:
     return Statement("once", {**_one(lease), "effect": check_name(effect, "effect")}, read)
 
 
-def holding(lease: Lease) -> Statement[float]:
+def holding(lease: Held) -> Statement[float]:
     """Seconds left of a current lease; StaleLease if it is not current or already over."""
 
     def read(rows: Rows) -> float | Statement[float]:
@@ -253,7 +253,7 @@ def holding(lease: Lease) -> Statement[float]:
     return Statement("holding", _one(lease), read)
 
 
-def _refused(lease: Lease, verb: str) -> Statement[Any]:
+def _refused(lease: Held, verb: str) -> Statement[Any]:
     """Ask where the row stands by now, then raise StaleLease with the true reason and the current token."""
 
     def read(rows: Rows) -> NoReturn:
@@ -263,5 +263,5 @@ def _refused(lease: Lease, verb: str) -> Statement[Any]:
     return Statement("standing", lease_params([lease]), read)
 
 
-def _one(lease: Lease) -> dict[str, Any]:
+def _one(lease: Held) -> dict[str, Any]:
     return {"id": lease.id, "generation": lease.generation, "fence": lease.fence}

@@ -6,8 +6,8 @@
 UPDATE tenure.live AS i
 SET status = 'processing',
     claimed_by = :worker,
-    claimed_at = clock_timestamp(),
-    lease_expires_at = clock_timestamp() + :lease_seconds * interval '1 second',
+    claimed_at = (SELECT clock_timestamp()),
+    lease_expires_at = (SELECT clock_timestamp() + :lease_seconds * interval '1 second'),
     lease_generation = i.lease_generation + 1,
     fence_token = (SELECT tenure.next_fence(:seen_epoch)),
     claim_id = :claim_id,
