@@ -209,9 +209,11 @@ class Model:
         return Answer("applied", row.status)
 
     def _refusal(self, verb: str, lease: Lease, row: ModelRow) -> Answer:
+        ended = self.tape.get((row.id, lease.fence))
+        if ended is not None and ended[2] == OUTCOMES[verb]:
+            return Answer("already_mine", row.status)
         if not row.stands_at(lease):
             return Answer("stale", row.status, "token_mismatch")
-        ended = self.tape.get((row.id, lease.fence))
         how = ended[2] if ended else row.status
         if how == OUTCOMES[verb]:
             return Answer("already_mine", row.status)
@@ -262,7 +264,7 @@ class Model:
         answers = {row.id: "asked" if row.status == "processing" else "cancelled" for row in found}
         for row in found:
             if row.status == "processing":
-                row.cancel_asked = True
+                row.cancel_asked, row.last_error = True, reason
             else:
                 row.status, row.last_error, row.finished_by = "cancelled", reason, None
         return answers

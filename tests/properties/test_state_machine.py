@@ -22,7 +22,7 @@ import servers
 from properties.model_inbox import LEGAL, Model, ModelRow, WorkerFact
 from tenure import questions, settle, verbs
 from tenure.errors import IdempotencyConflict, ServerBehind, StaleFence, StaleLease, WorkerEvicted
-from tenure.model import Claimed, Lane, Lease, NewRow, Settled
+from tenure.model import Claimed, Held, Lane, Lease, NewRow, Settled
 from world import World
 
 STEPS = int(os.environ.get("TENURE_TEST_STEPS", "5000"))
@@ -98,7 +98,7 @@ class InboxMachine(RuleBasedStateMachine):
         self.model = Model()
         self.leases: list[Lease] = []  # every lease ever handed out, kept for ever
         self.claims: list[tuple[str, int]] = []
-        self.ended: set[Lease] = set()
+        self.ended: set[Held] = set()
         self.highest = 0
         self.phantoms = False  # a rolled-back claim has drawn tokens since the last one that stands
         self.before: dict[str, dict[str, Any]] = {}
