@@ -12,20 +12,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from faces import embedded_tools as tools
 from tenure import embedded
 from tenure.cli import main
 from tenure.embedded import attach, binaries, stop
 from tenure.errors import BAD_SETTINGS, USAGE, BadSettings, NoDatabase
-
-if TYPE_CHECKING:
-    from faces import embedded_tools as tools
-else:
-    import embedded_tools as tools
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
