@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, IsolationLevel, pq
 
 from .db import run
-from .errors import StaleLease
+from .errors import BadSettings, StaleLease
 from .model import Held, Settled
 from .settings import DEFAULT_SCHEMA
 from .settle import complete
-from .verbs import holding
+from .verbs import enter
 
 
 class fenced:
@@ -20,7 +22,8 @@ class fenced:
 
     A lease that is no longer current raises StaleLease before the body runs, or, if it was lost meanwhile, at the end;
     either way nothing of the body is committed. The row is not locked in between, so the lease can be renewed from
-    another connection; the guard of the completion, in this same transaction, is what decides.
+    another connection; the guard of the completion, in this same transaction, is what decides. Between two of its
+    statements the body may be silent for as long as the lease had left when it began; then the server ends it.
     """
 
     def __init__(
@@ -32,52 +35,69 @@ class fenced:
         accept_late: bool = False,
     ) -> None:
         self._conn, self._lease, self._schema = conn, lease, schema
-        self._transaction: Any = conn.transaction()
         self._completion = complete([lease], accept_late=accept_late)
+        self._block: Any = None
 
     def __enter__(self) -> Connection[Any]:
-        assert isinstance(self._conn, Connection), "this connection awaits: write `async with fenced(...)`"
-        self._transaction.__enter__()
-        try:
-            run(self._conn, holding(self._lease), self._schema)
-        except BaseException as error:
-            self._transaction.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self._conn
+        if not isinstance(self._conn, Connection):
+            raise TypeError("this connection awaits: write `async with fenced(...)`")
+        self._block = self._blocking(self._conn)
+        conn: Connection[Any] = self._block.__enter__()
+        return conn
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert isinstance(self._conn, Connection)
-        if error is None:
-            try:
-                _require_applied(run(self._conn, self._completion, self._schema)[0])
-            except BaseException as refused:
-                self._transaction.__exit__(type(refused), refused, refused.__traceback__)
-                raise
-        self._transaction.__exit__(kind, error, trace)
+    ) -> bool | None:
+        swallowed: bool | None = self._block.__exit__(kind, error, trace)
+        return swallowed
 
     async def __aenter__(self) -> AsyncConnection[Any]:
-        assert isinstance(self._conn, AsyncConnection), "this connection blocks: write `with fenced(...)`"
-        await self._transaction.__aenter__()
-        try:
-            await run(self._conn, holding(self._lease), self._schema)
-        except BaseException as error:
-            await self._transaction.__aexit__(type(error), error, error.__traceback__)
-            raise
-        return self._conn
+        if not isinstance(self._conn, AsyncConnection):
+            raise TypeError("this connection blocks: write `with fenced(...)`")
+        self._block = self._awaiting(self._conn)
+        conn: AsyncConnection[Any] = await self._block.__aenter__()
+        return conn
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert isinstance(self._conn, AsyncConnection)
-        if error is None:
-            try:
-                _require_applied((await run(self._conn, self._completion, self._schema))[0])
-            except BaseException as refused:
-                await self._transaction.__aexit__(type(refused), refused, refused.__traceback__)
-                raise
-        await self._transaction.__aexit__(kind, error, trace)
+    ) -> bool | None:
+        swallowed: bool | None = await self._block.__aexit__(kind, error, trace)
+        return swallowed
+
+    @contextmanager
+    def _blocking(self, conn: Connection[Any]) -> Iterator[Connection[Any]]:
+        _require_idle(conn)
+        before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
+        try:
+            with conn.transaction():
+                run(conn, enter(self._lease), self._schema)
+                yield conn
+                _require_applied(run(conn, self._completion, self._schema)[0])
+        finally:
+            if not conn.closed:
+                conn.isolation_level = before
+
+    @asynccontextmanager
+    async def _awaiting(self, conn: AsyncConnection[Any]) -> AsyncIterator[AsyncConnection[Any]]:
+        _require_idle(conn)
+        before = conn.isolation_level
+        await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
+        try:
+            async with conn.transaction():
+                await run(conn, enter(self._lease), self._schema)
+                yield conn
+                _require_applied((await run(conn, self._completion, self._schema))[0])
+        finally:
+            if not conn.closed:
+                await conn.set_isolation_level(before)
+
+
+def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:
+    """Inside another transaction the block would be a savepoint: what it "committed" could still be undone."""
+    if conn.info.transaction_status != pq.TransactionStatus.IDLE:
+        raise BadSettings(
+            "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
+        )
 
 
 def _require_applied(settled: Settled) -> None:

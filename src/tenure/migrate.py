@@ -122,7 +122,8 @@ def _up_to(to: int | None) -> tuple[Migration, ...]:
 
 def _begin(schema: str) -> str:
     text = (files(sql) / "begin.sql").read_text(encoding="utf-8")
-    return sql.in_schema(text, schema).replace("EXISTS tenure;", f'EXISTS "{schema}";')
+    named = text.replace("SCHEMA tenure;", f'SCHEMA "{schema}";').replace("('tenure')", f"('\"{schema}\"')")
+    return sql.in_schema(named, schema)
 
 
 def _record(migration: Migration, schema: str) -> str:

@@ -222,7 +222,7 @@ class Stuck(NamedTuple):
 
 
 class DeadGroup(NamedTuple):
-    """Dead letters of one kind and partition key, with the latest error."""
+    """What ended badly of one kind, with the latest error."""
 
     kind: str
     status: str

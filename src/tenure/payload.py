@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -95,6 +96,8 @@ def check_row(row: NewRow) -> None:
         )
     if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
         raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
+    if row.at is not None and abs(row.at.timestamp() - time.time()) > DELAY_SECONDS_MAX:
+        raise InvalidPayload(f"at={row.at} must lie within ten years of now")
     if row.at is not None and row.delay_seconds:
         raise InvalidPayload(
             f"at={row.at} and delay_seconds={row.delay_seconds} are two answers to one question: give one"

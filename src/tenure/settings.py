@@ -92,13 +92,13 @@ def _check_url(url: str, source: str) -> str:
     from psycopg import ProgrammingError, conninfo
 
     text = url.replace("postgresql+psycopg://", "postgresql://", 1)
-    shown = _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
     try:
         words = conninfo.conninfo_to_dict(text)
-    except ProgrammingError as error:
-        raise BadSettings(
-            f"{source} is {shown!r}, which is no database address: write postgresql://user@host:5432/name"
-        ) from error
+    except ProgrammingError:
+        # Where it cannot be read, a password in it cannot be found either: only what has no room for one is shown.
+        shown = f" ({text!r})" if not set(text) & set("@:=") else ""
+        raise BadSettings(f"{source}{shown} is no database address: write postgresql://user@host:5432/name") from None
+    shown = _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
     if not text.strip():
         raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
     if "@" in str(words.get("host", "")) or not set(str(words.get("port") or "")) <= set("0123456789,"):

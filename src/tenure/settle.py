@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from .errors import BadSettings
 from .model import Held, Settled, Token
-from .payload import clean_error
+from .payload import DELAY_SECONDS_MAX, clean_error
 from .standing import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
@@ -47,6 +48,8 @@ def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Stateme
     unique = {lease: n for n, lease in enumerate(leases)}.values() if verb != "complete" else ()
     in_order = sorted(unique, key=lambda n: leases[n].id.int)
     params = lease_params([leases[n] for n in in_order] if verb != "complete" else leases)
+    for name in ("errors", "delays"):
+        _check_parallel(name, extra.get(name, leases), leases)
     if "errors" in extra:
         params["errors"] = [clean_error(extra["errors"][n]) for n in in_order]
     if "delays" in extra:
@@ -68,6 +71,11 @@ def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Stateme
     return Statement(verb, params, read)
 
 
+def _check_parallel(name: str, values: Sequence[object], leases: Sequence[Held]) -> None:
+    if isinstance(values, str) or len(values) != len(leases):
+        raise BadSettings(f"{name}={values!r} must be a list with one entry for each of the {len(leases)} leases")
+
+
 def _answers(verb: str, rows: Rows) -> dict[Token, tuple[str, datetime | None]]:
     """What became of the rows whose write was taken."""
     if verb == "complete":
@@ -77,8 +85,8 @@ def _answers(verb: str, rows: Rows) -> dict[Token, tuple[str, datetime | None]]:
 
 
 def _check_delay(delay: float | None) -> float | None:
-    if delay is not None and not 0 <= delay < float("inf"):
-        raise ValueError(f"delay={delay!r} seconds must not be negative: leave it out for the default")
+    if delay is not None and not 0 <= delay <= DELAY_SECONDS_MAX:
+        raise BadSettings(f"delay={delay!r} must be within 0 and {DELAY_SECONDS_MAX:.0f} seconds, or None for backoff")
     return delay
 
 

@@ -34,7 +34,7 @@ class Found:
 
     status: str
     lease_generation: int
-    fence_token: int | None
+    fence_token: int
     expired: bool
     outcome: str | None  # how the tape says the refused lease's attempt ended, if it did
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -32,8 +32,9 @@ def enqueue(row: NewRow) -> Statement[Enqueued]:
     return Statement("enqueue", many.params, read)
 
 
-def enqueue_many(rows: Sequence[NewRow]) -> Statement[list[Enqueued]]:
+def enqueue_many(rows: Iterable[NewRow]) -> Statement[list[Enqueued]]:
     """Put many rows in with one statement; each answers for itself: enqueued, duplicate, or conflict (not written)."""
+    rows = list(rows)
     for row in rows:
         check_row(row)
     return Statement(
@@ -69,14 +70,17 @@ def claim(
 ) -> Statement[list[Claimed]]:
     """Take up to n runnable unordered rows out of these lanes, each under a new lease.
 
-    With buckets, only rows that fall into them, bucket by bucket; without, whatever has been due longest. A floor
-    (epoch seconds, one for each bucket or a single one) says where the walk may begin: what was due before is gone.
+    A lane is a queue at one priority; `questions.lanes` says which ones hold rows. With buckets, only rows that fall
+    into them are taken, bucket by bucket; without, whatever has been due longest. A floor (epoch seconds, one for each
+    bucket, or one in all without buckets) says where the walk may begin: what was due before is gone.
     """
     params = {
         **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
         "queues": [lane.queue for lane in lanes],
         "priorities": array([lane.priority for lane in lanes]),
     }
+    if floors is not None and len(floors) != (1 if buckets is None else len(buckets)):
+        raise BadSettings(f"{len(floors)} floors for {1 if buckets is None else len(buckets)} walks: give one for each")
     if buckets is None:
         params["floor"] = floors[0] if floors else 0.0
     else:
@@ -163,7 +167,11 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
 
 
 def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]:
-    """End attempts whose lease ran out; patience=None looks at every row instead of the heads of the buckets."""
+    """End attempts whose lease ran out.
+
+    With patience the walk of a bucket ends after so many pending rows: quick, but a held row behind more rows that were
+    enqueued with an earlier time is seen only once those are claimed. patience=None looks at every row.
+    """
     return Statement("sweep", {"n": n, "patience": patience}, lambda rows: [Swept(*row) for row in rows])
 
 
@@ -246,11 +254,12 @@ def once(lease: Held, effect: str) -> Statement[bool]:
 
 def holding(lease: Held) -> Statement[float]:
     """Seconds left of a current lease; StaleLease if it is not current or already over."""
+    return Statement("holding", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "holding"))
 
-    def read(rows: Rows) -> float | Statement[float]:
-        return float(rows[0][0]) if rows else _refused(lease, "holding")
 
-    return Statement("holding", _one(lease), read)
+def enter(lease: Held) -> Statement[float]:
+    """The same as the first statement of a fenced transaction, which ends with the lease if its client falls silent."""
+    return Statement("enter", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
 
 
 def _refused(lease: Held, verb: str) -> Statement[Any]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import IsolationLevel
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import db, questions, verbs
-from tenure.errors import InvalidPayload, ServerBehind, StaleFence, StaleLease
+from tenure.errors import BadSettings, InvalidPayload, ServerBehind, StaleFence, StaleLease
 from tenure.fence import fenced
 from tenure.model import Lease
 from world import World
@@ -135,39 +136,54 @@ def test_the_lease_can_be_renewed_while_the_body_runs(shop: World) -> None:
     assert shop.status(lease.id) == "completed"
 
 
-def test_inside_an_outer_transaction_the_outer_one_decides(shop: World) -> None:
-    first = shop.claim_one("A").lease
-    with pytest.raises(ZeroDivisionError):
-        _outer(shop, first, fails=True)
-    assert _receipts(shop) == []
-    assert shop.status(first.id) == "processing"
-    _outer(shop, first, fails=False)
-    assert _receipts(shop) == [1, 2]
-    assert shop.status(first.id) == "completed"
-
-
-def _outer(shop: World, lease: Lease, *, fails: bool) -> None:
-    with shop.conn.transaction():
-        shop.sql("INSERT INTO receipts VALUES (1)")
-        with fenced(shop.conn, lease, schema=shop.schema) as tx:
-            tx.execute("INSERT INTO receipts VALUES (2)")
-        if fails:
-            raise ZeroDivisionError
-
-
-def test_a_refusal_inside_an_outer_transaction_takes_back_only_the_body(shop: World) -> None:
+def test_inside_another_transaction_it_refuses_to_be_a_savepoint(shop: World) -> None:
     lease = shop.claim_one("A").lease
-    with shop.conn.transaction():
-        shop.sql("INSERT INTO receipts VALUES (1)")
+    with shop.conn.transaction(), pytest.raises(BadSettings, match="not in a transaction"):
+        fenced(shop.conn, lease, schema=shop.schema).__enter__()
+    assert shop.status(lease.id) == "processing"
 
-        def body() -> None:
-            with fenced(shop.conn, lease, schema=shop.schema) as tx:
-                tx.execute("INSERT INTO receipts VALUES (2)")
-                _lose(shop, lease)
 
-        with pytest.raises(StaleLease):
-            body()
+def test_on_a_connection_of_another_isolation_a_renewal_meanwhile_does_no_harm(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    conn = shop.connect()
+    conn.isolation_level = IsolationLevel.REPEATABLE_READ
+    with fenced(conn, lease, schema=shop.schema) as tx:
+        tx.execute("INSERT INTO receipts VALUES (1)")
+        shop.run(verbs.renew([lease]))
     assert _receipts(shop) == [1]
+    assert shop.status(lease.id) == "completed"
+    assert conn.isolation_level is IsolationLevel.REPEATABLE_READ
+
+
+def test_a_holder_that_falls_silent_inside_its_block_does_not_keep_the_next_one_waiting(shop: World) -> None:
+    stale = shop.claim_one("A", lease_seconds=0.3).lease
+    paused = shop.connect()
+    block = fenced(paused, stale, schema=shop.schema)
+    assert shop.run(verbs.once(stale, "receipt"), block.__enter__())
+    shop.expire(stale)
+    shop.sweep()
+    shop.due()
+    current = shop.claim_one("B").lease
+    waiting = Beside(lambda: shop.run(verbs.once(current, "receipt")))  # until the server has ended A's transaction
+    assert waiting.result()
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        block.__exit__(None, None, None)
+    assert _receipts(shop) == []
+
+
+def test_a_body_that_rolls_back_on_purpose_leaves_quietly(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    with fenced(shop.conn, lease, schema=shop.schema) as tx:
+        tx.execute("INSERT INTO receipts VALUES (1)")
+        raise psycopg.Rollback
+    assert _receipts(shop) == []
+    assert shop.status(lease.id) == "processing"
+
+
+def test_the_wrong_kind_of_with_is_named(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    with pytest.raises(TypeError, match="write `with"):
+        asyncio.run(fenced(shop.conn, lease, schema=shop.schema).__aenter__())
 
 
 def test_of_many_bodies_at_once_under_one_lease_one_commits(shop: World) -> None:

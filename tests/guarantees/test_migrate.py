@@ -229,3 +229,14 @@ def test_a_connection_of_our_own_cares_for_itself(server_url: str) -> None:
         assert conn.autocommit
         shown = [conn.execute(f"SHOW {name}").fetchone() for name in ("application_name", "plan_cache_mode", "jit")]
         assert shown == [("me",), ("force_generic_plan",), ("off",)]
+
+
+def test_a_schema_made_by_somebody_else_is_enough(world: World) -> None:
+    """The owner of a schema needs no right to create others."""
+    role, schema = f"owner_{world.schema}", f"made_{world.schema}"
+    world.sql(f"CREATE ROLE {role}")
+    world.sql(f"CREATE SCHEMA {schema} AUTHORIZATION {role}")
+    conn = world.connect()
+    conn.execute(f"SET ROLE {role}".encode())
+    assert migrate.apply(conn, schema)
+    assert migrate.applied(conn, schema)

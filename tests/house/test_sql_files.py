@@ -40,6 +40,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "verbs.fence": [verbs.fence("printer", 1)],
     "verbs.once": [verbs.once(LEASE, "receipt")],
     "verbs.holding": [verbs.holding(LEASE)],
+    "verbs.enter": [verbs.enter(LEASE)],
     "settle.complete": [settle.complete([LEASE])],
     "settle.retry": [settle.retry([LEASE], ["boom"])],
     "settle.release": [settle.release([LEASE])],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from .. import db, migrate, settings
 from ..errors import NO
+from ..questions import Applied
 from .database import opened, options
 
 
@@ -24,7 +27,7 @@ def command(check: bool, print_sql: bool, to: int | None, database_url: str | No
         return
     with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure migrate") as conn:
         if check:
-            _check(len(migrate.applied(conn, database.schema)), database.schema, to or migrate.newest())
+            _check(migrate.applied(conn, database.schema), database.schema, to)
             return
         done = migrate.apply(conn, database.schema, to)
         for migration in done:
@@ -32,8 +35,12 @@ def command(check: bool, print_sql: bool, to: int | None, database_url: str | No
         click.echo(f"schema   {database.schema} is at migration {len(migrate.applied(conn, database.schema))}")
 
 
-def _check(found: int, schema: str, need: int) -> None:
-    if found < need:
-        click.echo(f"schema   {schema} is at migration {found}, {need} is needed: run `tenure migrate`")
+def _check(done: Sequence[Applied], schema: str, to: int | None) -> None:
+    need = to or migrate.newest()
+    if len(done) < need:
+        click.echo(f"schema   {schema} is at migration {len(done)}, {need} is needed: run `tenure migrate`")
         raise click.exceptions.Exit(NO)
-    click.echo(f"schema   {schema} is at migration {found}")
+    migrate.check(done, schema)
+    if to is None:
+        migrate.judge(done, schema)
+    click.echo(f"schema   {schema} is at migration {len(done)}")

@@ -1,5 +1,12 @@
 -- begin: the schema and the record of what was applied to it; safe to run again
-CREATE SCHEMA IF NOT EXISTS tenure;
+DO $make$
+BEGIN
+  -- Asked first: CREATE SCHEMA IF NOT EXISTS wants the right to create schemas even where one exists.
+  IF to_regnamespace('tenure') IS NULL THEN
+    CREATE SCHEMA tenure;
+  END IF;
+END
+$make$;
 CREATE TABLE IF NOT EXISTS tenure.migrations (
   version    int         NOT NULL PRIMARY KEY,
   name       text        NOT NULL,

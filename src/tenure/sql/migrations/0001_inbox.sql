@@ -23,7 +23,7 @@
 --   enqueue                                      producers
 --   claim, claim_any, claim_ordered, renew       a worker takes rows and keeps them
 --   complete, retry, fail, dead_letter, release  the holder ends an attempt, under its lease
---   fence, once, holding                         the holder guards an effect
+--   enter, once, fence, holding                  the holder guards an effect
 --   sweep, sweep_workers, archive                housekeeping
 --   register, heartbeat, drain                   a worker's own row
 --   cancel, redrive                              operators
@@ -84,6 +84,7 @@ CREATE TABLE tenure.live (
   claimed_by       text,
   idempotency_key  text,
   last_error       text,
+  CONSTRAINT live_status CHECK (status IN ('pending', 'processing')),  -- lets a question about other states skip this table
   -- A row is owned wholly or not at all. Short on purpose: every statement that writes here reads it anew.
   CONSTRAINT live_owned_or_free CHECK (
     num_nonnulls(claimed_by, claimed_at, lease_expires_at, claim_id)
@@ -120,8 +121,8 @@ CREATE TABLE tenure.archive (
   payload          jsonb       NOT NULL,
   last_error       text
 ) PARTITION BY RANGE (completed_at);
--- Ids are time-ordered, so a summary of each page range finds one again at almost no cost to the completion.
-CREATE INDEX archive_id ON tenure.archive USING brin (id uuid_minmax_multi_ops) WITH (pages_per_range = 16, autosummarize = on);
+-- Ids are time-ordered: a completion adds its entry at the right edge, and a row is found again however long the history.
+CREATE INDEX archive_id ON tenure.archive (id);
 -- Holds a row even on a day for which nobody made a partition.
 CREATE TABLE tenure.archive_rest PARTITION OF tenure.archive DEFAULT;
 
@@ -157,7 +158,6 @@ CREATE VIEW tenure.inbox AS
          last_error, idempotency_key, created_at,
          kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at, NULL::text AS finished_by
   FROM tenure.live
-  WHERE status IN ('pending', 'processing')  -- always so; said again, it lets a question about other states skip this table
   UNION ALL
   SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, status, attempts, max_attempts,
          NULL, claimed_at, NULL, lease_generation, available_at, NULL,
@@ -179,10 +179,12 @@ CREATE TABLE tenure.attempts (
   claimed_at       timestamptz NOT NULL,
   ended_at         timestamptz NOT NULL,
   outcome          text        NOT NULL
-                   CHECK (outcome IN ('retried', 'released', 'expired', 'failed', 'dead_lettered', 'cancelled')),
+                   CHECK (outcome IN ('retried', 'released', 'expired', 'failed', 'dead_lettered')),
   error            text,
   PRIMARY KEY (row_id, fence_token)
 );
+
+CREATE INDEX attempts_ended ON tenure.attempts USING brin (ended_at);
 
 CREATE TABLE tenure.idempotency (
   key          text        NOT NULL PRIMARY KEY,
@@ -191,6 +193,8 @@ CREATE TABLE tenure.idempotency (
   created_at   timestamptz NOT NULL DEFAULT statement_timestamp()
 );
 
+CREATE INDEX idempotency_created ON tenure.idempotency USING brin (created_at);
+
 CREATE TABLE tenure.effects (
   row_id      uuid        NOT NULL,
   effect      text        NOT NULL,
@@ -198,6 +202,8 @@ CREATE TABLE tenure.effects (
   done_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (row_id, effect)
 );
+
+CREATE INDEX effects_done ON tenure.effects USING brin (done_at);
 
 CREATE TABLE tenure.fences (
   resource    text        NOT NULL PRIMARY KEY,
@@ -225,6 +231,7 @@ CREATE TABLE tenure.incarnation (
   epoch             int     NOT NULL,
   system_identifier bigint  NOT NULL,
   timeline          int     NOT NULL,
-  started_at        timestamptz  -- when that server last started; while it runs it cannot become another
+  table_oid         oid     NOT NULL,  -- of this very table: a dump restored beside or over it has another
+  started_at        timestamptz        -- when that server last started; while it runs it cannot become another
 );
 CREATE SEQUENCE tenure.fence_seq;

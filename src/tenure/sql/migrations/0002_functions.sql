@@ -5,8 +5,9 @@
 CREATE FUNCTION tenure.timeline() RETURNS int LANGUAGE sql VOLATILE AS $$
   SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
 $$;
-INSERT INTO tenure.incarnation (epoch, system_identifier, timeline, started_at)
-SELECT 1, control.system_identifier, tenure.timeline(), pg_postmaster_start_time() FROM pg_control_system() AS control;
+INSERT INTO tenure.incarnation (epoch, system_identifier, timeline, table_oid, started_at)
+SELECT 1, control.system_identifier, tenure.timeline(), 'tenure.incarnation'::regclass, pg_postmaster_start_time()
+FROM pg_control_system() AS control;
 
 -- The next fence token: epoch << 40 | sequence. Monotone across rows by the sequence, and across failover, restore
 -- and promotion by the epoch, which rises with the first claim on a server that is not the one last recorded.
@@ -18,13 +19,14 @@ DECLARE
   found_epoch int;
 BEGIN
   SELECT epoch INTO found_epoch FROM tenure.incarnation
-  WHERE timeline = here AND started_at = pg_postmaster_start_time();
+  WHERE timeline = here AND table_oid = 'tenure.incarnation'::regclass AND started_at = pg_postmaster_start_time();
   IF NOT FOUND THEN
     SELECT control.system_identifier INTO STRICT identifier FROM pg_control_system() AS control;
     -- Another server than the one recorded: those who come at once wait here for the first, then change nothing.
     UPDATE tenure.incarnation
-    SET epoch = epoch + 1, system_identifier = identifier, timeline = here, started_at = pg_postmaster_start_time()
-    WHERE (system_identifier, timeline) <> (identifier, here);
+    SET epoch = epoch + 1, system_identifier = identifier, timeline = here, table_oid = 'tenure.incarnation'::regclass,
+        started_at = pg_postmaster_start_time()
+    WHERE (system_identifier, timeline, table_oid) <> (identifier, here, 'tenure.incarnation'::regclass::oid);
     -- The same one after a restart: a note that saves the question above. Nobody waits for it.
     UPDATE tenure.incarnation SET started_at = pg_postmaster_start_time()
     WHERE only_row = (SELECT only_row FROM tenure.incarnation FOR UPDATE SKIP LOCKED);
@@ -115,10 +117,13 @@ DECLARE
     WHEN octet_length(idempotency_key) NOT BETWEEN 1 AND 512 THEN 'idempotency_key must have 1 to 512 bytes'
     WHEN payload IS NULL THEN 'payload must not be NULL: an empty one is ''{}'''
     WHEN octet_length(payload::text) > 1048576 THEN 'payload must stay within 1 MiB: store it elsewhere and send its address'
-    WHEN priority NOT BETWEEN -100 AND 100 THEN 'priority must be within -100 and 100'
-    WHEN NOT delay_seconds BETWEEN 0 AND 315576000 THEN 'delay_seconds must be within 0 and ten years'
-    WHEN NOT isfinite(at) THEN 'at must be a finite time'
-    WHEN max_attempts NOT BETWEEN 1 AND 10000 THEN 'max_attempts must be within 1 and 10000'
+    WHEN priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN 'priority must be within -100 and 100'
+    WHEN delay_seconds IS NULL OR NOT delay_seconds BETWEEN 0 AND 315576000 THEN 'delay_seconds must be within 0 and ten years'
+    WHEN at NOT BETWEEN statement_timestamp() - interval '10 years' AND statement_timestamp() + interval '10 years' THEN
+      'at must lie within ten years of now'
+    WHEN at IS NOT NULL AND delay_seconds <> 0 THEN 'at and delay_seconds are two answers to one question: give one'
+    WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 10000 THEN 'max_attempts must be within 1 and 10000'
+    WHEN ordered IS NULL OR hold IS NULL THEN 'ordered and hold must be true or false'
     WHEN ordered AND partition_key IS NULL THEN 'ordered needs a partition_key: order is kept per key'
     WHEN hold AND NOT ordered THEN 'hold needs ordered: it keeps the key waiting for an operator'
   END;

@@ -11,7 +11,23 @@ CREATE FUNCTION tenure.lanes() RETURNS TABLE (queue text, priority smallint) LAN
       WHERE NOT i.ordered AND (i.queue, i.priority) > (lane.queue, lane.priority)
       ORDER BY i.queue, i.priority LIMIT 1) AS further
   )
-  SELECT lane.queue, lane.priority FROM lane LIMIT 1000
+  SELECT lane.queue, lane.priority FROM lane
+$$;
+
+-- The lanes with the buckets that have rows in them, by the same walk of live_ready: one probe for each such bucket.
+CREATE FUNCTION tenure.spots() RETURNS TABLE (queue text, priority smallint, bucket int) LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE spot AS (
+    (SELECT i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket
+     FROM tenure.live AS i WHERE NOT i.ordered
+     ORDER BY i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) LIMIT 1)
+    UNION ALL
+    SELECT further.queue, further.priority, further.bucket FROM spot CROSS JOIN LATERAL (
+      SELECT i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket FROM tenure.live AS i
+      WHERE NOT i.ordered
+        AND (i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text))) > (spot.queue, spot.priority, spot.bucket)
+      ORDER BY i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) LIMIT 1) AS further
+  )
+  SELECT spot.queue, spot.priority, spot.bucket FROM spot
 $$;
 
 -- The rows now processing, found without an index on anything a claim changes: claims take the earliest rows of a bucket,
@@ -28,7 +44,7 @@ BEGIN
     RETURN QUERY SELECT i.id FROM tenure.live AS i WHERE i.status = 'processing' AND NOT i.ordered;
     RETURN;
   END IF;
-  FOR spot IN SELECT l.queue, l.priority, b.bucket FROM tenure.lanes() AS l CROSS JOIN generate_series(0, 1023) AS b (bucket) LOOP
+  FOR spot IN SELECT s.queue, s.priority, s.bucket FROM tenure.spots() AS s LOOP
     pending := 0;
     FOR candidate IN
       SELECT i.id, i.status FROM tenure.live AS i
@@ -52,7 +68,9 @@ $$;
 -- gone forgotten in batches. A lock it cannot have within a second ends the round; the next one tries again.
 CREATE FUNCTION tenure.keep_archive(
   retention interval DEFAULT '14 days', key_retention interval DEFAULT '30 days', batch int DEFAULT 1000
-) RETURNS TABLE (what text, n bigint) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (what text, n bigint) LANGUAGE plpgsql
+  SET enable_bitmapscan = on  -- what a queue connection switches off, and the search by age needs
+AS $$
 #variable_conflict use_column
 DECLARE
   today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
@@ -65,32 +83,6 @@ BEGIN
     RETURN;  -- somebody else is at it
   END IF;
   PERFORM set_config('lock_timeout', '1s', true);
-  n := 0;
-  FOR day IN SELECT today + ahead FROM generate_series(0, 3) AS ahead LOOP
-    name := 'archive_' || to_char(day, 'YYYYMMDD');
-    CONTINUE WHEN to_regclass(format('tenure.%I', name)) IS NOT NULL;
-    CONTINUE WHEN EXISTS (SELECT FROM tenure.archive_rest AS a
-                          WHERE a.completed_at >= day::timestamp AT TIME ZONE 'UTC'
-                            AND a.completed_at < (day + 1)::timestamp AT TIME ZONE 'UTC');
-    EXECUTE format('CREATE TABLE tenure.%I (LIKE tenure.archive INCLUDING ALL)', name);
-    EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
-                   name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-    n := n + 1;
-  END LOOP;
-  what := 'partitions_made'; RETURN NEXT;
-
-  n := 0;
-  FOR part IN
-    SELECT c.relname FROM pg_inherits AS h JOIN pg_class AS c ON c.oid = h.inhrelid
-    WHERE h.inhparent = 'tenure.archive'::regclass AND c.relname ~ '^archive_[0-9]{8}$'
-      AND to_date(right(c.relname, 8), 'YYYYMMDD') < (oldest AT TIME ZONE 'UTC')::date
-    ORDER BY c.relname
-  LOOP
-    EXECUTE format('DROP TABLE tenure.%I', part.relname);
-    n := n + 1;
-  END LOOP;
-  what := 'partitions_dropped'; RETURN NEXT;
-
   DELETE FROM tenure.archive_rest WHERE ctid = ANY (ARRAY(
     SELECT a.ctid FROM tenure.archive_rest AS a WHERE a.completed_at < oldest LIMIT batch));
   GET DIAGNOSTICS n = ROW_COUNT; what := 'stray_rows_forgotten'; RETURN NEXT;
@@ -123,6 +115,33 @@ BEGIN
       AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = e.row_id)
     LIMIT batch);
   GET DIAGNOSTICS n = ROW_COUNT; what := 'effects_forgotten'; RETURN NEXT;
+
+  -- Last, because from here to the end of the transaction a dropped day keeps completions waiting.
+  n := 0;
+  FOR day IN SELECT today + ahead FROM generate_series(0, 3) AS ahead LOOP
+    name := 'archive_' || to_char(day, 'YYYYMMDD');
+    CONTINUE WHEN to_regclass(format('tenure.%I', name)) IS NOT NULL;
+    CONTINUE WHEN EXISTS (SELECT FROM tenure.archive_rest AS a
+                          WHERE a.completed_at >= day::timestamp AT TIME ZONE 'UTC'
+                            AND a.completed_at < (day + 1)::timestamp AT TIME ZONE 'UTC');
+    EXECUTE format('CREATE TABLE tenure.%I (LIKE tenure.archive INCLUDING ALL)', name);
+    EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
+                   name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+    n := n + 1;
+  END LOOP;
+  what := 'partitions_made'; RETURN NEXT;
+
+  n := 0;
+  FOR part IN
+    SELECT c.relname FROM pg_inherits AS h JOIN pg_class AS c ON c.oid = h.inhrelid
+    WHERE h.inhparent = 'tenure.archive'::regclass AND c.relname ~ '^archive_[0-9]{8}$'
+      AND to_date(right(c.relname, 8), 'YYYYMMDD') < (oldest AT TIME ZONE 'UTC')::date
+    ORDER BY c.relname
+  LOOP
+    EXECUTE format('DROP TABLE tenure.%I', part.relname);
+    n := n + 1;
+  END LOOP;
+  what := 'partitions_dropped'; RETURN NEXT;
 END
 $$;
 

@@ -5,10 +5,9 @@
 WITH unordered AS (
   SELECT l.queue, min(head.available_at) AS since
   FROM tenure.lanes() AS l
-  CROSS JOIN generate_series(0, 1023) AS b (bucket)
   CROSS JOIN LATERAL (
     SELECT r.available_at FROM tenure.live AS r
-    WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) = b.bucket
+    WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority
       AND r.available_at <= statement_timestamp() AND r.status = 'pending'
     ORDER BY r.available_at LIMIT 1
   ) AS head

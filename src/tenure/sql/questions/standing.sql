@@ -3,6 +3,11 @@
 -- out: id, fence, status, lease_generation, fence_token, expired, outcome
 SELECT lease.id, lease.fence, i.status, i.lease_generation, i.fence_token, COALESCE(i.lease_expires_at <= clock_timestamp(), false), t.outcome
 FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS lease (id, generation, fence)
-JOIN tenure.inbox AS i ON i.id = lease.id
+CROSS JOIN LATERAL (
+  SELECT found.status, found.lease_generation, found.fence_token, found.lease_expires_at
+  FROM tenure.inbox AS found
+  WHERE found.id = lease.id
+  LIMIT 1
+) AS i
 LEFT JOIN tenure.attempts AS t ON t.row_id = lease.id AND t.fence_token = lease.fence
 LIMIT 10000

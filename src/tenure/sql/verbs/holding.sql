@@ -1,7 +1,7 @@
 -- holding: is this lease current, and not yet over?
 -- in: id uuid, generation bigint, fence bigint
 -- out: seconds_left
-SELECT extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8
+SELECT date_part('epoch', i.lease_expires_at - clock_timestamp())
 FROM tenure.live AS i
 WHERE i.id = :id
   AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
