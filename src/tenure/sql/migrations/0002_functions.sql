@@ -81,7 +81,7 @@ BEGIN
   WHERE s.key IS NULL OR EXISTS (SELECT FROM tenure.idempotency AS k WHERE k.key = s.key AND k.row_id = s.id)
   ORDER BY s.n;
 
-  IF NOT keyed THEN
+  IF NOT keyed THEN  -- implied: only quicker, without it the answer below is the same
     RETURN QUERY SELECT unnest(ids), 'enqueued';
   ELSE
     -- A statement of its own: only a fresh snapshot sees the row that another transaction committed while we waited.
