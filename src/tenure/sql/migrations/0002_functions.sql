@@ -170,7 +170,9 @@ BEGIN
     UPDATE tenure.live AS i
     SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, claim_id = NULL,
         attempts = held.attempts, available_at = held.next_at, last_error = held.last_error
-    FROM held WHERE i.id = held.id AND held.next_status = 'pending'
+    FROM held
+    WHERE i.id = held.id
+      AND held.next_status = 'pending'  -- implied: a row that gone deletes is not there to be updated
   ), gone AS (
     DELETE FROM tenure.live AS i USING held WHERE i.id = held.id AND held.next_status <> 'pending'
   ), buried AS (
