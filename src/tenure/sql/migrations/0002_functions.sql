@@ -190,7 +190,9 @@ BEGIN
   ), freed AS (
     -- The key goes on with its next row, unless this one ended badly and says hold: then it waits for an operator.
     DELETE FROM tenure.keys AS k USING held
-    WHERE held.ordered AND k.row_id = held.id AND NOT (held.hold AND held.next_status IN ('failed', 'dead_letter'))
+    WHERE k.row_id = held.id
+      AND held.ordered  -- implied: only ordered rows have a key; spares the others the look
+      AND NOT (held.hold AND held.next_status IN ('failed', 'dead_letter'))
   )
   SELECT held.id, held.fence_token, held.next_status, held.next_at FROM held;
 END
