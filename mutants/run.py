@@ -35,7 +35,7 @@ import servers  # noqa: E402
 
 AT_ONCE = 3  # on two cores: they also wait for locks
 LIKELY = (8, 40)
-SECONDS_A_MUTANT = 120
+SECONDS_A_MUTANT = 420
 SECONDS_FOR_ALL = 2400
 MACHINE = "tests/properties/test_state_machine.py"
 SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
@@ -289,7 +289,7 @@ def _test_functions(path: str, text: str) -> Iterator[tuple[str, str]]:
 
 def _verdict(mutant: Mutant, code: int, output: str) -> Verdict:
     if code < 0:
-        return Verdict(mutant, "killed", "a test that waits for ever")
+        return Verdict(mutant, "SURVIVED", f"no test missed it within {SECONDS_A_MUTANT} s")
     if code == 0:
         return Verdict(mutant, "SURVIVED", "")
     found = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+::\w+)", output, re.MULTILINE)

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from guarantees.facts import Beside
 from tenure import settle, verbs
 from tenure.model import NewRow
 from world import World
@@ -216,3 +217,80 @@ def test_the_sql_function_refuses_what_the_inbox_could_not_keep(world: World, op
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         world.sql(f"SELECT * FROM enqueue({named})", *options.values())
     assert world.count("live") == 0
+
+
+def test_the_walk_over_key_heads_stays_in_its_queue_its_bucket_and_its_order(world: World) -> None:
+    near, far = _keys_of_one_bucket(world)
+    beside = next(f"z{n}" for n in range(100) if _bucket(world, f"z{n}") != _bucket(world, near))
+    wanted = world.enqueue(key=near, ordered=True)
+    world.enqueue(key=far)
+    world.enqueue(key=far, ordered=True, queue="other")
+    world.enqueue(key=beside, ordered=True)
+    assert [job.id for job in world.claim_ordered(buckets=[_bucket(world, near)])] == [wanted]
+
+
+def _bucket(world: World, key: str) -> int:
+    return int(world.sql("SELECT bucket(%s)", key)[0][0])
+
+
+def _keys_of_one_bucket(world: World) -> tuple[str, str]:
+    rows = world.sql(
+        "SELECT min(k), max(k) FROM (SELECT 'a' || n AS k FROM generate_series(1, 5000) AS n) AS keys"
+        " GROUP BY bucket(k) HAVING count(*) > 1 LIMIT 1"
+    )
+    return rows[0][0], rows[0][1]
+
+
+def test_in_a_long_transaction_leases_are_counted_from_the_clock(world: World) -> None:
+    world.enqueue(key="k", ordered=True)
+    world.enqueue()
+    renewed = world.claim_one("A").lease
+    with world.conn.transaction():
+        while not world.sql("SELECT clock_timestamp() - now() > interval '20 ms'")[0][0]:
+            """The transaction has to be old enough to tell its start from now."""
+        begun = clock(world)
+        (job,) = world.claim_ordered(lease_seconds=60)
+        (kept,) = world.run(verbs.renew([renewed], lease_seconds=60)).kept
+        left = world.run(verbs.holding(kept))
+        entered = world.run(verbs.enter(kept))
+        ((timeout,),) = world.sql(
+            "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+        )
+        now = clock(world)
+    claimed_at = world.row(job.id).claimed_at
+    assert claimed_at is not None
+    assert claimed_at >= begun
+    assert job.lease.expires_at >= begun + timedelta(seconds=60)
+    assert kept.expires_at >= begun + timedelta(seconds=60)
+    assert left <= (kept.expires_at - begun).total_seconds()
+    assert left >= entered >= (kept.expires_at - now).total_seconds()
+    assert timeout <= 1000 * (kept.expires_at - begun).total_seconds() + 1
+
+
+def test_a_worker_that_is_not_dead_is_never_forgotten(world: World) -> None:
+    world.run(verbs.register("quiet"))
+    world.sql("UPDATE workers SET last_seen_at = last_seen_at - interval '2 days'")
+    assert world.run(verbs.sweep_workers(ttl_seconds=10 * 86_400)) == {}
+    assert world.count("workers") == 1
+
+
+def test_a_dead_worker_whose_row_is_locked_is_forgotten_another_time(world: World) -> None:
+    world.run(verbs.register("dead"))
+    world.sql("UPDATE workers SET status = 'dead', last_seen_at = last_seen_at - interval '2 days'")
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT id FROM workers FOR UPDATE")
+        assert Beside(lambda: world.run(verbs.sweep_workers())).result() == {}
+    assert world.run(verbs.sweep_workers()) == {"dead": "forgotten"}
+
+
+def test_after_a_restart_no_claim_waits_for_another_to_note_it(world: World) -> None:
+    world.enqueue()
+    world.enqueue()
+    world.sql("UPDATE incarnation SET started_at = NULL")
+    other = world.connect()
+    with other.transaction():
+        first = world.run(verbs.claim("A", 1), other)
+        second = Beside(lambda: world.claim("B", 1)).result()
+    assert {job.lease.epoch for job in (*first, *second)} == {1}
+    assert len(first) == len(second) == 1

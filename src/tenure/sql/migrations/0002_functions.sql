@@ -78,7 +78,10 @@ BEGIN
   FROM unnest(ids, kinds, payloads, partition_keys, queues, priorities, ats, delays, idempotency_keys, max_attempts, ordered, holds)
     WITH ORDINALITY AS s (id, kind, payload, partition_key, queue, priority, at, delay, key, max_attempts, ordered, hold, n)
   -- A keyed row is ours to insert only if the key points at it.
-  WHERE s.key IS NULL OR EXISTS (SELECT FROM tenure.idempotency AS k WHERE k.key = s.key AND k.row_id = s.id)
+  WHERE s.key IS NULL OR EXISTS (
+    SELECT FROM tenure.idempotency AS k
+    WHERE k.row_id = s.id
+      AND k.key = s.key)  -- implied: a new id stands under one key at most; finds it by the primary key
   ORDER BY s.n;
 
   IF NOT keyed THEN  -- implied: only quicker, without it the answer below is the same

@@ -12,7 +12,7 @@ WITH found AS (
 ), asked AS (
   UPDATE tenure.live AS i SET cancel_asked = true, last_error = :reason FROM found
   WHERE i.id = found.id
-    AND found.status = 'processing'
+    AND found.status = 'processing'  -- implied: a row that gone deletes is not there to be updated
 ), gone AS (
   DELETE FROM tenure.live AS i USING found
   WHERE i.id = found.id

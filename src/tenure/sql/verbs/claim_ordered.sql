@@ -26,7 +26,7 @@ WITH RECURSIVE head AS (
   SELECT r.id, r.queue, r.partition_key
   FROM tenure.live AS r
   WHERE r.id = ANY (ARRAY(SELECT head.id FROM head))
-    AND r.status = 'pending'
+    AND r.status = 'pending'  -- implied: a processing ordered row has its key taken, by the primary key of keys
     AND r.available_at <= statement_timestamp()
     AND NOT EXISTS (SELECT FROM tenure.keys AS k WHERE k.queue = r.queue AND k.partition_key = r.partition_key)
     AND NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')

@@ -6,7 +6,7 @@
 -- the primary key is walked once, in id order.
 WITH done AS (
   DELETE FROM tenure.live AS i
-  WHERE i.id = ANY (:ids::uuid[])
+  WHERE i.id = ANY (:ids::uuid[])  -- implied: the tokens name their rows; this one walks the primary key
     AND i.status = 'processing'
     AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS l (id, generation, fence))) IS TRUE
     AND (i.lease_expires_at > clock_timestamp() OR :accept_late)
@@ -22,7 +22,9 @@ WITH done AS (
          idempotency_key, payload, last_error
   FROM done
 ), freed AS (
-  DELETE FROM tenure.keys AS k USING done WHERE done.ordered AND k.row_id = done.id
+  DELETE FROM tenure.keys AS k USING done
+  WHERE k.row_id = done.id
+    AND done.ordered  -- implied: only ordered rows have a key; spares the others the look
 )
 SELECT count(*)::int,
        CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(id) END,

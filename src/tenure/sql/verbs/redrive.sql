@@ -5,7 +5,7 @@
 -- A second redrive of the same row finds nothing to do.
 WITH raised AS (
   DELETE FROM tenure.dead AS d
-  WHERE d.id = ANY (ARRAY(SELECT id FROM tenure.dead WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE))
+  WHERE d.id = ANY (:ids::uuid[])
     AND d.status IN ('failed', 'dead_letter')
   RETURNING d.id, d.seq, d.created_at, d.lease_generation, d.fence_token, d.max_attempts, d.priority, d.ordered, d.hold, d.kind,
             d.queue, d.partition_key, d.idempotency_key, d.payload, d.last_error
@@ -17,6 +17,8 @@ WITH raised AS (
          queue, partition_key, idempotency_key, payload, last_error
   FROM raised
 ), freed AS (
-  DELETE FROM tenure.keys AS k USING raised WHERE raised.ordered AND k.row_id = raised.id
+  DELETE FROM tenure.keys AS k USING raised
+  WHERE k.row_id = raised.id
+    AND raised.ordered  -- implied: only ordered rows have a key; spares the others the look
 )
 SELECT id FROM raised
