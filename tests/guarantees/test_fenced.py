@@ -401,3 +401,15 @@ def test_a_server_behind_what_was_seen_hands_out_nothing(shop: World, ordered: b
     assert shop.row(id) == before
     assert shop.count("keys") == 0
     assert len(shop.run(claim("A", 1, seen_epoch=1))) == 1
+
+
+def test_a_block_is_not_entered_on_the_strength_of_another_row_of_the_same_claim(shop: World) -> None:
+    shop.enqueue()
+    first, second = shop.claim("A", 2)
+    assert first.fence == second.fence
+    shop.complete(first.lease)
+    with pytest.raises(StaleLease):
+        fenced(shop.conn, first, schema=shop.schema).__enter__()
+    with fenced(shop.conn, second, schema=shop.schema) as tx:
+        tx.execute("INSERT INTO receipts VALUES (2)")
+    assert _receipts(shop) == [2]
