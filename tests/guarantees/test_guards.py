@@ -11,6 +11,7 @@ import pytest
 
 from guarantees.facts import Beside
 from tenure import settle, verbs
+from tenure.errors import StaleLease
 from tenure.model import NewRow
 from world import World
 
@@ -294,3 +295,14 @@ def test_after_a_restart_no_claim_waits_for_another_to_note_it(world: World) -> 
         second = Beside(lambda: world.claim("B", 1)).result()
     assert {job.lease.epoch for job in (*first, *second)} == {1}
     assert len(first) == len(second) == 1
+
+
+def test_a_lease_that_ran_out_since_the_transaction_began_is_not_entered(world: World) -> None:
+    world.enqueue()
+    lease = world.claim_one().lease
+    other = world.connect()
+    with world.conn.transaction():
+        clock(world)
+        other.execute("UPDATE live SET lease_expires_at = clock_timestamp()")
+        with pytest.raises(StaleLease):
+            world.run(verbs.enter(lease))
