@@ -21,14 +21,18 @@ from tenure.drills.actor import DrillFailed
 from tenure.drills.stage import Said, Stage
 
 WAIT_SECONDS_MAX = 30.0
+MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 QUICK = ("--lease-seconds", "0.2")
 
 
 def command(*args: str, **environment: str) -> subprocess.Popen[str]:
-    """`tenure ARGS` in a process of its own, with nobody at its terminal and no database in its environment."""
+    """`tenure ARGS` in a process of its own, with nobody at its terminal and no database in its environment.
+
+    Ctrl-C counts there also where the tests themselves run in the background of a shell, which ignores it.
+    """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("TENURE_", "PG", "DATABASE_URL"))}
     return subprocess.Popen(
-        [sys.executable, "-c", "from tenure.cli import main; main()", *args],
+        [sys.executable, "-c", f"{MIND_CTRL_C}; from tenure.cli import main; main()", *args],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean | environment,
     )  # fmt: skip
 
