@@ -306,3 +306,12 @@ def test_a_lease_that_ran_out_since_the_transaction_began_is_not_entered(world: 
         other.execute("UPDATE live SET lease_expires_at = clock_timestamp()")
         with pytest.raises(StaleLease):
             world.run(verbs.enter(lease))
+
+
+def test_a_copy_of_the_schema_raises_the_epoch_on_the_same_server_too(world: World) -> None:
+    """What a dump restored beside the original, or over it, looks like from inside: the table is another."""
+    world.enqueue()
+    world.enqueue()
+    assert world.claim_one().lease.epoch == 1
+    world.sql("UPDATE incarnation SET table_oid = 1")
+    assert world.claim_one().lease.epoch == 2

@@ -84,7 +84,8 @@ CREATE TABLE tenure.live (
   claimed_by       text,
   idempotency_key  text,
   last_error       text,
-  CONSTRAINT live_status CHECK (status IN ('pending', 'processing')),  -- lets a question about other states skip this table
+  -- For the planner: a question about other states need not look here.
+  CONSTRAINT live_status CHECK (status IN ('pending', 'processing')),  -- implied: live_owned_or_free knows no other
   -- A row is owned wholly or not at all. Short on purpose: every statement that writes here reads it anew.
   CONSTRAINT live_owned_or_free CHECK (
     num_nonnulls(claimed_by, claimed_at, lease_expires_at, claim_id)
