@@ -18,12 +18,13 @@ $$;
 CREATE FUNCTION tenure.spots() RETURNS TABLE (queue text, priority smallint, bucket int) LANGUAGE sql STABLE AS $$
   WITH RECURSIVE spot AS (
     (SELECT i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket
-     FROM tenure.live AS i WHERE NOT i.ordered
+     FROM tenure.live AS i
+     WHERE NOT i.ordered  -- implied: held asks again; this one lets live_ready serve
      ORDER BY i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) LIMIT 1)
     UNION ALL
     SELECT further.queue, further.priority, further.bucket FROM spot CROSS JOIN LATERAL (
       SELECT i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket FROM tenure.live AS i
-      WHERE NOT i.ordered
+      WHERE NOT i.ordered  -- implied: held asks again; this one lets live_ready serve
         AND (i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text))) > (spot.queue, spot.priority, spot.bucket)
       ORDER BY i.queue, i.priority, tenure.bucket(COALESCE(i.partition_key, i.id::text)) LIMIT 1) AS further
   )
