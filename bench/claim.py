@@ -65,20 +65,20 @@ def main() -> int:
 
 
 def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
-    """Claim times by backlog and by share of the buckets; the largest over the smallest."""
-    print(
-        f"\nclaim of {CLAIM} rows, ms           no buckets   all buckets   an eighth   an eighth, older rows elsewhere"
-    )
-    times: list[float] = []
+    """Claim times by backlog and by share of the buckets; the largest over the smallest of each kind of claim."""
+    print(f"\nclaim of {CLAIM} rows, ms         no buckets   all buckets   an eighth   an eighth, older rows elsewhere")
+    without: list[float] = []
+    by_bucket: list[float] = []
     for rows in backlogs:
         fill(conn, rows)
-        shares = [measure(conn, None), measure(conn, verbs.ALL_BUCKETS), measure(conn, EIGHTH)]
+        without.append(measure(conn, None))
+        shares = [measure(conn, verbs.ALL_BUCKETS), measure(conn, EIGHTH)]
         fill(conn, rows, older_elsewhere=True)
         shares.append(measure(conn, EIGHTH))
-        times += shares
-        shown = "".join(f"{1000 * share:>{width}.2f}" for share, width in zip(shares, (14, 14, 12, 34), strict=True))
-        print(f"{rows:>20,} pending{shown}", flush=True)
-    return max(times) / min(times)
+        by_bucket += shares
+        cells = zip([without[-1], *shares], (12, 14, 12, 34), strict=True)
+        print(f"{rows:>20,} pending" + "".join(f"{1000 * cell:>{width}.2f}" for cell, width in cells), flush=True)
+    return max(max(kind) / min(kind) for kind in (without, by_bucket))
 
 
 def fill(conn: Connection[Any], rows: int, schema: str = "tenure", *, older_elsewhere: bool = False) -> None:
@@ -95,8 +95,8 @@ def fill(conn: Connection[Any], rows: int, schema: str = "tenure", *, older_else
     conn.execute(sql.in_schema("VACUUM ANALYZE tenure.live", schema).encode())
 
 
-def measure(conn: Connection[Any], buckets: Sequence[int] | None, turns: int = 41) -> float:
-    """Seconds of a claim that finds its fill (lower quartile: the rest is the machine's); what it takes goes back."""
+def measure(conn: Connection[Any], buckets: Sequence[int] | None, turns: int = 120) -> float:
+    """Seconds of a claim that finds its fill (the quickest tenth: the rest is noise); what it takes goes back."""
     took: list[float] = []
     for turn in range(turns):
         share = None if buckets is None else slice_of(buckets, turn)
@@ -106,7 +106,7 @@ def measure(conn: Connection[Any], buckets: Sequence[int] | None, turns: int = 4
         took.append(time.perf_counter() - began)
         assert len(jobs) == CLAIM, f"only {len(jobs)} rows claimed: the measurement ran dry"
         db.run(conn, settle.release([job.lease for job in jobs]))
-    return statistics.quantiles(took, n=4)[0]
+    return statistics.quantiles(took, n=10)[0]
 
 
 def slice_of(buckets: Sequence[int], turn: int, width: int = 128) -> list[int]:
