@@ -315,3 +315,9 @@ def test_a_copy_of_the_schema_raises_the_epoch_on_the_same_server_too(world: Wor
     assert world.claim_one().lease.epoch == 1
     world.sql("UPDATE incarnation SET table_oid = 1")
     assert world.claim_one().lease.epoch == 2
+
+
+def test_the_sql_function_does_not_choose_between_two_times(world: World) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="two answers to one question"):
+        world.sql("SELECT enqueue('k', '{}', at => now(), delay_seconds => 1)")
+    assert world.count("live") == 0
