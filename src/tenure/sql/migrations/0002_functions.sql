@@ -122,7 +122,7 @@ DECLARE
     WHEN octet_length(payload::text) > 1048576 THEN 'payload must stay within 1 MiB: store it elsewhere and send its address'
     WHEN priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN 'priority must be within -100 and 100'
     WHEN delay_seconds IS NULL OR NOT delay_seconds BETWEEN 0 AND 315576000 THEN 'delay_seconds must be within 0 and ten years'
-    WHEN at NOT BETWEEN statement_timestamp() - interval '10 years' AND statement_timestamp() + interval '10 years' THEN
+    WHEN at NOT BETWEEN statement_timestamp() - interval '10 years' AND statement_timestamp() + interval '10 years' THEN  -- implied: no test can tell the statement's clock from the transaction's within ten years
       'at must lie within ten years of now'
     WHEN at IS NOT NULL AND delay_seconds <> 0 THEN 'at and delay_seconds are two answers to one question: give one'
     WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 10000 THEN 'max_attempts must be within 1 and 10000'
