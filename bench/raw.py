@@ -69,19 +69,32 @@ RETURNING i.id, i.partition_key, i.payload::text, i.attempts, i.lease_generation
 
 
 class Loop:
-    """Claim and guarded complete in one statement, batch after batch, no handler, on a fresh backlog of its own."""
+    """Claim and guarded complete in one statement, batch after batch, no handler.
+
+    With a backlog the loop makes tables of its own and fills them; without, it shares those of a loop made before.
+    """
 
     per_bucket, width = 4, 128
 
-    def __init__(self, conn: Connection[Any], design: str, *, batch: int, backlog: int, literals: bool = False) -> None:
+    def __init__(
+        self,
+        conn: Connection[Any],
+        design: str,
+        *,
+        batch: int,
+        backlog: int = 0,
+        literals: bool = False,
+        first: int = 0,
+    ) -> None:
         self._conn, self._design, self._batch = conn, design, batch
         self._schema = f"raw_{design}" + ("_literals" if literals else "")
         self._array: Callable[[list[Any]], object] = array if literals else list
         self._query = self._sql(_TURN.replace("PICK", _PICK[design]))
         self._ids: list[Any] = []
         self._generations: list[int] = []
-        self._at = 0
-        self._fill(backlog)
+        self._at = first  # the bucket where its walk begins
+        if backlog:
+            self._fill(backlog)
 
     def _sql(self, text: str) -> bytes:
         return text.replace("RAW", self._schema).encode()

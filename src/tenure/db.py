@@ -7,10 +7,15 @@ from typing import Any, TypeVar, overload
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 
 from . import sql
+from .connect import AsyncQueueConnection as AsyncQueueConnection
+from .connect import Patience as Patience
+from .connect import QueueConnection as QueueConnection
+from .connect import connect as connect
+from .connect import connect_async as connect_async
+from .connect import conninfo as conninfo
 from .errors import ServerBehind
 from .model import NewRow
 from .payload import copy_row
@@ -19,21 +24,6 @@ from .statement import Statement
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-# Set on connections that do nothing but run verbs: their plans must not change with the statistics of a table that is
-# empty one minute and holds a million rows the next.
-QUEUE_OPTIONS = " ".join(
-    f"-c {name}={value}"
-    for name, value in {
-        "plan_cache_mode": "force_generic_plan",
-        "enable_seqscan": "off",
-        "enable_bitmapscan": "off",
-        "enable_hashjoin": "off",
-        "enable_mergejoin": "off",
-        "jit": "off",
-        "default_transaction_isolation": "read\\ committed",
-    }.items()
-)
 
 
 @overload
@@ -71,14 +61,16 @@ def run_both(
 
 def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str) -> T:
     with _translated():
-        rows = _execute(conn, statement, schema).fetchall()
+        cursor = _execute(conn, statement, schema)
+        rows = cursor.fetchall() if cursor.description else []  # VACUUM answers nothing
     answer = statement.read(rows)
     return _run_blocking(conn, answer, schema) if isinstance(answer, Statement) else answer
 
 
 async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], schema: str) -> T:
     with _translated():
-        rows = await (await _execute_awaiting(conn, statement, schema)).fetchall()
+        cursor = await _execute_awaiting(conn, statement, schema)
+        rows = await cursor.fetchall() if cursor.description else []
     answer = statement.read(rows)
     return await _run_awaiting(conn, answer, schema) if isinstance(answer, Statement) else answer
 
@@ -127,31 +119,6 @@ class _translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, psycopg.Error) and error.sqlstate == "TN001":
             raise ServerBehind(error.diag.message_primary or "this server is behind") from error
-
-
-def connect(url: str, *, application_name: str = "tenure") -> Connection[tuple[Any, ...]]:
-    """A connection of our own for running verbs: autocommit, pinned plans, and a dead peer noticed within seconds."""
-    return Connection.connect(conninfo(url, application_name), autocommit=True)
-
-
-async def connect_async(url: str, *, application_name: str = "tenure") -> AsyncConnection[tuple[Any, ...]]:
-    """The same, awaiting."""
-    return await AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
-
-
-def conninfo(url: str, application_name: str) -> str:
-    """The user's address with what we need on top; whatever the user set explicitly stays."""
-    given = conninfo_to_dict(url)
-    ours: dict[str, Any] = {
-        "application_name": application_name,
-        "connect_timeout": 10,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 10_000,
-    }
-    options = f"{given.pop('options', '') or ''} {QUEUE_OPTIONS}".strip()
-    return make_conninfo(**{**ours, **given, "options": options})
 
 
 def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str = DEFAULT_SCHEMA) -> int:

@@ -83,6 +83,22 @@ class StaleLease(TenureError):
         )
 
 
+class Cancelled(TenureError):
+    """Somebody asked for this job to be cancelled; its handler should stop."""
+
+    exit_code = NO
+
+    def __init__(self, row_id: object) -> None:
+        self.row_id = row_id
+        super().__init__(f"row {row_id} was asked to be cancelled")
+
+
+class UnknownHandler(TenureError):
+    """No handler of this kind is known."""
+
+    exit_code = USAGE
+
+
 class StaleFence(TenureError):
     """A newer token has already written to this resource."""
 

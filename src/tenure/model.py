@@ -202,6 +202,16 @@ class Attempt(NamedTuple):
     error: str | None
 
 
+class Offer(NamedTuple):
+    """What the board shows of a lane: whether order is kept in it, whether it is limited, when its next row is due."""
+
+    queue: str
+    priority: int
+    ordered: bool
+    limited: bool
+    due_seconds: float | None  # from now; None where nobody knows
+
+
 class Depth(NamedTuple):
     """How many rows of a queue are in a state; scheduled ones are pending but not yet due."""
 

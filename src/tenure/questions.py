@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from .model import Attempt, BlockedKey, Claimed, DeadGroup, Depth, Lane, Row, Stuck, Worker
+from .model import Attempt, BlockedKey, Claimed, DeadGroup, Depth, Lane, Offer, Row, Stuck, Worker
+from .payload import check_text
 from .statement import Rows, Statement
 from .verbs import claimed_by
 
@@ -83,6 +84,26 @@ def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
 def lanes() -> Statement[list[Lane]]:
     """The queues and priorities that hold unordered rows, most urgent first."""
     return Statement("lanes", {}, _each(Lane))
+
+
+def board() -> Statement[list[Offer]]:
+    """What there is to claim in queues that are not paused, most urgent first."""
+    return Statement("board", {}, _each(Offer))
+
+
+def channel() -> Statement[str]:
+    """The name under which the workers of this schema are woken."""
+    return Statement("channel", {}, lambda rows: str(rows[0][0]))
+
+
+def ping() -> Statement[bool]:
+    """An answer, whatever it says."""
+    return Statement("ping", {}, bool)
+
+
+def dead_share() -> Statement[tuple[int, int]]:
+    """Dead and live versions of rows in the hot table, as the statistics know it."""
+    return Statement("dead_share", {}, lambda rows: (int(rows[0][0]), int(rows[0][1])))
 
 
 def claimed(worker: str, claim_id: int) -> Statement[list[Claimed]]:
@@ -166,3 +187,26 @@ class Facts(NamedTuple):
 
     def _error(self) -> str:
         return ((self.last_error or "").strip() or "no error recorded").splitlines()[-1][:200]
+
+
+class Member(NamedTuple):
+    """One worker of the registry as people see it; `present` is None where leases alone decide."""
+
+    id: str
+    status: str
+    seen_seconds: float
+    up_seconds: float
+    present: bool | None
+    metadata: Mapping[str, Any]
+
+
+def workers(n: int = 1000) -> Statement[list[Member]]:
+    """Every worker the registry knows, the dead included."""
+    return Statement(
+        "workers", {"n": n}, lambda rows: [Member._make((*row[:5], msgspec.json.decode(row[5]))) for row in rows]
+    )
+
+
+def bucket(key: str) -> Statement[int]:
+    """The bucket of a partition key."""
+    return Statement("bucket", {"partition_key": check_text(key, "key")}, lambda rows: int(rows[0][0]))

@@ -17,6 +17,7 @@ _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 KNOWN = {
     "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
+    "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, beside a pooler's",
     "TENURE_SCHEMA": "the schema Tenure lives in (tenure)",
     "TENURE_HOME": "where the embedded Postgres keeps its files",
     "TENURE_PG_BIN": "a bin folder with another PostgreSQL for the embedded server",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
-from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease, WorkerEvicted
+from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease
 from .model import BUCKETS, Claimed, Enqueued, Held, Lane, Lease, NewRow, Renewed, Swept
 from .payload import check_name, check_row, encode
 from .standing import Found, judge, lease_params
@@ -177,7 +176,8 @@ def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]
 
 def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
     """End pending rows as cancelled, ask the holders of processing ones to stop; ids not in the answer had ended."""
-    return Statement("cancel", {"ids": array(sorted(ids)), "reason": reason}, lambda rows: dict(rows))
+    params = {"ids": array(sorted(ids)), "reason": reason}
+    return Statement("cancel", params, lambda rows: {id: outcome for id, outcome, _told in rows})
 
 
 def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:
@@ -194,40 +194,6 @@ def archive(
         {"retention_seconds": retention_seconds, "key_retention_seconds": key_retention_seconds, "n": n},
         lambda rows: dict(rows),
     )
-
-
-def register(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
-    """Enter a worker as alive, under an id never used before."""
-
-    def read(rows: Rows) -> str:
-        if not rows:
-            raise BadSettings(f"worker id {worker!r} is taken: each process registers under an id of its own")
-        return worker
-
-    return Statement("register", {"worker": check_name(worker, "worker"), "metadata": json.dumps(metadata or {})}, read)
-
-
-def heartbeat(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
-    """Say that this worker lives and learn whether it is alive or draining; WorkerEvicted if it was declared dead."""
-    return Statement(
-        "heartbeat", {"worker": worker, "metadata": json.dumps(metadata or {})}, lambda rows: _own_status(rows, worker)
-    )
-
-
-def drain(worker: str) -> Statement[str]:
-    """Let this worker claim nothing more."""
-    return Statement("drain", {"worker": worker}, lambda rows: _own_status(rows, worker))
-
-
-def _own_status(rows: Rows, worker: str) -> str:
-    if not rows:
-        raise WorkerEvicted(worker)
-    return str(rows[0][0])
-
-
-def sweep_workers(*, ttl_seconds: float = 30.0) -> Statement[dict[str, str]]:
-    """Declare silent workers dead; touches no row of the inbox."""
-    return Statement("sweep_workers", {"ttl_seconds": ttl_seconds}, lambda rows: dict(rows))
 
 
 def fence(resource: str, token: int) -> Statement[int]:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from guarantees.facts import SECONDS_MAX, Beside, together, user_connection
-from tenure import questions, verbs
+from tenure import fleet, questions, verbs
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model import Claimed, Lane, NewRow
 from world import World
@@ -149,7 +149,7 @@ def test_the_lease_begins_with_the_claim_and_not_with_its_transaction(way: Way) 
 def test_a_worker_that_drains_or_was_declared_dead_claims_nothing(way: Way, status: str) -> None:
     world = way.world
     world.enqueue()
-    world.run(verbs.register("A"))
+    world.run(fleet.register("A"))
     world.sql("UPDATE workers SET status = %s", status)
     assert way.claim("A") == []
     world.sql("UPDATE workers SET status = 'alive'")
@@ -159,8 +159,8 @@ def test_a_worker_that_drains_or_was_declared_dead_claims_nothing(way: Way, stat
 def test_a_worker_nobody_registered_may_claim(way: Way) -> None:
     world = way.world
     world.enqueue()
-    world.run(verbs.register("B"))
-    world.run(verbs.drain("B"))
+    world.run(fleet.register("B"))
+    world.run(fleet.drain("B"))
     assert len(way.claim("A")) == 1
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from guarantees.facts import Beside
-from tenure import settle, verbs
+from tenure import fleet, settle, verbs
 from tenure.errors import StaleLease
 from tenure.model import NewRow
 from world import World
@@ -27,8 +27,8 @@ def test_every_time_a_verb_writes_is_the_moment_of_the_verb_and_not_of_its_trans
         world.enqueue()
     done, tried, failed, given_back = (job.lease for job in world.claim("A", 4))
     (waiting,) = [row[0] for row in world.sql("SELECT id FROM live WHERE status = 'pending'")]
-    world.run(verbs.register("A"))
-    world.run(verbs.register("B"))
+    world.run(fleet.register("A"))
+    world.run(fleet.register("B"))
     world.run(verbs.fence("bank", 1))
     with world.conn.transaction():
         begun = clock(world)
@@ -38,8 +38,8 @@ def test_every_time_a_verb_writes_is_the_moment_of_the_verb_and_not_of_its_trans
         world.release(given_back)
         world.run(verbs.cancel([waiting]))
         world.run(verbs.fence("bank", 2))
-        world.run(verbs.heartbeat("A"))
-        world.run(verbs.drain("B"))
+        world.run(fleet.heartbeat("A"))
+        world.run(fleet.drain("B"))
     times = world.sql(
         """
         SELECT completed_at FROM archive UNION ALL SELECT finished_at FROM dead UNION ALL SELECT ended_at FROM attempts
@@ -72,8 +72,8 @@ def test_a_claim_in_a_long_transaction_sees_what_became_due_meanwhile(world: Wor
 
 def test_workers_are_judged_by_the_clock_even_in_a_long_transaction(world: World) -> None:
     other = world.connect()
-    world.run(verbs.register("silent"))
-    world.run(verbs.register("long dead"))
+    world.run(fleet.register("silent"))
+    world.run(fleet.register("long dead"))
     with world.conn.transaction():
         clock(world)
         other.execute("UPDATE workers SET last_seen_at = clock_timestamp() WHERE id = 'silent'")
@@ -81,7 +81,7 @@ def test_workers_are_judged_by_the_clock_even_in_a_long_transaction(world: World
             "UPDATE workers SET status = 'dead', last_seen_at = clock_timestamp() - interval '1 day'"
             " WHERE id = 'long dead'"
         )
-        assert world.run(verbs.sweep_workers(ttl_seconds=0)) == {"silent": "dead", "long dead": "forgotten"}
+        assert world.run(fleet.sweep_workers(ttl_seconds=0)) == {"silent": "dead", "long dead": "forgotten"}
 
 
 def test_housekeeping_in_a_long_transaction_counts_retention_from_the_clock(world: World) -> None:
@@ -136,7 +136,7 @@ def _one_of_each(world: World) -> None:
     lease = world.claim_one().lease
     world.run(verbs.once(lease, "mail"))
     world.run(verbs.fence("bank", lease.fence))
-    world.run(verbs.register("A"))
+    world.run(fleet.register("A"))
     world.enqueue()
     world.fail(world.claim_one().lease)
     world.enqueue(key="k", ordered=True)
@@ -168,7 +168,7 @@ def test_only_what_ended_badly_or_was_cancelled_is_buried(world: World, status: 
 def test_a_word_nobody_knows_is_refused(world: World, table: str, column: str) -> None:
     world.enqueue()
     world.retry(world.claim_one().lease)
-    world.run(verbs.register("A"))
+    world.run(fleet.register("A"))
     with pytest.raises(psycopg.errors.CheckViolation):
         world.sql(f"UPDATE {table} SET {column} = 'banana'")
 
@@ -200,6 +200,8 @@ def faults(**options: Any) -> dict[str, Any]:
         faults(max_attempts=10_001),
         faults(ordered=True),
         faults(hold=True, partition_key="k"),
+        faults(ordered=None),
+        faults(hold=None),
     ],
     ids=lambda options: "-".join(name for name in options if name not in ("kind", "payload")) or "kind or payload",
 )
@@ -269,20 +271,20 @@ def test_in_a_long_transaction_leases_are_counted_from_the_clock(world: World) -
 
 
 def test_a_worker_that_is_not_dead_is_never_forgotten(world: World) -> None:
-    world.run(verbs.register("quiet"))
+    world.run(fleet.register("quiet"))
     world.sql("UPDATE workers SET last_seen_at = last_seen_at - interval '2 days'")
-    assert world.run(verbs.sweep_workers(ttl_seconds=10 * 86_400)) == {}
+    assert world.run(fleet.sweep_workers(ttl_seconds=10 * 86_400)) == {}
     assert world.count("workers") == 1
 
 
 def test_a_dead_worker_whose_row_is_locked_is_forgotten_another_time(world: World) -> None:
-    world.run(verbs.register("dead"))
+    world.run(fleet.register("dead"))
     world.sql("UPDATE workers SET status = 'dead', last_seen_at = last_seen_at - interval '2 days'")
     other = world.connect()
     with other.transaction():
         other.execute("SELECT id FROM workers FOR UPDATE")
-        assert Beside(lambda: world.run(verbs.sweep_workers())).result() == {}
-    assert world.run(verbs.sweep_workers()) == {"dead": "forgotten"}
+        assert Beside(lambda: world.run(fleet.sweep_workers())).result() == {}
+    assert world.run(fleet.sweep_workers()) == {"dead": "forgotten"}
 
 
 def test_after_a_restart_no_claim_waits_for_another_to_note_it(world: World) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import SECONDS_MAX, Beside, together, user_connection, waits_for_a_lock
-from tenure import questions, settle, verbs
+from tenure import fleet, questions, settle, verbs
 from tenure.model import NewRow
 from world import World
 
@@ -195,7 +195,7 @@ def test_a_redriven_row_takes_its_old_place_but_does_not_join_the_row_in_flight(
 @pytest.mark.parametrize("status", ["draining", "dead"])
 def test_a_worker_that_drains_or_was_declared_dead_claims_nothing(world: World, status: str) -> None:
     _ordered(world)
-    world.run(verbs.register("A"))
+    world.run(fleet.register("A"))
     world.sql("UPDATE workers SET status = %s", status)
     assert _claimed(world, "A") == []
     assert world.count("keys") == 0

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from guarantees.facts import user_connection
-from tenure import questions, verbs
+from tenure import fleet, questions, verbs
 from tenure.model import Claimed, Lane
 from tenure.statement import Statement
 from world import World
@@ -297,8 +297,8 @@ def test_why_has_a_sentence_for_every_state(world: World) -> None:
 def test_why_counts_the_workers_a_runnable_row_waits_for(world: World) -> None:
     id = world.enqueue()
     for worker in ("A", "B", "C"):
-        world.run(verbs.register(worker))
-    world.run(verbs.drain("C"))
+        world.run(fleet.register(worker))
+    world.run(fleet.drain("C"))
     assert _why(world, id) == "It has been runnable for 0 s and waits for a free slot of 2 workers."
 
 
@@ -327,7 +327,7 @@ def _asked(world: World, job: Claimed) -> None:
 
 
 def _silent(world: World, job: Claimed) -> None:
-    world.run(verbs.register("A"))
+    world.run(fleet.register("A"))
     world.sql("UPDATE workers SET status = 'dead'")
 
 

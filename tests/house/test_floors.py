@@ -14,11 +14,16 @@ ROOT = Path(tenure.__file__).parent
 
 # From the ground up; a module may import from its own floor and from those below it.
 FLOORS = [
-    ["__init__", "errors", "model", "events", "settings"],  # words
-    ["sql", "statement", "payload", "standing"],  # rules: no I/O, no clock of their own
-    ["verbs", "settle", "questions"],  # verbs and questions as values
-    ["db"],  # the only I/O
-    ["migrate", "fence"],  # one promise each
+    ["__init__", "errors", "model", "outcome", "events", "settings"],  # words
+    ["sql", "statement", "payload", "standing", "trouble", "backoff", "pace", "partition", "ring"],  # rules: no I/O
+    ["verbs", "settle", "fleet", "limits", "schedule", "questions"],  # verbs and questions as values
+    ["connect", "db"],  # the only I/O
+    ["migrate", "fence", "cron", "lender"],  # one promise each
+    ["terms", "signature", "job", "handler", "inbox"],  # what a handler's author sees
+    ["holds", "intake", "settling", "line", "tail"],  # what the threads of a worker share
+    ["desk", "keeper", "housekeeping", "pools"],  # one loop each
+    ["worker"],  # the process
+    ["log", "metrics", "health"],  # its telemetry
     ["embedded"],  # a server of our own
     ["drills"],  # scenes, built from public verbs
     ["cli"],  # faces

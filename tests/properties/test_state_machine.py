@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import servers
 from properties.model_inbox import LEGAL, Model, ModelRow, WorkerFact
-from tenure import questions, settle, verbs
+from tenure import fleet, questions, settle, verbs
 from tenure.errors import IdempotencyConflict, ServerBehind, StaleFence, StaleLease, WorkerEvicted
 from tenure.model import Claimed, Held, Lane, Lease, NewRow, Settled
 from world import World
@@ -450,11 +450,11 @@ class InboxMachine(RuleBasedStateMachine):
         fact = self.model.workers.get(worker)
         if verb == "register":
             if fact is None:
-                self.run(verbs.register(worker))
+                self.run(fleet.register(worker))
                 self.model.workers[worker] = WorkerFact()
             else:
                 with pytest.raises(ValueError, match="taken"):
-                    self.run(verbs.register(worker))
+                    self.run(fleet.register(worker))
         elif fact is None or fact.status == "dead":
             with pytest.raises(WorkerEvicted):
                 self.run(getattr(verbs, verb)(worker))
@@ -471,7 +471,7 @@ class InboxMachine(RuleBasedStateMachine):
             self.model.workers[worker].age = age
         gap = "1 minute" if age == "silent" else "2 days"
         self.world.sql("UPDATE workers SET last_seen_at = clock_timestamp() - %s::interval WHERE id = %s", gap, worker)
-        assert self.run(verbs.sweep_workers()) == self.model.sweep_workers()
+        assert self.run(fleet.sweep_workers()) == self.model.sweep_workers()
         self.check()
 
     # -- accidents

@@ -17,7 +17,13 @@ COMMANDS = {
     "enqueue": "put one row into the inbox",
     "migrate": "bring the schema to the version this package speaks",
     "pg": "the embedded Postgres: start, stop, status, url, psql, reset",
+    "queues": "depth and limits of queues; pause, resume, limit",
+    "ring": "which worker owns which buckets",
+    "schedules": "what runs by the clock; pause, resume",
     "sql": "print the SQL of a verb or question",
+    "tail": "the events of the fleet as they happen",
+    "worker": "run the handlers of an inbox",
+    "workers": "the processes of the fleet",
 }
 
 EPILOG = """\b

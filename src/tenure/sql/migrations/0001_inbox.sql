@@ -14,19 +14,24 @@
 --   effects       what a job's handler has done once and must not do again
 --   fences        the highest token each outside resource has seen
 --   keys          ordered keys that are taken: in flight, or held for an operator
+--   permits       slots of limited queues and keys that are taken: in flight
 --
 -- Who works, and where:
 --   workers       one row a process: alive, draining or dead
+--   queues        what was set for a queue: paused, limits, the rate
+--   chores        what housekeeping does, how often, and when it was last done
 --   incarnation   which server this is; its epoch is the high part of every fence token
 --
 -- The verbs, one file each in sql/verbs:
 --   enqueue                                      producers
 --   claim, claim_any, claim_ordered, renew       a worker takes rows and keeps them
+--   claim_limited                                the same from a queue with limits
 --   complete, retry, fail, dead_letter, release  the holder ends an attempt, under its lease
 --   enter, once, fence, holding                  the holder guards an effect
 --   sweep, sweep_workers, archive                housekeeping
---   register, heartbeat, drain                   a worker's own row
---   cancel, redrive                              operators
+--   register, appear, heartbeat, wait, drain, leave   a worker's own row
+--   take_turn, notice, evict                     housekeeping of the fleet
+--   cancel, redrive, pause, resume, limit        operators
 --
 -- Three rules hold everywhere:
 --   1. A holder's write carries its token (lease_generation and fence_token) and status = 'processing'.
@@ -73,6 +78,7 @@ CREATE TABLE tenure.live (
   ordered          boolean     NOT NULL DEFAULT false,
   hold             boolean     NOT NULL DEFAULT false,
   cancel_asked     boolean     NOT NULL DEFAULT false,
+  limited          boolean     NOT NULL DEFAULT false,  -- claimed under limits: what ends the attempt gives its permits back
   queue            text        NOT NULL DEFAULT 'default',
   partition_key    text,
   status           text        NOT NULL DEFAULT 'pending',
@@ -224,8 +230,11 @@ CREATE TABLE tenure.workers (
   status       text        NOT NULL DEFAULT 'alive' CHECK (status IN ('alive', 'draining', 'dead')),
   last_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-  metadata     jsonb       NOT NULL DEFAULT '{}'
-);
+  metadata     jsonb       NOT NULL DEFAULT '{}',
+  waiting      boolean     NOT NULL DEFAULT false,  -- it sleeps and wants to be woken by an enqueue
+  presence     bigint,       -- the advisory lock its session holds while it is there; NULL: it has none, leases alone decide
+  gone_at      timestamptz   -- since when that session has been missed
+) WITH (fillfactor = 50);
 
 CREATE TABLE tenure.incarnation (
   only_row          boolean NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),

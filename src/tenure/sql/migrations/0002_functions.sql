@@ -84,6 +84,12 @@ BEGIN
       AND k.key = s.key)  -- implied: a new id stands under one key at most; finds it by the primary key
   ORDER BY s.n;
 
+  -- Only when somebody sleeps: every NOTIFY takes a lock of the whole database at commit. One for each queue at most.
+  IF EXISTS (SELECT FROM tenure.workers AS w WHERE w.waiting) AND COALESCE(current_setting('tenure_inbox.notify', true), '') <> 'off' THEN
+    PERFORM tenure.wake(s.queue, CASE count(*) WHEN 1 THEN min(tenure.bucket(COALESCE(s.partition_key, s.id::text))) END)
+    FROM unnest(ids, queues, partition_keys) AS s (id, queue, partition_key) GROUP BY s.queue;
+  END IF;
+
   IF NOT keyed THEN  -- implied: only quicker, without it the answer below is the same
     RETURN QUERY SELECT unnest(ids), 'enqueued';
   ELSE
@@ -151,7 +157,7 @@ BEGIN
   WITH held AS (
     SELECT i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token,
            i.attempts - CASE WHEN how = 'released' THEN 1 ELSE 0 END AS attempts,  -- given back unstarted: costs nothing
-           i.max_attempts, i.priority, i.ordered, i.hold, i.kind, i.queue, i.partition_key,
+           i.max_attempts, i.priority, i.ordered, i.hold, i.limited, i.kind, i.queue, i.partition_key,
            i.claimed_by, i.idempotency_key, i.payload, COALESCE(lease.error, i.last_error) AS last_error, lease.error,
            clock_timestamp() AS ended_at,
            clock_timestamp() + CASE WHEN lease.delay IS NOT NULL THEN lease.delay * interval '1 second'
@@ -172,7 +178,7 @@ BEGIN
   ), back AS (
     UPDATE tenure.live AS i
     SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, claim_id = NULL,
-        attempts = held.attempts, available_at = held.next_at, last_error = held.last_error
+        limited = false, attempts = held.attempts, available_at = held.next_at, last_error = held.last_error
     FROM held
     WHERE i.id = held.id
       AND held.next_status = 'pending'  -- implied: a row that gone deletes is not there to be updated
@@ -196,6 +202,10 @@ BEGIN
     WHERE k.row_id = held.id
       AND held.ordered  -- implied: only ordered rows have a key; spares the others the look
       AND NOT (held.hold AND held.next_status IN ('failed', 'dead_letter'))
+  ), given_back AS (
+    DELETE FROM tenure.permits AS p USING held
+    WHERE p.row_id = held.id
+      AND held.limited  -- implied: only rows claimed under limits have permits; spares the others the look
   )
   SELECT held.id, held.fence_token, held.next_status, held.next_at FROM held;
 END

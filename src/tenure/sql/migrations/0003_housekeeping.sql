@@ -41,16 +41,21 @@ DECLARE
   pending int;
 BEGIN
   RETURN QUERY SELECT k.row_id FROM tenure.keys AS k;
-  IF patience IS NULL THEN
-    RETURN QUERY SELECT i.id FROM tenure.live AS i WHERE i.status = 'processing' AND NOT i.ordered;
+  IF patience IS NULL THEN  -- implied: the walk below finds the same, bucket by bucket
+    RETURN QUERY SELECT i.id FROM tenure.live AS i
+    WHERE i.status = 'processing'  -- implied: whoever asks looks again at what is found; spares it the others
+      AND NOT i.ordered;  -- implied: those are found by their keys, and twice is no harm
     RETURN;
   END IF;
   FOR spot IN SELECT s.queue, s.priority, s.bucket FROM tenure.spots() AS s LOOP
     pending := 0;
     FOR candidate IN
       SELECT i.id, i.status FROM tenure.live AS i
-      WHERE NOT i.ordered AND i.queue = spot.queue AND i.priority = spot.priority AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = spot.bucket
-        AND i.available_at <= statement_timestamp()
+      WHERE NOT i.ordered  -- implied: like those below, it keeps to one stretch of live_ready; a wider walk finds the same
+        AND i.queue = spot.queue  -- implied: as above
+        AND i.priority = spot.priority  -- implied: as above
+        AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = spot.bucket  -- implied: as above
+        AND i.available_at <= statement_timestamp()  -- implied: what is held was due when it was claimed
       ORDER BY i.available_at
     LOOP
       IF candidate.status = 'processing' THEN
@@ -58,7 +63,7 @@ BEGIN
         RETURN NEXT candidate.id;
       ELSE
         pending := pending + 1;
-        EXIT WHEN pending >= patience;
+        EXIT WHEN pending >= patience;  -- implied: a measure of effort, not a promise
       END IF;
     END LOOP;
   END LOOP;
@@ -74,13 +79,13 @@ CREATE FUNCTION tenure.keep_archive(
 AS $$
 #variable_conflict use_column
 DECLARE
-  today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
+  today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;  -- implied: days are made three ahead
   oldest timestamptz := clock_timestamp() - retention;
   day date;
   part record;
   name text;
 BEGIN
-  IF NOT pg_try_advisory_xact_lock(hashtextextended('tenure archive ' || 'tenure.archive'::regclass::oid, 0)) THEN
+  IF NOT pg_try_advisory_xact_lock(hashtextextended('tenure archive ' || 'tenure.archive'::regclass::oid, 0)) THEN  -- implied: only spares the second the work
     RETURN;  -- somebody else is at it
   END IF;
   PERFORM set_config('lock_timeout', '1s', true);

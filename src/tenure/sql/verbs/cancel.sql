@@ -1,10 +1,10 @@
 -- cancel: end pending rows as cancelled; ask the holders of processing rows to stop
 -- in: ids uuid[], reason text
--- out: id, outcome (cancelled, asked)
+-- out: id, outcome (cancelled, asked), told
 -- why: a row whose holder was asked never becomes pending again: its retry, release or expiry ends it as cancelled.
 WITH found AS (
   SELECT i.id, i.seq, i.created_at, i.available_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
-         i.priority, i.ordered, i.hold, i.status, i.kind, i.queue, i.partition_key, i.idempotency_key, i.payload
+         i.priority, i.ordered, i.hold, i.status, i.claimed_by, i.kind, i.queue, i.partition_key, i.idempotency_key, i.payload
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])
   ORDER BY i.id
@@ -25,4 +25,6 @@ WITH found AS (
          priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason
   FROM found WHERE status = 'pending'
 )
-SELECT id, CASE status WHEN 'pending' THEN 'cancelled' ELSE 'asked' END FROM found
+SELECT id, CASE status WHEN 'pending' THEN 'cancelled' ELSE 'asked' END,
+       CASE status WHEN 'processing' THEN pg_notify(tenure.channel(), 'cancel ' || claimed_by) END
+FROM found

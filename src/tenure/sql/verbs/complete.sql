@@ -11,7 +11,7 @@ WITH done AS (
     AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS l (id, generation, fence))) IS TRUE
     AND (i.lease_expires_at > clock_timestamp() OR :accept_late)
   RETURNING i.id, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
-            i.priority, i.ordered, i.kind, i.queue, i.partition_key, i.claimed_by, i.idempotency_key,
+            i.priority, i.ordered, i.limited, i.kind, i.queue, i.partition_key, i.claimed_by, i.idempotency_key,
             i.payload, i.last_error
 ), kept AS (
   INSERT INTO tenure.archive (id, created_at, available_at, claimed_at, completed_at, lease_generation, fence_token, attempts,
@@ -25,6 +25,10 @@ WITH done AS (
   DELETE FROM tenure.keys AS k USING done
   WHERE k.row_id = done.id
     AND done.ordered  -- implied: only ordered rows have a key; spares the others the look
+), given_back AS (
+  DELETE FROM tenure.permits AS p USING done
+  WHERE p.row_id = done.id
+    AND done.limited  -- implied: only rows claimed under limits have permits; spares the others the look
 )
 SELECT count(*)::int,
        CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(id) END,

@@ -1,0 +1,28 @@
+"""The applications that benches run: a handler that does nothing, and two that take their time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from tenure.inbox import Inbox
+
+quick = Inbox()
+long = Inbox()
+
+
+@quick.handler("nothing")
+async def nothing(order_id: int, email: str, note: str) -> None:
+    """The work of a drain bench: none, so that all that is measured is ours."""
+
+
+@long.handler("waits")
+async def waits(seconds: float) -> None:
+    """Work that can be stopped at any moment."""
+    await asyncio.sleep(seconds)
+
+
+@long.handler("blocks")
+def blocks(seconds: float) -> None:
+    """Work that cannot: it writes when it wakes, however late that is."""
+    time.sleep(seconds)

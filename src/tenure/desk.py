@@ -1,0 +1,263 @@
+"""The desk: claims rows for free slots and settles what handlers have ended, on a thread and connection of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from .connect import Patience, QueueConnection
+from .db import run, run_both
+from .events import JobCompleted, LeaseAcquired
+from .fleet import wait
+from .handler import Handler
+from .holds import Holds
+from .intake import Ask, Intake
+from .job import Connections, Job
+from .line import Crew, Line
+from .model import Claimed
+from .outcome import Completed, Outcome
+from .pace import jittered
+from .questions import board, claimed
+from .settling import batches, report
+
+BOARD_SECONDS = 1.0  # how old the board may be while there is work
+SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
+AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
+
+
+class Desk(Line):
+    """One round: settle what has ended and claim for the slots that are free, in one trip where both are wanted."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        holds: Holds,
+        handlers: Mapping[str, Handler[..., Any]],
+        start: Callable[[list[Job]], None],
+        connections: Connections,
+    ) -> None:
+        super().__init__("desk", crew, crew.terms.url, Patience(statement_seconds=30, lock_seconds=10))
+        terms = crew.terms
+        self._holds, self._handlers, self._start, self._connections = holds, handlers, start, connections
+        self.intake = Intake(terms.queues, terms.lease_seconds)
+        self.ears: Callable[[], str] = lambda: ""
+        self.trusted: Callable[[], bool] = lambda: True
+        self.draining = False
+        self._news: SimpleQueue[Job | str] = SimpleQueue()
+        self._unsettled: list[Job] = []
+        self._asked: Ask | None = None
+        self._board_at = 0.0  # when to read the board again
+        self._poll_at = 0.0  # when to look beyond our own buckets
+        self._due_at = 0.0  # when the next row is due, as far as the board knew
+        self._everywhere = False
+        self._waiting = ""  # by which ears producers were told to wake us
+        self._awake_since = 0.0
+
+    # -- called from other threads
+
+    def settle(self, job: Job, outcome: Outcome | None) -> None:
+        """A handler has ended, or its time is up: let the database know. None: there is nothing to tell it."""
+        job.outcome = outcome
+        self._news.put(job)
+
+    def wake(self, note: str = "") -> None:
+        """There may be something to do: a note from the database, or nothing in particular."""
+        self._news.put(note)
+
+    def drain(self) -> None:
+        """Claim nothing more."""
+        self.draining = True
+        self.wake()
+
+    @property
+    def unsettled(self) -> bool:
+        """Is anything left to tell the database?"""
+        return bool(self._unsettled) or not self._news.empty()
+
+    # -- the thread
+
+    def work(self, conn: QueueConnection) -> None:
+        """Round after round."""
+        self._recover(conn)
+        while not self.ended.is_set():
+            self._gather(self._rest_seconds(conn))
+            self._round(conn)
+            self.answered()
+
+    def cut_off(self) -> None:
+        """Nobody knows what happened meanwhile: a new session tells again that this worker waits, and looks at all."""
+        self._waiting, self._poll_at = "", 0.0
+
+    def _gather(self, seconds: float) -> None:
+        """Take in all the news there is, after waiting for the first as long as this."""
+        try:
+            news = self._news.get(timeout=seconds) if seconds > 0 else self._news.get_nowait()
+            while True:
+                self._hear(news) if isinstance(news, str) else self._unsettled.append(news)
+                news = self._news.get_nowait()
+        except Empty:
+            return
+
+    def _hear(self, note: str) -> None:
+        where, _, queue = note.partition(" ")
+        if note in ("", "queues"):
+            self._board_at = 0.0
+            if note:
+                self.intake.rouse()
+        elif where == "*" or (where.isdigit() and self.intake.owns(int(where))):
+            self.intake.rouse(queue)
+            self._look_soon()
+
+    def _round(self, conn: QueueConnection) -> None:
+        at = time.monotonic()
+        if at >= self._board_at and not self.draining:
+            self._read_board(conn, at)
+        self._skip_settled()
+        todo = list(batches(self._unsettled)) if self._unsettled else []
+        ask = self._next_ask(at)
+        for jobs, statement in todo:
+            if ask is not None and statement.name == "complete":
+                self._asked = ask
+                answers, rows = run_both(conn, statement, ask.statement, self.crew.terms.schema)
+                self._received(ask, rows)
+                ask = None
+            else:
+                answers = run(conn, statement, self.crew.terms.schema)
+            self._answered(jobs, answers)
+        if ask is not None:
+            self._asked = ask
+            self._received(ask, run(conn, ask.statement, self.crew.terms.schema))
+
+    def _next_ask(self, at: float) -> Ask | None:
+        if self.draining or not self.trusted():
+            return None
+        ending = sum(1 for job in self._unsettled if job.ended)
+        free = self.crew.terms.slots - self._holds.slots_used + ending
+        ask = self.intake.next(self.crew.worker, free, at, everywhere=self._everywhere)
+        if ask is None and self.intake.dry_until() > at:
+            self._everywhere = False
+        return ask
+
+    def _skip_settled(self) -> None:
+        """Some need no word to the database: completed in a transaction of their own, or somebody else's by now."""
+        over = [job for job in self._unsettled if job.settled or job.outcome is None]
+        if not over:
+            return
+        self._unsettled = [job for job in self._unsettled if not (job.settled or job.outcome is None)]
+        for job in over:
+            job.answered = True
+        self._holds.free(over)
+        if self.crew.bus.each_job:
+            for job in over:
+                if job.settled:
+                    self._completed(job)
+
+    def _completed(self, job: Job) -> None:
+        run_seconds = time.monotonic() - job.started
+        self.crew.bus.emit(JobCompleted(self.crew.worker, job.id, job.token, job.kind, job.queue, run_seconds))
+
+    def _answered(self, jobs: list[Job], answers: Any) -> None:
+        """The database has spoken: tell the world, and free the slots of those whose handler has ended."""
+        at = time.monotonic()
+        bus, worker = self.crew.bus, self.crew.worker
+        for job, settled in zip(jobs, answers, strict=True):
+            if bus.each_job or settled.standing != "applied" or not isinstance(job.outcome, Completed):
+                report(bus, worker, job, settled, at - job.started)
+                if settled.next_at is not None:
+                    self._look_soon()
+            job.answered = True
+        done = set(jobs)
+        self._unsettled = [job for job in self._unsettled if job not in done]
+        self._holds.drop(jobs)
+        self._holds.free([job for job in jobs if job.ended])
+
+    def _received(self, ask: Ask, rows: list[Claimed]) -> None:
+        self._asked = None
+        self.intake.told(ask, rows)
+        if rows:
+            self._start_jobs(ask, rows)
+
+    def _start_jobs(self, ask: Ask, rows: list[Claimed]) -> None:
+        terms, handlers = self.crew.terms, self._handlers
+        deadline = ask.sent + terms.lease_seconds - terms.margin_of(terms.lease_seconds)
+        if deadline <= time.monotonic():
+            return  # over before we heard of them: no handler may start
+        renew_at = ask.sent + terms.renew_seconds
+        jobs = []
+        for row in rows:
+            job = Job(row, deadline=deadline, connections=self._connections, schema=terms.schema)
+            job.renew_at, job.lease_seconds = renew_at, terms.lease_seconds
+            if (handler := handlers.get(row.kind)) is not None:
+                job.handler, job.accept_late = handler, handler.handling.late_completion == "accept"
+                if handler.handling.lease_seconds is not None:
+                    job.lease_seconds, job.renew_at = handler.handling.lease_seconds, ask.sent
+            jobs.append(job)
+        self._holds.take(jobs)
+        if self.crew.bus.each_job:
+            self._announce(jobs)
+        self._start(jobs)
+
+    def _announce(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            row = job.claimed
+            waited = row.ends_seconds - self.crew.terms.lease_seconds - row.available_seconds
+            self.crew.bus.emit(LeaseAcquired(self.crew.worker, row.id, row.generation, row.kind, row.queue, waited))
+
+    def _recover(self, conn: QueueConnection) -> None:
+        """A claim whose reply was lost may have taken rows: they are ours, from when it was sent."""
+        if self._asked is not None:
+            rows = run(conn, claimed(self.crew.worker, self._asked.claim_id), self.crew.terms.schema)
+            ask, self._asked = self._asked, None
+            self._start_jobs(ask, rows)
+        self.intake.rouse()
+        self._board_at = 0.0
+
+    # -- when there is nothing to do
+
+    def _read_board(self, conn: QueueConnection, at: float) -> None:
+        terms = self.crew.terms
+        offers = run(conn, board(), terms.schema)
+        due = self.intake.learn(offers, at)
+        self._board_at = at + BOARD_SECONDS
+        if at >= self._poll_at:
+            self._poll_at = at + jittered(terms.poll_seconds, self.intake.chance())
+            self._everywhere = True
+            self.intake.rouse()
+        if due is not None and due < BOARD_SECONDS:
+            self._board_at = at + max(0.0, due)
+        self._due_at = at + (due if due is not None else terms.poll_seconds)
+
+    def _look_soon(self) -> None:
+        """There may be a row that is due later than now: only the board knows when."""
+        self._due_at = min(self._due_at, time.monotonic() + SOON_SECONDS)
+
+    def _rest_seconds(self, conn: QueueConnection) -> float:
+        """How long to wait for news. Before a long wait, producers are asked to wake us, and one more look is taken."""
+        at = time.monotonic()
+        free = self._holds.slots_used < self.crew.terms.slots and self.trusted()
+        dry_until = self.intake.dry_until()
+        if self._unsettled or (free and not self.draining and dry_until <= at):
+            self._mind_awake(conn, at)
+            return 0.0
+        if self.draining:
+            return 0.1
+        if not free:
+            self._mind_awake(conn, at)
+            return min(1.0, self.crew.terms.poll_seconds)
+        if (ears := self.ears()) and self._waiting != ears:
+            run(conn, wait(self.crew.worker, waiting=True), self.crew.terms.schema)
+            self._waiting = ears
+            self.intake.rouse()
+            return 0.0
+        self._awake_since = float("inf")
+        self._board_at = min(self._poll_at, self._due_at)
+        return max(0.0, min(self._board_at, dry_until) - at)
+
+    def _mind_awake(self, conn: QueueConnection, at: float) -> None:
+        """Working for a while without a rest: nobody needs to wake us."""
+        self._awake_since = min(self._awake_since, at)
+        if self._waiting and at - self._awake_since > AWAKE_SECONDS:
+            run(conn, wait(self.crew.worker, waiting=False), self.crew.terms.schema)
+            self._waiting = ""

@@ -1,0 +1,159 @@
+"""A Handler: one kind of work, the function that does it, and how its rows are sent."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+import msgspec
+
+from .backoff import Backoff, check_backoff
+from .db import run
+from .errors import BadSettings, InvalidPayload
+from .job import Job
+from .model import Enqueued, NewRow
+from .payload import check_name
+from .signature import Signature
+from .verbs import check_lease_seconds, enqueue
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, Connection
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Pool = Literal["loop", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How rows of a kind are sent; `using` changes them for one call."""
+
+    queue: str = "default"
+    key: str | Callable[..., str] | None = None
+    priority: int = 0
+    max_attempts: int = 5
+    ordered: bool = False
+    hold: bool = False
+    at: datetime | None = None
+    delay_seconds: float = 0.0
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How a worker runs a kind."""
+
+    pool: Pool
+    lease_seconds: float | None = None
+    timeout_seconds: float | None = None
+    backoff: Backoff | None = None
+    late_completion: Literal["reject", "accept"] = "reject"
+
+    def __post_init__(self) -> None:
+        if self.lease_seconds is not None:
+            check_lease_seconds(self.lease_seconds)
+        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
+            raise BadSettings(f"timeout_seconds={self.timeout_seconds!r} must be above 0: leave it out for no limit")
+        if self.backoff is not None:
+            check_backoff(self.backoff)
+        if self.late_completion not in ("reject", "accept"):
+            raise BadSettings(f"late_completion={self.late_completion!r} must be 'reject' or 'accept'")
+
+
+class Handler(Generic[P, R]):
+    """A function with a kind. It stays callable as it was; `enqueue` sends a row that a worker will call it for."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        kind: str,
+        *,
+        schema: str,
+        options: Options,
+        handling: Handling,
+        payload: type[Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.kind, self.schema = function, check_name(kind, "kind"), schema
+        self.options, self.handling = options, handling
+        self.signature = Signature(function, kind, payload)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function itself, as in a test."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Handler {self.kind!r} in queue {self.options.queue!r}>"
+
+    def using(self, **options: Any) -> Sender:
+        """The same kind sent differently: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""
+        return Sender(self, options)
+
+    @overload
+    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    @overload
+    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+        """Send one row in the caller's transaction; awaitable if the connection is."""
+        answer: Enqueued | Awaitable[Enqueued] = Sender(self).enqueue(conn, *payload, **fields)
+        return answer
+
+    def row(self, *payload: Any, **fields: Any) -> NewRow:
+        """What enqueue would send, for enqueue_many or COPY."""
+        return Sender(self).row(*payload, **fields)
+
+    def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the function is called with for this job; raises for this row alone if its payload does not fit."""
+        return self.signature.arguments(job, job.claimed.payload)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A handler with options for one call."""
+
+    handler: Handler[..., Any]
+    changed: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = self.changed.keys() - set(Options.__dataclass_fields__)
+        if unknown:
+            raise BadSettings(
+                f"unknown option {sorted(unknown)[0]!r}: choose from {', '.join(Options.__dataclass_fields__)}"
+            )
+
+    @overload
+    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    @overload
+    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+        """Send one row in the caller's transaction; awaitable if the connection is."""
+        answer: Enqueued | Awaitable[Enqueued] = run(conn, enqueue(self.row(*payload, **fields)), self.handler.schema)
+        return answer
+
+    def row(self, *payload: Any, **fields: Any) -> NewRow:
+        """The row these arguments make; InvalidPayload if the handler could not be called with them."""
+        options = replace(self.handler.options, **self.changed)
+        sent = self.handler.signature.payload(payload, fields)
+        plain = {name: getattr(options, name) for name in Options.__dataclass_fields__ if name != "key"}
+        return NewRow(self.handler.kind, sent, key=self._key(options, sent), **plain)
+
+    def _key(self, options: Options, sent: Any) -> str | None:
+        if options.key is None or (isinstance(options.key, str) and "{" not in options.key):
+            return options.key
+        fields = sent if isinstance(sent, dict) else msgspec.to_builtins(sent)
+        try:
+            return options.key.format_map(fields) if isinstance(options.key, str) else options.key(**fields)
+        except (KeyError, IndexError, AttributeError, TypeError) as error:
+            raise InvalidPayload(
+                f"key={options.key!r} of {self.handler.kind!r} cannot be made from the payload ({error!r}): "
+                "name its fields, e.g. 'order:{order_id}'"
+            ) from None
+
+
+def default_pool(function: Callable[..., Any]) -> Pool:
+    """Where a function runs when nobody says otherwise: a coroutine on the loop, any other in a thread."""
+    return "loop" if inspect.iscoroutinefunction(function) else "thread"

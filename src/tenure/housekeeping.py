@@ -1,0 +1,94 @@
+"""Housekeeping: leases, workers, archive, schedules and the hot table, by whichever worker's turn it is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from .connect import Patience, QueueConnection
+from .cron import fire_due
+from .db import run
+from .events import ChoreDone, LeasesSwept, ScheduleFired, WorkerSeen
+from .fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
+from .line import Crew, Line
+from .model import Swept
+from .questions import dead_share
+from .verbs import archive, sweep
+
+DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its while
+
+
+class Housekeeper(Line):
+    """Asks for a turn at a pace that lets the whole fleet ask about once a second, and does the chores it is given."""
+
+    def __init__(self, crew: Crew, workers: Callable[[], int], roused: Callable[[], None]) -> None:
+        super().__init__("housekeeper", crew, crew.terms.url, Patience(statement_seconds=300, lock_seconds=5))
+        self._workers, self._roused = workers, roused
+        self._chores: dict[str, Callable[[QueueConnection], str]] = {
+            "fleet": self._mind_fleet,
+            "leases": lambda conn: self._sweep(conn, 32),
+            "every_row": lambda conn: self._sweep(conn, None),
+            "workers": self._sweep_workers,
+            "schedules": self._fire,
+            "archive": self._archive,
+            "vacuum": self._vacuum,
+        }
+
+    def work(self, conn: QueueConnection) -> None:
+        """Turn after turn."""
+        while not self.ended.wait(random.uniform(0.5, 1.0) * min(10, max(1, self._workers()))):  # noqa: S311
+            due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
+            self.answered()
+            for chore in sorted(due):
+                if chore in self._chores and (result := self._chores[chore](conn)):
+                    self.crew.bus.emit(ChoreDone(self.crew.worker, chore, result))
+
+    def _mind_fleet(self, conn: QueueConnection) -> str:
+        """Notice who is gone, and end the leases of those who stay away."""
+        terms = self.crew.terms
+        seen = run(conn, notice(grace_seconds=terms.grace_seconds), terms.schema)
+        for other, how in seen.items():
+            self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+        swept = run(conn, evict(grace_seconds=terms.grace_seconds), terms.schema)
+        if "dead" in seen.values():
+            run(conn, tell("ring"), terms.schema)
+        return self._swept(conn, swept, "worker_gone")
+
+    def _sweep(self, conn: QueueConnection, patience: int | None) -> str:
+        return self._swept(conn, run(conn, sweep(patience=patience), self.crew.terms.schema), "lease_expired")
+
+    def _swept(self, conn: QueueConnection, swept: list[Swept], reason: str) -> str:
+        if not swept:
+            return ""
+        self.crew.bus.emit(LeasesSwept(self.crew.worker, len(swept), reason))
+        run(conn, tell("queues"), self.crew.terms.schema)
+        self._roused()
+        return f"{len(swept)} rows"
+
+    def _sweep_workers(self, conn: QueueConnection) -> str:
+        gone = run(conn, sweep_workers(ttl_seconds=self.crew.terms.ttl_seconds), self.crew.terms.schema)
+        for other, how in gone.items():
+            self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+        if "dead" in gone.values():
+            run(conn, tell("ring"), self.crew.terms.schema)
+        return f"{len(gone)} workers" if gone else ""
+
+    def _fire(self, conn: QueueConnection) -> str:
+        done = fire_due(conn, self.crew.terms.schema)
+        for fired in done.fired:
+            self.crew.bus.emit(ScheduleFired(self.crew.worker, fired.name, len(fired.ticks)))
+        return ", ".join(
+            [*(fired.name for fired in done.fired), *(f"{n}: {why}" for n, why in done.unreadable.items())]
+        )
+
+    def _archive(self, conn: QueueConnection) -> str:
+        done = run(conn, archive(retention_seconds=self.crew.terms.retention_seconds), self.crew.terms.schema)
+        return ", ".join(f"{n} {what}" for what, n in done.items() if n)
+
+    def _vacuum(self, conn: QueueConnection) -> str:
+        """Autovacuum comes once a minute at most; a hot queue makes that many dead versions in seconds."""
+        dead, live = run(conn, dead_share(), self.crew.terms.schema)
+        if dead < max(DEAD_ROWS_MIN, live // 5):
+            return ""
+        run(conn, vacuum_live(), self.crew.terms.schema)
+        return f"{dead} dead versions"

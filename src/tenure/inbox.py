@@ -1,0 +1,109 @@
+"""The Inbox: the handlers of an application by kind, and where their rows live."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from .backoff import Backoff
+from .errors import BadSettings, UnknownHandler
+from .handler import Handler, Handling, Options, Pool, default_pool
+from .schedule import Schedule
+from .settings import DEFAULT_SCHEMA, check_schema_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Inbox:
+    """What an application can do: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions."""
+
+    def __init__(self, *, schema: str = DEFAULT_SCHEMA) -> None:
+        self.schema = check_schema_name(schema)
+        self.handlers: dict[str, Handler[..., Any]] = {}
+        self.schedules: dict[str, Schedule] = {}
+
+    def handler(
+        self,
+        kind: str,
+        *,
+        key: str | Callable[..., str] | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        ordered: bool = False,
+        hold: bool = False,
+        max_attempts: int = 5,
+        lease_seconds: float | None = None,
+        timeout_seconds: float | None = None,
+        backoff: Backoff | None = None,
+        late_completion: Literal["reject", "accept"] = "reject",
+        payload: type[Any] | None = None,
+        pool: Pool | None = None,
+    ) -> Callable[[Callable[P, R]], Handler[P, R]]:
+        """Make a function the handler of a kind: async ones run on the loop, plain ones in threads, or in processes."""
+        if kind in self.handlers:
+            raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
+        if ordered and key is None:
+            raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
+
+        def decorate(function: Callable[P, R]) -> Handler[P, R]:
+            where = pool or default_pool(function)
+            if (where == "loop") != inspect.iscoroutinefunction(function):
+                raise BadSettings(
+                    f"handler {kind!r} has pool={where!r}: async functions run on the loop, others in thread or process"
+                )
+            made = Handler(
+                function,
+                kind,
+                schema=self.schema,
+                options=Options(queue, key, priority, max_attempts, ordered, hold),
+                handling=Handling(where, lease_seconds, timeout_seconds, backoff, late_completion),
+                payload=payload,
+            )
+            self.handlers[kind] = made
+            return made
+
+        return decorate
+
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        handler: Handler[..., Any],
+        *payload: Any,
+        zone: str = "UTC",
+        misfire: Literal["once", "skip", "all"] = "once",
+        **fields: Any,
+    ) -> Schedule:
+        """Let a handler be called by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin")."""
+        if name in self.schedules:
+            raise BadSettings(f"schedule {name!r} is there already: {self.schedules[name].cron}")
+        row = handler.row(*payload, **fields)
+        self.schedules[name] = Schedule(
+            name,
+            cron,
+            row.kind,
+            row.payload,
+            zone=zone,
+            queue=row.queue,
+            key=row.key,
+            priority=row.priority,
+            max_attempts=row.max_attempts,
+            ordered=row.ordered,
+            misfire=misfire,
+        )
+        return self.schedules[name]
+
+    def __getitem__(self, kind: str) -> Handler[..., Any]:
+        """The handler of a kind, or UnknownHandler."""
+        if kind not in self.handlers:
+            raise UnknownHandler(
+                f"no handler for kind {kind!r}: this inbox has {', '.join(sorted(self.handlers)) or 'none'}"
+            )
+        return self.handlers[kind]
+
+    @property
+    def queues(self) -> Mapping[str, float]:
+        """The queues its handlers are sent to, all of the same weight."""
+        return dict.fromkeys(sorted({handler.options.queue for handler in self.handlers.values()}), 1.0)

@@ -1,0 +1,172 @@
+"""What to claim next: a rule over the board, the ring and what the last claims brought, without a connection."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .limits import claim_limited
+from .model import BUCKETS, Claimed, Lane, Offer
+from .statement import Statement
+from .verbs import claim, claim_ordered
+
+UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue is called so: a name holds no NUL
+FLOOR_SECONDS = 10.0  # how long a floor is believed: what was due before it and became visible late waits no longer
+FLOOR_MARGIN_SECONDS = 1.0
+LIMITED_SECONDS = 0.5  # a limited queue that gave less than asked may give more after this long
+SLICE_MIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One claim on its way: enough to recognise its rows should the reply be lost."""
+
+    source: str
+    n: int
+    claim_id: int
+    sent: float
+    statement: Statement[list[Claimed]]
+
+
+@dataclass(slots=True)
+class Intake:
+    """Sources of rows, each known to be dry or not: unordered lanes, ordered keys, every limited queue by itself."""
+
+    queues: Mapping[str, float]
+    lease_seconds: float
+    chance: Callable[[], float] = random.random
+    buckets: tuple[int, ...] | None = None  # ours on the ring; None: all of them
+    seen_epoch: int = 0
+    _offers: list[Offer] = field(default_factory=list)
+    _dry: dict[str, float] = field(default_factory=dict)  # until when each is thought to be
+    _turn: int = 0
+    _start: int = 0  # where the next walk over our buckets begins
+    _slice: int = BUCKETS  # how many buckets an ordered claim walks
+    _walked: int = 0  # buckets walked since an ordered claim was last full
+    _floor: float = 0.0
+    _floor_set: float = float("-inf")
+    _clock: float = 0.0  # what the database's clock shows at zero of ours
+
+    def learn(self, offers: Sequence[Offer], at: float) -> float | None:
+        """Take in the board; seconds until the next row that nobody can claim yet, if the board knows one."""
+        self._offers = [offer for offer in offers if offer.queue in self.queues]
+        later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
+        for offer in self._offers:
+            if offer.due_seconds is not None and offer.due_seconds <= 0:
+                self._dry.pop(offer.queue if offer.limited else UNORDERED, None)
+        if at - self._floor_set > FLOOR_SECONDS:
+            self._floor, self._floor_set = 0.0, at
+        return min(later, default=None)
+
+    def rouse(self, queue: str | None = None) -> None:
+        """There may be rows again: in every source, or in those of one queue."""
+        if queue is None:
+            self._dry.clear()
+        elif queue in self.queues:
+            self._floor = 0.0  # a note comes at commit: its row may have been due long before
+            for source in (UNORDERED, ORDERED, queue):
+                self._dry.pop(source, None)
+            if not any(offer.queue == queue for offer in self._offers):
+                self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
+
+    def own(self, buckets: tuple[int, ...] | None) -> None:
+        """These are ours from now on; what we knew of the floor says nothing of new ones."""
+        self.buckets, self._floor = buckets, 0.0
+
+    def owns(self, bucket: int) -> bool:
+        """Is this one of our buckets?"""
+        return self.buckets is None or bucket in self.buckets
+
+    def dry_until(self) -> float:
+        """Until when there is nothing to claim as far as anybody knows: zero when there may be something now."""
+        return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
+
+    def next(self, worker: str, free: int, at: float, *, everywhere: bool = False) -> Ask | None:
+        """The claim to send for so many free slots; everywhere looks beyond our own buckets. None when all is dry."""
+        wet = [source for source in self._sources() if self._dry.get(source, 0.0) <= at]
+        if not wet or free < 1:
+            return None
+        self._turn += 1
+        source = wet[self._turn % len(wet)]
+        claim_id = secrets.randbits(62)
+        common: dict[str, Any] = {
+            "lease_seconds": self.lease_seconds,
+            "claim_id": claim_id,
+            "seen_epoch": self.seen_epoch,
+        }
+        if source == UNORDERED:
+            statement = self._unordered(worker, free, everywhere, common)
+        elif source == ORDERED:
+            statement = self._ordered(worker, free, everywhere, common)
+        else:
+            statement = claim_limited(worker, free, source, **common)
+        return Ask(source, free, claim_id, at, statement)
+
+    def told(self, ask: Ask, rows: Sequence[Claimed]) -> None:
+        """Learn from what a claim brought: less than asked for means that its source is dry."""
+        if rows:
+            self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
+            self._clock = rows[0].ends_seconds - self.lease_seconds - ask.sent
+        if ask.source == ORDERED:
+            self._told_ordered(len(rows) >= ask.n)
+        elif len(rows) < ask.n:
+            self._dry[ask.source] = float("inf") if ask.source == UNORDERED else ask.sent + LIMITED_SECONDS
+            if ask.source == UNORDERED and self._clock:
+                # Everything that was due when this claim was sent is taken: the next walk may begin there.
+                self._floor = max(self._floor, ask.sent + self._clock - FLOOR_MARGIN_SECONDS)
+
+    def _told_ordered(self, full: bool) -> None:
+        if full:
+            self._slice, self._walked = max(SLICE_MIN, self._slice // 4), 0
+            return
+        self._walked += self._slice
+        self._slice *= 4
+        if self._walked >= self._owned():
+            self._dry[ORDERED] = float("inf")
+            self._walked, self._slice = 0, BUCKETS
+
+    def _sources(self) -> list[str]:
+        offers = self._offers
+        found = [UNORDERED] if any(not o.limited and not o.ordered for o in offers) else []
+        found += [ORDERED] if any(not o.limited and o.ordered for o in offers) else []
+        return found + sorted({o.queue for o in offers if o.limited})
+
+    def _unordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
+        lanes = [Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited]
+        if self.buckets is None or everywhere:
+            return claim(worker, n, lanes=lanes, floors=[self._floor], **common)
+        buckets = self._from_start(len(self.buckets), len(self.buckets) // 8 + 1)
+        return claim(worker, n, buckets=buckets, lanes=lanes, floors=[self._floor] * len(buckets), **common)
+
+    def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
+        queues = list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
+        if everywhere:
+            return claim_ordered(worker, n, queues=queues, per_bucket=4, **common)
+        size = min(self._slice, self._owned())
+        # Keys that wait stand in the way of a short walk; now and then a long one gets past them.
+        per_bucket = 1000 if self._turn % 16 == 0 else 8
+        return claim_ordered(
+            worker, n, queues=queues, buckets=self._from_start(size, size), per_bucket=per_bucket, **common
+        )
+
+    def _owned(self) -> int:
+        return BUCKETS if self.buckets is None else len(self.buckets)
+
+    def _from_start(self, n: int, step: int) -> Sequence[int]:
+        """n of our buckets from where the last walk ended, so that no bucket is always the first."""
+        ours: Sequence[int] = range(BUCKETS) if self.buckets is None else self.buckets
+        if not ours:
+            return ()
+        first = self._start % len(ours)
+        self._start = first + step
+        return [*ours[first : first + n], *ours[: max(0, first + n - len(ours))]]
+
+    def _in_turn(self) -> list[Offer]:
+        """The offers, queue by queue in a weighted draw, each queue's most urgent lane first."""
+        if len(self.queues) == 1:
+            return self._offers
+        rank = {queue: self.chance() ** (1 / weight) for queue, weight in self.queues.items()}
+        return sorted(self._offers, key=lambda offer: (-rank[offer.queue], -offer.priority))

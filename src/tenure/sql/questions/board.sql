@@ -1,0 +1,21 @@
+-- board: what there is to claim, by queue and priority, and when the next row of each lane is due
+-- in: (none)
+-- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known)
+-- why: paused queues are not on it. One probe a lane, however long the backlog.
+SELECT l.queue, l.priority, false, COALESCE(num_nonnulls(q.max_running, q.max_per_key, q.rate_per_second) > 0, false),
+       date_part('epoch', first.available_at - clock_timestamp())
+FROM tenure.lanes() AS l
+LEFT JOIN tenure.queues AS q ON q.queue = l.queue
+LEFT JOIN LATERAL (
+  SELECT r.available_at FROM tenure.live AS r
+  WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority AND r.status = 'pending'
+  ORDER BY r.available_at LIMIT 1
+) AS first ON true
+WHERE q.paused IS NOT TRUE
+UNION ALL
+SELECT o.queue, 0, true, COALESCE(num_nonnulls(q.max_running, q.max_per_key, q.rate_per_second) > 0, false), NULL
+FROM tenure.ordered_queues() AS o
+LEFT JOIN tenure.queues AS q ON q.queue = o.queue
+WHERE q.paused IS NOT TRUE
+ORDER BY 2 DESC, 1
+LIMIT 10000

@@ -1,0 +1,4 @@
+-- channel: the name under which workers of this schema are woken
+-- in: (none)
+-- out: channel
+SELECT tenure.channel()

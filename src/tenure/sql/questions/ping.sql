@@ -1,0 +1,4 @@
+-- ping: is anybody there?
+-- in: (none)
+-- out: yes
+SELECT true

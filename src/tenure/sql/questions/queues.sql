@@ -1,0 +1,10 @@
+-- queues: what was set for each queue that somebody has set something for, and how much of it is used
+-- in: (none)
+-- out: queue, paused, max_running, max_per_key, rate_per_second, burst, running, tokens, updated_at
+SELECT q.queue, q.paused, q.max_running, q.max_per_key, q.rate_per_second, q.burst,
+       (SELECT count(DISTINCT p.row_id)::int FROM tenure.permits AS p WHERE p.queue = q.queue),
+       tenure.refilled(q.tokens, q.rate_per_second, q.burst, clock_timestamp() - q.refilled_at),
+       q.updated_at
+FROM tenure.queues AS q
+ORDER BY q.queue
+LIMIT 10000

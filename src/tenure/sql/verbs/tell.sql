@@ -1,0 +1,4 @@
+-- tell: say something to every worker that listens
+-- in: note text
+-- out: told
+SELECT pg_notify(tenure.channel(), :note)

@@ -1,0 +1,170 @@
+"""Through the real PgBouncer in transaction mode: every family of verbs gives the right answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from chaos.pgbouncer import PROGRAM, pgbouncer
+from guarantees.facts import together
+from tenure import db, fleet, questions, settle, verbs
+from tenure.connect import PLANS
+from tenure.errors import StaleFence, StaleLease
+from tenure.fence import fenced
+from tenure.model import Lane, NewRow
+from tenure.trouble import trouble_of
+from world import World
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (tools/pgbouncer)")
+
+THREADS, TURNS = 4, 3  # more threads than the pool has sessions
+GUIDE = Path(__file__).parents[2] / "docs/guides/pgbouncer.md"
+
+
+@pytest.fixture(scope="module")
+def pool_url(server_url: str) -> Iterator[str]:
+    with pgbouncer(server_url) as url:
+        yield url
+
+
+def test_a_pooler_in_between_is_found_out(server_url: str, pool_url: str) -> None:
+    with db.connect(pool_url) as through, db.connect(server_url) as direct:
+        assert (through.pooled, through.prepare_threshold) == (True, None)
+        assert not direct.pooled
+
+
+def test_also_awaiting(world: World, pool_url: str) -> None:
+    async def enqueue() -> bool:
+        async with await db.connect_async(pool_url) as conn:
+            await db.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
+            return conn.pooled
+
+    assert asyncio.run(enqueue())
+    assert world.count("live") == 1
+
+
+def test_a_pooler_with_the_settings_of_the_guide_is_found_out_as_well(server_url: str) -> None:
+    settings: dict[str, Any] = dict(line.split(" = ") for line in _of_guide("ini") if not line.startswith(";"))
+    assert settings["ignore_startup_parameters"] == "options"
+    with pgbouncer(server_url, **settings) as url, db.connect(url) as conn:
+        assert (conn.pooled, conn.prepare_threshold) == (True, None)
+
+
+def test_the_settings_of_the_guide_give_a_role_the_plans_of_a_direct_connection(world: World) -> None:
+    role = world.schema
+    world.sql(f"CREATE ROLE {role}")
+    for line in _of_guide("sql"):
+        world.sql(line.replace("tenure_worker", role))
+    (given,) = world.sql("SELECT setconfig FROM pg_db_role_setting WHERE setrole = %s::regrole", role)
+    world.sql(f"DROP ROLE {role}")
+    assert {f"{name}={value}".replace("\\", "") for name, value in PLANS.items()} < set(given[0])
+
+
+def _of_guide(language: str) -> list[str]:
+    """The lines of the guide's one block in that language."""
+    _, _, rest = GUIDE.read_text().partition(f"```{language}\n")
+    return rest.partition("\n```")[0].splitlines()
+
+
+def test_a_pooler_that_is_full_is_away(server_url: str) -> None:
+    with pgbouncer(server_url, max_client_conn=1) as url, db.connect(url):
+        with pytest.raises(psycopg.OperationalError, match="no more connections allowed") as raised:
+            db.connect(url)
+        assert trouble_of(raised.value) == "away"
+
+
+def test_prepared_statements_would_break_where_ours_do_not(server_url: str) -> None:
+    def two(connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        with connect() as one, connect() as other:
+            for _ in range(8):
+                one.execute("SELECT 1")
+                other.execute("SELECT 1")
+
+    with pgbouncer(server_url, pool_size=1) as url:
+        with pytest.raises(psycopg.errors.DuplicatePreparedStatement):
+            two(lambda: psycopg.connect(url, autocommit=True))
+        two(lambda: db.connect(url))
+
+
+def test_every_family_of_verbs_works_from_threads_that_share_few_sessions(world: World, pool_url: str) -> None:
+    def lives(number: int) -> None:
+        for turn in range(TURNS):
+            _live(world, pool_url, f"w{number}-{turn}")
+
+    world.sql("CREATE TABLE receipts (row_id uuid)")
+    together(THREADS, lives)
+    assert world.count("receipts") == THREADS * TURNS
+    assert dict(world.sql("SELECT status, count(*) FROM inbox GROUP BY status")) == {
+        status: THREADS * TURNS * each
+        for status, each in (("completed", 6), ("pending", 2), ("failed", 1), ("dead_letter", 1))
+    }
+
+
+def _live(world: World, url: str, name: str) -> None:
+    """The whole life of one worker, in a queue of its own."""
+    schema, queue = world.schema, Lane(name)
+    with db.connect(url) as conn:
+        db.run(conn, fleet.register(name), schema)
+        assert db.run(conn, fleet.heartbeat(name), schema) == "alive"
+        first = db.run(conn, verbs.enqueue(NewRow("k", queue=name, idempotency_key=name)), schema)
+        again = db.run(conn, verbs.enqueue(NewRow("k", queue=name, idempotency_key=name)), schema)
+        assert (again.id, again.outcome) == (first.id, "duplicate")
+        db.run(conn, verbs.enqueue_many([NewRow("k", queue=name) for _ in range(5)]), schema)
+        assert db.copy(conn, [NewRow("k", queue=name) for _ in range(2)], schema) == 2
+        for _ in range(2):
+            db.run(conn, verbs.enqueue(NewRow("k", queue=name, key=name, ordered=True)), schema)
+
+        one, two, three, four = db.run(conn, verbs.claim(name, 4, lanes=[queue]), schema)
+        assert len(db.run(conn, verbs.renew([one.lease, two.lease]), schema).kept) == 2
+        assert db.run(conn, verbs.holding(three), schema) > 0
+        done, more = db.run_both(conn, settle.complete([one]), verbs.claim(name, 9, lanes=[queue]), schema)
+        assert [each.standing for each in done] == ["applied"]
+        assert len(more) == 4
+        (head,) = db.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema)
+        assert db.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema) == []
+
+        with fenced(conn, two, schema=schema) as tx:
+            assert db.run(tx, verbs.once(two, "receipt"), schema)
+            tx.execute(f"INSERT INTO {schema}.receipts VALUES (%s)".encode(), [two.id])
+        db.run(conn, verbs.fence(name, three.fence), schema)
+        with pytest.raises(StaleFence):
+            db.run(conn, verbs.fence(name, three.fence - 1), schema)
+        assert db.run(conn, settle.fail([three], ["boom"]), schema)[0].ok
+        assert db.run(conn, settle.dead_letter([four], ["boom"]), schema)[0].ok
+        assert db.run(conn, settle.retry(more[:1], ["boom"], delays=[600.0]), schema)[0].ok
+        assert db.run(conn, settle.release(more[1:2], delays=[600.0]), schema)[0].ok
+        assert [each.ok for each in db.run(conn, settle.complete([head, *more[2:]]), schema)] == [True] * 3
+        (tail,) = db.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema)
+        assert db.run(conn, settle.complete([tail]), schema)[0].ok
+
+        assert [each.outcome for each in db.run(conn, questions.tape(first.id), schema)] != []
+        assert db.run(conn, questions.why(four.id), schema).startswith("It is a dead letter")
+        assert db.run(conn, verbs.sweep(), schema) == []
+        assert db.run(conn, fleet.drain(name), schema) == "draining"
+
+
+def test_the_lease_race_has_the_same_end_through_a_pooler(world: World, pool_url: str) -> None:
+    world.sql("CREATE TABLE receipts (row_id uuid, token bigint)")
+    with db.connect(pool_url) as of_a, db.connect(pool_url) as of_b:
+        for _ in range(20):
+            id = world.enqueue()
+            (a,) = world.run(verbs.claim("A", 1), of_a)
+            world.expire(a.lease)
+            assert [swept.id for swept in world.run(verbs.sweep(), of_b)] == [id]
+            world.due()
+            (b,) = world.run(verbs.claim("B", 1), of_b)
+            for conn, job in ((of_a, a), (of_b, b), (of_a, a)):
+                try:
+                    with fenced(conn, job, schema=world.schema) as tx:
+                        receipt = f"INSERT INTO {world.schema}.receipts VALUES (%s, %s)"
+                        tx.execute(receipt.encode(), [job.id, job.generation])
+                except StaleLease:
+                    assert job is a
+            (refused,) = world.run(settle.complete([a], accept_late=True), of_a)
+            assert (refused.standing, refused.reason, refused.current) == ("stale", "token_mismatch", 2)
+    assert world.sql("SELECT count(*), count(DISTINCT row_id), min(token) FROM receipts") == [(20, 20, 2)]

@@ -1,0 +1,199 @@
+"""Metrics: every event is counted once, under names and labels that Prometheus takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from guarantees.facts import together
+from tenure import __version__, events
+from tenure.events import (
+    ChoreDone,
+    DatabaseUnreachable,
+    Event,
+    ExecutionStarted,
+    JobCompleted,
+    JobDeadLettered,
+    JobRetried,
+    LeaseAcquired,
+    LeaseLost,
+    LeasesRenewed,
+    LeasesSwept,
+    RingChanged,
+    StaleWriteBlocked,
+)
+from tenure.metrics import BOUNDS_SECONDS, PAIRS_MAX, Metrics, Reading
+
+ID = UUID(int=1)
+NOW = 1_700_000_000.25
+HOSTILE = 'a "quoted" \\ back\nnext line {x="y"} 1'
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(lambda: Reading(schema=6, slots=20, slots_used=3, buckets_owned=341, wakeup="notify"), lambda: NOW)
+
+
+def completed(kind: str = "send_receipt", queue: str = "mail", seconds: float = 0.02) -> JobCompleted:
+    return JobCompleted("w", ID, 1, kind, queue, seconds)
+
+
+def numbers(metrics: Metrics) -> dict[str, str]:
+    """Every line of the text that is not a comment: the series and its number."""
+    lines = [line for line in metrics.text().splitlines() if not line.startswith("#")]
+    return dict(line.rsplit(" ", 1) for line in lines)
+
+
+def test_a_quiet_worker_says_what_it_is(metrics: Metrics) -> None:
+    assert numbers(metrics) == {
+        "tenure_leases_acquired_total": "0",
+        "tenure_leases_renewed_total": "0",
+        "tenure_ring_changes_total": "0",
+        f'tenure_build_info{{version="{__version__}",schema="6"}}': "1",
+        'tenure_wakeup_source{source="notify"}': "1",
+        'tenure_wakeup_source{source="poll"}': "0",
+        "tenure_slots": "20",
+        "tenure_slots_used": "3",
+        "tenure_buckets_owned": "341",
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "series", "number"),
+    [
+        (LeaseAcquired("w", ID, 1, "k", "q"), "tenure_leases_acquired_total", "1"),
+        (LeasesRenewed("w", 7), "tenure_leases_renewed_total", "7"),
+        (LeasesSwept("w", 4, "worker_gone"), 'tenure_leases_expired_total{reason="worker_gone"}', "4"),
+        (LeaseLost("w", ID, 1, "presence_lost"), 'tenure_leases_lost_total{reason="presence_lost"}', "1"),
+        (
+            StaleWriteBlocked("w", ID, 1, 2, "token_mismatch", "retry"),
+            'tenure_stale_writes_blocked_total{verb="retry",reason="token_mismatch"}',
+            "1",
+        ),
+        (RingChanged("w", 3, 341, 300), "tenure_ring_changes_total", "1"),
+        (DatabaseUnreachable("w", "desk", "no route"), 'tenure_db_errors_total{who="desk"}', "1"),
+        (
+            ChoreDone("w", "archive", "3 rows"),
+            'tenure_housekeeping_last_run_timestamp_seconds{chore="archive"}',
+            repr(NOW),
+        ),
+        (completed(), 'tenure_settled_total{queue="mail",kind="send_receipt",outcome="completed"}', "1"),
+        (
+            JobRetried("w", ID, 1, "k", "q", 0.1, "boom"),
+            'tenure_settled_total{queue="q",kind="k",outcome="retried"}',
+            "1",
+        ),
+        (
+            JobDeadLettered("w", ID, 1, "k", "q", 0.1, "boom"),
+            'tenure_settled_total{queue="q",kind="k",outcome="dead_lettered"}',
+            "1",
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Event) else "",
+)
+def test_an_event_is_counted(metrics: Metrics, event: Event, series: str, number: str) -> None:
+    assert numbers(metrics).get(series, "0") == "0"
+    metrics(event)
+    assert numbers(metrics)[series] == number
+
+
+def test_an_event_that_counts_for_nothing_changes_nothing(metrics: Metrics) -> None:
+    before = metrics.text()
+    metrics(ExecutionStarted("w", ID, 1, "k", "q"))
+    assert metrics.text() == before
+
+
+def test_a_histogram_counts_what_took_at_most_so_long(metrics: Metrics) -> None:
+    for seconds in (0.001, 0.005, 0.3, 7200.0):
+        metrics(completed(seconds=seconds))
+    found = numbers(metrics)
+    labels = 'queue="mail",kind="send_receipt"'
+    counts = [int(found[f'tenure_run_seconds_bucket{{{labels},le="{le:g}"}}']) for le in BOUNDS_SECONDS]
+    assert counts == sorted(counts)
+    assert counts[0] == 2, "a bound is part of its bucket"
+    assert (counts[BOUNDS_SECONDS.index(0.5)], counts[-1]) == (3, 3)
+    assert found[f'tenure_run_seconds_bucket{{{labels},le="+Inf"}}'] == "4"
+    assert found[f"tenure_run_seconds_count{{{labels}}}"] == "4"
+    assert float(found[f"tenure_run_seconds_sum{{{labels}}}"]) == pytest.approx(7200.306)
+
+
+def test_a_wait_is_never_below_nothing(metrics: Metrics) -> None:
+    metrics(LeaseAcquired("w", ID, 1, "k", "q", wait_seconds=-0.004))
+    assert numbers(metrics)['tenure_wait_seconds_sum{queue="q",kind="k"}'] == "0.0"
+
+
+def test_whatever_somebody_calls_a_queue_stays_one_value(metrics: Metrics) -> None:
+    metrics(completed(queue=HOSTILE))
+    (line,) = [line for line in metrics.text().splitlines() if line.startswith("tenure_settled_total")]
+    value = re.fullmatch(
+        r'tenure_settled_total\{queue="((?:[^"\\]|\\.)*)",kind="send_receipt",outcome="completed"\} 1', line
+    )
+    assert value is not None
+    assert re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value[1]) == HOSTILE
+
+
+def test_made_up_kinds_do_not_grow_the_text_for_ever(metrics: Metrics) -> None:
+    for n in range(PAIRS_MAX + 50):
+        metrics(completed(kind=f"kind-{n}"))
+    settled = [line for line in numbers(metrics) if line.startswith("tenure_settled_total")]
+    assert len(settled) == PAIRS_MAX + 1
+    assert numbers(metrics)['tenure_settled_total{queue="other",kind="other",outcome="completed"}'] == "50"
+    metrics(completed(kind="kind-0"))
+    assert numbers(metrics)['tenure_settled_total{queue="mail",kind="kind-0",outcome="completed"}'] == "2"
+
+
+class Sleepy(str):
+    """A name that lets other threads go first whenever it is looked up."""
+
+    def __hash__(self) -> int:
+        time.sleep(0.0001)
+        return str.__hash__(self)
+
+
+def test_nothing_is_lost_when_threads_count_at_once_and_somebody_reads(metrics: Metrics) -> None:
+    def count(_number: int) -> str:
+        for _ in range(20):
+            metrics(completed(kind=Sleepy("send_receipt")))
+        return metrics.text()
+
+    together(4, count)
+    assert numbers(metrics)['tenure_settled_total{queue="mail",kind="send_receipt",outcome="completed"}'] == "80"
+    assert numbers(metrics)['tenure_run_seconds_count{queue="mail",kind="send_receipt"}'] == "80"
+
+
+def test_every_event_can_be_counted(metrics: Metrics) -> None:
+    for event in every_event():
+        metrics(event)
+    assert metrics.text()
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed: run tools/promtool as root")
+def test_promtool_takes_it(metrics: Metrics) -> None:
+    for event in [*every_event(), completed(queue=HOSTILE, kind="ü — 日本")]:
+        metrics(event)
+    answer = _promtool(metrics.text())
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
+    broken = _promtool(metrics.text().replace('\\"', '"'))
+    assert broken.returncode != 0, "and it would tell"
+
+
+def _promtool(text: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=30)
+
+
+def every_event() -> list[Event]:
+    """One of each kind, whatever its fields."""
+    values: dict[str, Any] = {"UUID": ID, "str": "word", "int": 3, "float": 0.5, "int | None": None}
+    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
+    return [
+        kind(**{field.name: values[str(field.type)] for field in dataclasses.fields(kind)})
+        for kind in kinds
+        if kind is not Event
+    ]

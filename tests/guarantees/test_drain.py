@@ -1,0 +1,142 @@
+"""Guarantee 11: a drained worker leaves no held row behind and costs no attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from chaos.proxy import FaultProxy
+from crew import eventually, working
+from tenure import questions
+from tenure.errors import TRY_LATER, BadSettings
+from tenure.events import JobCompleted, JobReleased, WorkerDraining, WorkerExit
+from tenure.inbox import Inbox
+from tenure.job import Job
+from tenure.terms import Terms
+from world import World
+
+
+def sleeper(pool: str) -> tuple[Inbox, threading.Event]:
+    """An inbox whose handler runs until it is let go."""
+    inbox = Inbox()
+    gate = threading.Event()
+    if pool == "loop":
+
+        @inbox.handler("sleeps")
+        async def sleeps(job: Job) -> None:
+            while not gate.is_set():
+                await asyncio.sleep(0.01)
+    else:
+
+        @inbox.handler("sleeps")
+        def sleeps(job: Job) -> None:
+            gate.wait(60)
+
+    return inbox, gate
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_handlers_may_finish_and_nothing_more_is_claimed(world: World, pool: str) -> None:
+    inbox, gate = sleeper(pool)
+    ids = [world.enqueue("sleeps") for _ in range(5)]
+    with working(world, inbox, slots=2) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 2)
+        hired.worker.stop()
+        hired.saw(WorkerDraining)
+        eventually(lambda: world.sql("SELECT status FROM workers") == [("draining",)])
+        gate.set()
+        assert hired.stop() == 0
+    assert len(hired.of(JobCompleted)) == 2
+    assert sorted(world.row(id).status for id in ids) == ["completed"] * 2 + ["pending"] * 3
+    assert sum(world.row(id).attempts for id in ids) == 2
+    assert world.sql("SELECT * FROM workers") == []
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_handlers_that_take_too_long_give_their_rows_back_without_cost(world: World, pool: str) -> None:
+    inbox, gate = sleeper(pool)
+    ids = [world.enqueue("sleeps") for _ in range(3)]
+    with working(world, inbox, drain_seconds=0.3) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 3)
+        assert hired.stop() == 0
+        gate.set()
+    assert len(hired.of(JobReleased)) == 3
+    rows = [world.row(id) for id in ids]
+    assert [(row.status, row.attempts, row.claimed_by) for row in rows] == [("pending", 0, None)] * 3
+    assert [tape.outcome for tape in world.run(questions.tape(ids[0]))] == ["released"]
+
+
+def test_a_second_signal_does_not_wait(world: World) -> None:
+    inbox, gate = sleeper("loop")
+    world.enqueue("sleeps")
+    with working(world, inbox, drain_seconds=60) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 1)
+        hired.worker.stop()
+        hired.saw(WorkerDraining)
+        began = time.monotonic()
+        assert hired.stop() == 0
+    assert time.monotonic() - began < 10
+    gate.set()
+    assert world.sql("SELECT status, attempts FROM live") == [("pending", 0)]
+
+
+def test_leases_are_kept_while_draining(world: World) -> None:
+    inbox, gate = sleeper("thread")
+    id = world.enqueue("sleeps")
+    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.9) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 1)
+        first = world.sql("SELECT lease_expires_at FROM live")
+        hired.worker.stop()
+        eventually(lambda: world.sql("SELECT lease_expires_at FROM live") > first)
+        gate.set()
+        assert hired.stop() == 0
+    assert world.row(id).status == "completed"
+
+
+def test_a_silent_database_does_not_hold_up_the_exit(world: World) -> None:
+    inbox, gate = sleeper("loop")
+    id = world.enqueue("sleeps")
+    with FaultProxy(world.url) as proxy, working(world, inbox, url=proxy.url, drain_seconds=0.5) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 1)
+        proxy.blackhole()
+        began = time.monotonic()
+        assert hired.stop(60) == TRY_LATER
+        took = time.monotonic() - began
+        proxy.heal()
+    gate.set()
+    assert took < 15
+    assert "rows left behind" in hired.of(WorkerExit)[0].reason
+    assert world.row(id).status == "processing", "its lease runs out, and then it runs elsewhere"
+
+
+def test_control_a_worker_that_just_goes_leaves_its_row_behind(world: World) -> None:
+    inbox, gate = sleeper("loop")
+    id = world.enqueue("sleeps")
+    with working(world, inbox) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 1)
+        hired.worker._end()
+        eventually(lambda: not hired.worker.desk.is_alive())
+        assert world.row(id).status == "processing"
+        assert world.row(id).attempts == 1
+        gate.set()
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"drain_seconds": 120}, "drain_seconds=120 must be below lease_seconds=90: a drained row would expire first"),
+        ({"slots": 0}, "slots=0"),
+        ({"queues": {}}, "queues is empty"),
+        ({"queues": {"a": -1}}, "weight -1"),
+        ({"lease_seconds": 0}, "lease_seconds=0"),
+        ({"poll_seconds": float("nan")}, "poll_seconds=nan"),
+        ({"heartbeat_seconds": 20}, "ttl_seconds=30 must be at least twice heartbeat_seconds=20"),
+        ({"schema": "Bad Name"}, "schema 'Bad Name'"),
+    ],
+)
+def test_terms_that_contradict_each_other_are_refused(terms: dict[str, object], says: str) -> None:
+    with pytest.raises(BadSettings, match=says):
+        Terms("", **terms)  # type: ignore[arg-type]

@@ -1,0 +1,331 @@
+"""A worker keeps its leases while it lives, and stops by itself when it cannot know that it still holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from uuid import UUID
+
+import pytest
+
+from chaos.proxy import FaultProxy
+from crew import eventually, working
+from tenure import fleet, questions, verbs
+from tenure.events import JobCompleted, LeaseLost, LeasesRenewed, LeasesSwept, StaleWriteBlocked
+from tenure.inbox import Inbox
+from tenure.job import Job
+from world import World
+
+
+def lease_end(world: World, id: UUID) -> float:
+    (found,) = world.sql("SELECT date_part('epoch', lease_expires_at) FROM live WHERE id = %s", id)
+    return float(found[0])
+
+
+def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_lease(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("blocks")
+    async def blocks(job: Job) -> None:
+        time.sleep(3.0)
+
+    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.5) as hired:
+        id = blocks.enqueue(world.conn).id
+        hired.saw(JobCompleted)
+    assert len(hired.of(LeasesRenewed)) >= 6
+    assert not hired.of(LeaseLost)
+    assert (world.row(id).status, world.row(id).attempts, world.row(id).lease_generation) == ("completed", 1, 1)
+
+
+def test_control_without_the_keeper_the_same_handler_loses_its_lease(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("blocks")
+    async def blocks(job: Job) -> None:
+        time.sleep(1.5 if job.token == 1 else 0)
+
+    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.5) as hired:
+        hired.worker.keeper.end()
+        eventually(lambda: not hired.worker.keeper.is_alive())
+        blocks.enqueue(world.conn)
+        hired.saw(StaleWriteBlocked)
+        hired.worker._watchdog.end()
+
+
+def test_all_held_rows_are_renewed_by_one_statement(world: World) -> None:
+    inbox = Inbox()
+    gate = asyncio.Event()
+
+    @inbox.handler("waits")
+    async def waits(job: Job) -> None:
+        await gate.wait()
+
+    for _ in range(30):
+        world.enqueue("waits")
+    with working(world, inbox, slots=30, lease_seconds=3.0, drain_seconds=1.0) as hired:
+        renewed = hired.saw(LeasesRenewed)
+        assert renewed[0].rows == 30
+        hired.worker._loop.call_soon_threadsafe(gate.set)  # type: ignore[union-attr]
+        hired.saw(JobCompleted, 30)
+
+
+def test_a_handlers_own_lease_length_holds_from_the_start(world: World) -> None:
+    inbox = Inbox()
+    gate = threading.Event()
+
+    @inbox.handler("long", lease_seconds=600)
+    def long(job: Job) -> None:
+        gate.wait(30)
+
+    with working(world, inbox, lease_seconds=30.0, drain_seconds=1.0) as hired:
+        id = long.enqueue(world.conn).id
+        hired.saw(LeasesRenewed)
+        (left,) = world.sql(
+            "SELECT date_part('epoch', lease_expires_at - clock_timestamp()) FROM live WHERE id = %s", id
+        )
+        gate.set()
+        hired.saw(JobCompleted)
+    assert 500 < left <= 601
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_lost_lease_stops_the_handler(world: World, pool: str) -> None:
+    inbox = Inbox()
+    stopped: list[str] = []
+
+    if pool == "loop":
+
+        @inbox.handler("long")
+        async def long(job: Job) -> None:
+            if job.token > 1:
+                return
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                stopped.append(job.lost)
+                raise
+    else:
+
+        @inbox.handler("long")
+        def long(job: Job) -> None:
+            while job.token == 1:
+                if job.lost:
+                    stopped.append(job.lost)
+                job.check()
+                time.sleep(0.01)
+
+    with working(world, inbox, lease_seconds=3.0, drain_seconds=1.0) as hired:
+        id = world.enqueue("long")
+        eventually(lambda: world.row(id).status == "processing")
+        world.sql("UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 second'")
+        (lost,) = hired.saw(LeaseLost)
+        hired.saw(JobCompleted)
+    assert lost.reason == "lease_lost"
+    assert stopped == ["lease_lost"]
+
+
+def test_a_worker_cut_off_stops_its_handlers_before_the_lease_ends_elsewhere(world: World) -> None:
+    inbox = Inbox()
+    stopped: list[float] = []
+
+    @inbox.handler("long")
+    async def long(job: Job) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            stopped.append(time.time())
+            raise
+
+    with (
+        FaultProxy(world.url) as proxy,
+        working(world, inbox, url=proxy.url, lease_seconds=2.0, drain_seconds=1.0, grace_seconds=600) as hired,
+    ):
+        id = world.enqueue("long")
+        eventually(lambda: world.row(id).status == "processing")
+        proxy.blackhole()
+        hired.saw(LeaseLost)
+        eventually(lambda: stopped)
+        ends = lease_end(world, id)
+        proxy.heal()
+    assert stopped[0] < ends, "the handler outlived its lease"
+
+
+def test_control_without_the_watchdog_a_handler_cut_off_goes_on_past_its_lease(world: World) -> None:
+    inbox = Inbox()
+    stopped: list[str] = []
+
+    @inbox.handler("long")
+    async def long(job: Job) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            stopped.append(job.lost)
+            raise
+
+    with (
+        FaultProxy(world.url) as proxy,
+        working(world, inbox, url=proxy.url, lease_seconds=2.0, drain_seconds=1.0, grace_seconds=600) as hired,
+    ):
+        hired.worker._watchdog.end()
+        id = world.enqueue("long")
+        eventually(lambda: world.row(id).status == "processing")
+        proxy.blackhole()
+        eventually(lambda: world.run(questions.stuck()))
+        assert stopped == []
+        proxy.heal()
+
+
+def test_a_worker_whose_presence_is_gone_is_noticed_then_declared_dead_and_its_rows_run_elsewhere(world: World) -> None:
+    ghost = world.connect()
+    world.run(fleet.register("A"), ghost)
+    world.run(fleet.appear("A"), ghost)
+    world.enqueue("work")
+    job = world.claim_one("A")
+    assert world.run(fleet.notice(grace_seconds=0)) == {}
+    assert world.run(fleet.evict(grace_seconds=0)) == []
+    ghost.close()
+    eventually(lambda: world.run(fleet.notice(grace_seconds=60)) == {"A": "gone"})
+    assert world.run(fleet.notice(grace_seconds=60)) == {}
+    assert world.run(fleet.evict(grace_seconds=60)) == []
+    assert world.run(fleet.notice(grace_seconds=0)) == {"A": "dead"}
+    (swept,) = world.run(fleet.evict(grace_seconds=0))
+    assert (swept.id, swept.status) == (job.id, "pending")
+    assert world.run(fleet.evict(grace_seconds=0)) == []
+    assert world.sql("SELECT presence FROM workers") == [(None,)]
+
+
+def test_a_worker_that_comes_back_in_time_keeps_its_rows(world: World) -> None:
+    ghost = world.connect()
+    world.run(fleet.register("A"), ghost)
+    world.run(fleet.appear("A"), ghost)
+    world.enqueue("work")
+    world.claim_one("A")
+    ghost.close()
+    eventually(lambda: world.run(fleet.notice(grace_seconds=60)) == {"A": "gone"})
+    back = world.connect()
+    world.run(fleet.appear("A"), back)
+    assert world.run(fleet.notice(grace_seconds=0)) == {}
+    assert world.run(fleet.evict(grace_seconds=0)) == []
+    assert world.row(world.sql("SELECT id FROM live")[0][0]).status == "processing"
+
+
+def test_a_worker_that_never_showed_presence_is_judged_by_its_leases_alone(world: World) -> None:
+    world.run(fleet.register("A"))
+    world.enqueue("work")
+    world.claim_one("A")
+    assert world.run(fleet.notice(grace_seconds=0)) == {}
+    assert world.run(fleet.evict(grace_seconds=0)) == []
+
+
+def test_a_paused_worker_declared_dead_by_its_silence_keeps_its_rows_until_the_lease_ends(world: World) -> None:
+    paused = world.connect()
+    world.run(fleet.register("A"), paused)
+    world.run(fleet.appear("A"), paused)
+    world.enqueue("work")
+    job = world.claim_one("A")
+    world.sql("UPDATE workers SET last_seen_at = clock_timestamp() - interval '1 hour'")
+    assert world.run(fleet.sweep_workers()) == {"A": "dead"}
+    world.run(fleet.notice(grace_seconds=0))
+    assert world.run(fleet.evict(grace_seconds=0)) == []
+    assert world.row(job.id).status == "processing"
+
+
+def test_backoff_of_an_evicted_row_counts_from_when_its_worker_was_missed(world: World) -> None:
+    ghost = world.connect()
+    world.run(fleet.register("A"), ghost)
+    world.run(fleet.appear("A"), ghost)
+    world.enqueue("work")
+    world.claim_one("A")
+    ghost.close()
+    eventually(lambda: world.run(fleet.notice(grace_seconds=60)) == {"A": "gone"})
+    world.sql("UPDATE workers SET gone_at = clock_timestamp() - interval '6 seconds'")
+    world.run(fleet.notice(grace_seconds=5))
+    (swept,) = world.run(fleet.evict(grace_seconds=5))
+    (due,) = world.sql("SELECT available_at <= clock_timestamp() FROM live WHERE id = %s", swept.id)
+    assert due[0]
+
+
+def test_a_worker_that_lost_its_presence_stops_its_handlers_within_half_the_grace(world: World) -> None:
+    inbox = Inbox()
+    stopped: list[float] = []
+
+    @inbox.handler("long")
+    async def long(job: Job) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            stopped.append(time.monotonic())
+            raise
+
+    with (
+        FaultProxy(world.url) as proxy,
+        working(world, inbox, url=proxy.url, lease_seconds=90, drain_seconds=1.0, grace_seconds=4.0) as hired,
+    ):
+        id = world.enqueue("long")
+        eventually(lambda: world.row(id).status == "processing")
+        eventually(lambda: hired.worker.keeper.trusted_until < float("inf"))
+        proxy.refuse()
+        proxy.cut()
+        cut = time.monotonic()
+        (lost,) = hired.saw(LeaseLost)
+        eventually(lambda: stopped)
+        proxy.heal()
+    assert lost.reason == "presence_lost"
+    assert stopped[0] - cut < 4.0
+
+
+def test_a_short_cut_costs_nothing(world: World) -> None:
+    inbox = Inbox()
+    gate = asyncio.Event()
+
+    @inbox.handler("long")
+    async def long(job: Job) -> None:
+        await gate.wait()
+
+    with (
+        FaultProxy(world.url) as proxy,
+        working(world, inbox, url=proxy.url, drain_seconds=1.0) as hired,
+    ):
+        id = world.enqueue("long")
+        eventually(lambda: world.row(id).status == "processing")
+        for _ in range(3):
+            before = len(hired.events)
+            proxy.cut()
+            eventually(lambda n=before: [e for e in hired.events[n:] if e.name == "database_back"])
+        hired.worker._loop.call_soon_threadsafe(gate.set)  # type: ignore[union-attr]
+        hired.saw(JobCompleted)
+    assert not hired.of(LeaseLost)
+    assert (world.row(id).status, world.row(id).lease_generation) == ("completed", 1)
+
+
+def test_housekeeping_ends_the_leases_of_a_worker_that_vanished(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    ghost = world.connect()
+    world.run(fleet.register("ghost"), ghost)
+    world.run(fleet.appear("ghost"), ghost)
+    id = world.enqueue("work")
+    world.claim_one("ghost")
+    ghost.close()
+    with working(world, inbox, grace_seconds=1.0) as hired:
+        hired.saw(JobCompleted)
+        assert [event.reason for event in hired.of(LeasesSwept)] == ["worker_gone"]
+    assert world.row(id).lease_generation == 2
+    assert [attempt.outcome for attempt in world.run(questions.tape(id))] == ["expired", "completed"]
+
+
+def test_housekeeping_sweeps_a_lease_that_ran_out(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    world.enqueue("work")
+    world.run(verbs.claim("nobody", 1, lease_seconds=0.01))
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted, seconds=30)
+        assert hired.of(LeasesSwept)

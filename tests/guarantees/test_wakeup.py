@@ -1,0 +1,364 @@
+"""An idle worker starts a row when its transaction commits, and asks the database next to nothing until then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from crew import Hired, eventually, working
+from tenure import db, fleet, keeper, questions, verbs
+from tenure.events import ExecutionStarted, JobCompleted, WakeupChanged
+from tenure.inbox import Inbox
+from tenure.job import Job
+from tenure.model import BUCKETS, NewRow
+from tenure.outcome import Snooze
+from tenure.ring import Ring
+from world import World
+
+POLL = 60.0  # nothing that is found within seconds was found by polling
+PROMPT_SECONDS = 2.0
+
+
+def noop() -> Inbox:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    return inbox
+
+
+@contextmanager
+def asleep(world: World, inbox: Inbox | None = None, **terms: Any) -> Iterator[Hired]:
+    """A worker that waits to be woken."""
+    with working(world, inbox or noop(), **{"poll_seconds": POLL, **terms}) as hired:
+        sleeps(world, hired)
+        yield hired
+
+
+def sleeps(world: World, hired: Hired) -> None:
+    """Returns once producers know that this worker waits, and it has looked once more."""
+    told = "SELECT waiting FROM workers WHERE id = %s"
+    eventually(lambda: world.sql(told, hired.worker.id) == [(True,)])
+    intake = hired.worker.desk.intake
+    eventually(lambda: intake.dry_until() > time.monotonic() + 1)
+
+
+def started(hired: Hired, n: int = 1, *, seconds: float = 20.0) -> list[UUID]:
+    return [event.job_id for event in hired.saw(ExecutionStarted, n, seconds=seconds)]
+
+
+# -- woken
+
+
+def test_an_idle_worker_starts_a_row_at_its_commit_and_not_at_its_next_look(world: World) -> None:
+    waits: list[float] = []
+    with asleep(world) as hired:
+        for n in range(1, 6):
+            sleeps(world, hired)
+            sent = time.monotonic()
+            world.enqueue("work")
+            started(hired, n)
+            waits.append(time.monotonic() - sent)
+    print(
+        f"\nfrom enqueue to start: {sorted(waits)[2] * 1000:.1f} ms in the middle, {max(waits) * 1000:.1f} ms at most"
+    )
+    assert max(waits) < PROMPT_SECONDS
+
+
+def test_control_without_notes_the_row_waits_for_the_next_look(world: World) -> None:
+    with asleep(world, poll_seconds=3.0) as hired:
+        world.sql("SET tenure_inbox.notify = off")
+        sent = time.monotonic()
+        world.enqueue("work")
+        started(hired)
+        assert hired.worker.keeper.listening
+        # Looks come up to a quarter early, and the last one was just before.
+        assert time.monotonic() - sent > 1.0
+
+
+def test_nothing_starts_before_the_commit_and_a_rollback_starts_nothing(world: World) -> None:
+    producer = world.connect()
+    with asleep(world) as hired:
+        with producer.transaction():
+            kept = world.run(verbs.enqueue(NewRow("work")), producer).id
+            echoed(world)
+            assert not hired.of(ExecutionStarted)
+        assert started(hired) == [kept]
+        sleeps(world, hired)
+        with producer.transaction():
+            world.run(verbs.enqueue(NewRow("work")), producer)
+            raise psycopg.Rollback
+        last = world.enqueue("work")
+        assert started(hired, 2) == [kept, last]
+
+
+def echoed(world: World) -> None:
+    """Returns when a note of another transaction has gone round: whoever was to hear something has heard it."""
+    with db.connect(world.url) as ears:
+        channel = world.run(questions.channel())
+        ears.execute(f'LISTEN "{channel}"'.encode())
+        world.run(fleet.tell("nothing"))
+        assert [note.payload for note in ears.notifies(timeout=10, stop_after=1)] == ["nothing"]
+
+
+def test_a_row_that_was_long_in_its_transaction_is_found_although_later_ones_were_taken(world: World) -> None:
+    slow = world.connect()
+    with asleep(world) as hired, slow.transaction():
+        late = world.run(verbs.enqueue(NewRow("work")), slow).id
+        # As if it had been sent well before what is taken in between.
+        slow.execute("UPDATE live SET available_at = available_at - interval '5 seconds'")
+        between = world.enqueue("work")
+        assert started(hired) == [between]
+        hired.saw(JobCompleted)
+        sleeps(world, hired)
+        slow.execute("COMMIT; BEGIN")
+        assert started(hired, 2, seconds=10) == [between, late]
+
+
+def test_a_row_with_a_delay_starts_on_time(world: World) -> None:
+    with asleep(world) as hired:
+        sent = time.monotonic()
+        world.enqueue("work", delay_seconds=1.0)
+        started(hired)
+        assert 1.0 <= time.monotonic() - sent < 1.0 + PROMPT_SECONDS
+
+
+def test_rows_due_one_after_the_other_each_start_on_time(world: World) -> None:
+    with asleep(world) as hired:
+        sent = time.monotonic()
+        ids = [world.enqueue("work", delay_seconds=delay) for delay in (1.5, 1.0, 0.5)]
+        assert started(hired, 3) == ids[::-1]
+        assert time.monotonic() - sent < 1.5 + PROMPT_SECONDS
+
+
+def test_a_snoozed_row_starts_again_on_time(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> Snooze | None:
+        return Snooze(1.0) if job.token == 1 else None
+
+    with asleep(world, inbox) as hired:
+        sent = time.monotonic()
+        world.enqueue("work")
+        started(hired, 2)
+        assert 1.0 <= time.monotonic() - sent < 1.0 + PROMPT_SECONDS
+
+
+def test_rows_that_a_sweep_gave_back_start_without_another_look(world: World) -> None:
+    with asleep(world) as hired:
+        world.sql("SET tenure_inbox.notify = off")
+        world.enqueue("work")
+        world.run(verbs.claim("nobody", 1, lease_seconds=0.01))
+        started(hired, seconds=20)
+
+
+# -- who is woken
+
+
+def test_a_note_is_sent_only_when_somebody_waits(world: World) -> None:
+    ears = world.connect()
+    ears.execute(f'LISTEN "{world.run(questions.channel())}"'.encode())
+
+    def notes() -> list[str]:
+        world.run(fleet.tell("the end"))
+        heard = []
+        for note in ears.notifies(timeout=10):
+            if note.payload == "the end":
+                return heard
+            heard.append(note.payload)
+        raise AssertionError("the channel is deaf")
+
+    world.enqueue("work")
+    assert notes() == []
+    world.run(fleet.register("W"))
+    world.run(fleet.wait("W", waiting=True))
+    id = world.enqueue("work")
+    assert notes() == [f"{world.run(questions.bucket(str(id)))} default"]
+    world.run(verbs.enqueue_many([NewRow("work") for _ in range(50)]))
+    assert notes() == ["* default"]
+    world.sql("SET tenure_inbox.notify = off")
+    world.enqueue("work")
+    assert notes() == []
+
+
+def test_a_worker_that_works_on_asks_not_to_be_woken(world: World) -> None:
+    inbox = Inbox()
+    done = threading.Event()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None:
+        if not done.is_set():
+            world.run(verbs.enqueue(NewRow("work")), other)
+
+    other = world.connect()
+    with asleep(world, inbox, slots=1) as hired:
+        world.enqueue("work")
+        eventually(lambda: world.sql("SELECT waiting FROM workers") == [(False,)])
+        done.set()
+        sleeps(world, hired)
+
+
+def test_rows_that_came_by_copy_are_found_by_looking(world: World) -> None:
+    with asleep(world, poll_seconds=1.0) as hired:
+        assert db.copy(world.conn, [NewRow("work") for _ in range(3)], world.schema) == 3
+        started(hired, 3)
+
+
+def test_only_the_owner_of_the_bucket_is_woken(world: World) -> None:
+    with asleep(world) as one, asleep(world) as other:
+        for hired in (one, other):
+            eventually(lambda hired=hired: len(hired.worker.keeper.ring.workers) == 2)
+            sleeps(world, hired)
+        ring = Ring([one.worker.id, other.worker.id])
+        roused = {hired: counted(hired) for hired in (one, other)}
+        ids = [world.enqueue("work") for _ in range(20)]
+        eventually(lambda: len(one.of(ExecutionStarted)) + len(other.of(ExecutionStarted)) == 20)
+        for hired in (one, other):
+            own = {id for id in ids if ring.owner_of(world.run(questions.bucket(str(id)))) == hired.worker.id}
+            assert {event.job_id for event in hired.of(ExecutionStarted)} == own
+            assert 0 < len(own) < 20
+            assert len(roused[hired]) == len(own)
+        # All of the buckets have one owner each: nobody waits for a look beyond.
+        assert sum(len(ring.buckets_of(hired.worker.id)) for hired in (one, other)) == BUCKETS
+
+
+def counted(hired: Hired) -> list[str]:
+    """The notes that this worker takes for its own, from now on."""
+    intake, heard = hired.worker.desk.intake, []
+    rouse = type(intake).rouse
+
+    class Counting(type(intake)):  # type: ignore[misc]
+        __slots__ = ()
+
+        def rouse(self, queue: str | None = None) -> None:
+            if queue is not None:
+                heard.append(queue)
+            rouse(self, queue)
+
+    intake.__class__ = Counting
+    return heard
+
+
+def test_a_note_that_nobody_knows_harms_nobody(world: World) -> None:
+    """A cancel is told to all: the one who runs the row stops, the others go on."""
+    with asleep(world) as one, asleep(world) as other:
+        for hired in (one, other):
+            eventually(lambda hired=hired: len(hired.worker.keeper.ring.workers) == 2)
+        for note in ("cancel somebody-else", "x", " ", "* ", "99999999 default", "-1 default", "ringing"):
+            world.run(fleet.tell(note))
+        ids = [world.enqueue("work") for _ in range(20)]
+        eventually(lambda: {world.status(id) for id in ids} == {"completed"})
+        assert (one.exit_code, other.exit_code) == (None, None)
+
+
+# -- ears that fail
+
+
+def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "ECHO_EVERY_SECONDS", 1.0)
+    with asleep(world, poll_seconds=1.0) as hired:
+        (first,) = hired.of(WakeupChanged)
+        assert first.source == "notify"
+        world.sql("SET tenure_inbox.notify = off")
+        deafen(hired)
+        (_, second) = hired.saw(WakeupChanged, 2)
+        assert (second.source, second.reason[:19]) == ("poll", "a note to ourselves")
+        world.enqueue("work")
+        started(hired)
+        hired.worker.keeper.__class__ = keeper.Keeper
+        hired.saw(WakeupChanged, 3)
+        assert [event.source for event in hired.of(WakeupChanged)] == ["notify", "poll", "notify"]
+
+
+def deafen(hired: Hired) -> None:
+    """From now on its notes to itself go where it does not listen."""
+
+    class Deaf(keeper.Keeper):
+        def _test_ears(self, conn: Any) -> None:
+            kept, self._private = self._private, f"{self._private}_elsewhere"
+            try:
+                super()._test_ears(conn)
+            finally:
+                self._private = kept
+
+    hired.worker.keeper.__class__ = Deaf
+
+
+def test_a_deaf_ear_costs_no_lease(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "ECHO_EVERY_SECONDS", 0.2)
+    inbox = Inbox()
+    gate = threading.Event()
+
+    @inbox.handler("work")
+    def work(job: Job) -> None:
+        gate.wait(30)
+
+    with asleep(world, inbox, grace_seconds=2.0) as hired:
+        id = world.enqueue("work")
+        started(hired)
+        tests = calls(hired, "_test_ears")
+        deafen(hired)
+        eventually(lambda: len(tests) > 3)
+        gate.set()
+        hired.saw(JobCompleted)
+    assert world.row(id).lease_generation == 1
+
+
+def calls(hired: Hired, name: str) -> list[float]:
+    kept: list[float] = []
+    real: Callable[..., Any] = getattr(hired.worker.keeper, name)
+
+    def counting(*args: Any) -> Any:
+        kept.append(time.monotonic())
+        return real(*args)
+
+    setattr(hired.worker.keeper, name, counting)
+    return kept
+
+
+def test_without_listening_rows_are_found_by_looking_and_nobody_is_asked_to_wake(world: World) -> None:
+    with working(world, noop(), listen=False, poll_seconds=0.5) as hired:
+        world.enqueue("work")
+        started(hired)
+        assert world.sql("SELECT waiting, metadata->>'wakeup' FROM workers") == [(False, "poll")]
+
+
+def test_a_worker_whose_listening_session_was_cut_is_woken_again_afterwards(world: World) -> None:
+    with asleep(world) as hired:
+        cut(world, "keeper")
+        hired.saw(WakeupChanged, 3)
+        # Whoever keeps house may have missed it meanwhile, and then nobody would wake it.
+        world.sql("UPDATE workers SET waiting = false")
+        cut(world, "keeper")
+        hired.saw(WakeupChanged, 5)
+        sleeps(world, hired)
+        world.enqueue("work")
+        started(hired, seconds=10)
+
+
+def test_a_worker_declared_dead_goes_on_under_another_id_and_is_woken_under_it(world: World) -> None:
+    with asleep(world, heartbeat_seconds=0.5, ttl_seconds=600.0) as hired:
+        before = hired.worker.id
+        world.sql("UPDATE workers SET status = 'dead'")
+        eventually(lambda: hired.worker.id != before)
+        sleeps(world, hired)
+        world.enqueue("work")
+        started(hired, seconds=10)
+        assert [event.worker for event in hired.of(ExecutionStarted)] == [hired.worker.id]
+
+
+def cut(world: World, who: str) -> None:
+    """End the sessions of one line of the workers of this world."""
+    ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s"
+    with suppress(psycopg.Error):
+        for (id,) in world.sql("SELECT id FROM workers"):
+            world.sql(ended, f"tenure {who} {id}"[:63] + "%")

@@ -1,0 +1,431 @@
+"""A worker carries every job to exactly one end, whatever its handler does."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+import time
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from crew import eventually, working
+from tenure import questions, verbs
+from tenure.backoff import Fixed
+from tenure.errors import BadSettings, Cancelled, InvalidPayload, StaleLease
+from tenure.events import (
+    HandlerOverran,
+    JobCancelled,
+    JobCompleted,
+    JobDeadLettered,
+    JobReleased,
+    JobRetried,
+    LeaseAcquired,
+)
+from tenure.inbox import Inbox
+from tenure.job import Job
+from tenure.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
+from world import World
+
+
+def status(world: World, id: UUID) -> str:
+    return world.row(id).status
+
+
+def test_an_async_and_a_plain_handler_get_typed_fields_and_complete(world: World) -> None:
+    inbox = Inbox()
+    got: list[Any] = []
+
+    @inbox.handler("later", key="order:{order_id}")
+    async def later(job: Job, order_id: int, tags: list[str] = []) -> None:  # noqa: B006
+        got.append((job.key, order_id, tags, job.attempt, threading.current_thread().name))
+
+    @inbox.handler("plain")
+    def plain(amount: float) -> None:
+        got.append((amount, threading.current_thread().name))
+
+    with working(world, inbox) as hired:
+        first = later.enqueue(world.conn, order_id=7)
+        second = plain.enqueue(world.conn, amount=1.5)
+        hired.saw(JobCompleted, 2)
+    assert {status(world, first.id), status(world, second.id)} == {"completed"}
+    by_kind = sorted(got, key=len)
+    assert by_kind[0][0] == 1.5
+    assert by_kind[0][1].startswith("tenure-handler")
+    assert by_kind[1][:4] == ("order:7", 7, [], 1)
+
+
+@dataclasses.dataclass
+class Order:
+    id: int
+    note: str = ""
+
+
+class Parcel(msgspec.Struct):
+    weight: float
+
+
+class Shaped:
+    """What pydantic's models look like from outside."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @classmethod
+    def model_validate_json(cls, text: str) -> Shaped:
+        return cls(**msgspec.json.decode(text))
+
+    @classmethod
+    def model_validate(cls, value: Any) -> Shaped:
+        return cls(**value)
+
+    def model_dump(self, mode: str = "json") -> dict[str, int]:  # noqa: ARG002
+        return {"n": self.n}
+
+
+@pytest.mark.parametrize("value", [Order(3, "x"), Parcel(1.5), Shaped(4)], ids=lambda value: type(value).__name__)
+def test_a_payload_type_arrives_as_that_type(world: World, value: Any) -> None:
+    inbox = Inbox()
+    got: list[Any] = []
+
+    @inbox.handler("typed", payload=type(value))
+    async def typed(job: Job, payload: Any) -> None:
+        got.append(payload)
+
+    with working(world, inbox) as hired:
+        typed.enqueue(world.conn, value)
+        hired.saw(JobCompleted)
+    assert type(got[0]) is type(value)
+    assert msgspec.to_builtins(vars(got[0]) if isinstance(value, Shaped) else got[0]) == msgspec.to_builtins(
+        vars(value) if isinstance(value, Shaped) else value
+    )
+
+
+def test_a_handler_stays_a_function() -> None:
+    inbox = Inbox()
+
+    @inbox.handler("double")
+    def double(n: int) -> int:
+        """Twice."""
+        return 2 * n
+
+    assert double(4) == 8
+    assert double.__name__ == "double"
+    assert double.__doc__ == "Twice."
+
+
+@pytest.mark.parametrize(
+    ("send", "says"),
+    [
+        (lambda handler, conn: handler.enqueue(conn), "order_id"),
+        (lambda handler, conn: handler.enqueue(conn, order_id="seven"), "int"),
+        (lambda handler, conn: handler.enqueue(conn, order_id=1, extra=2), "does not take 'extra'"),
+        (lambda handler, conn: handler.enqueue(conn, 1), "named fields"),
+        (lambda handler, _conn: handler.using(colour="red"), "unknown option 'colour'"),
+    ],
+)
+def test_what_a_handler_could_not_be_called_with_is_refused_where_it_is_sent(
+    world: World, send: Any, says: str
+) -> None:
+    inbox = Inbox(schema=world.schema)
+
+    @inbox.handler("strict", key="order:{order_id}")
+    async def strict(job: Job, order_id: int) -> None: ...
+
+    with pytest.raises((InvalidPayload, BadSettings), match=says):
+        send(strict, world.conn)
+    assert world.sql("SELECT count(*) FROM inbox") == [(0,)]
+
+
+ENDS = {
+    "completed": (Completed(), "completed"),
+    "retry": (Retry("later please", after_seconds=3600), "pending"),
+    "snooze": (Snooze(3600), "pending"),
+    "fail": (Fail("no such order"), "failed"),
+    "dead_letter": (DeadLetter("poison"), "dead_letter"),
+    "anything else": ({"a": 1}, "completed"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_outcome_is_a_value(world: World, name: str) -> None:
+    inbox = Inbox()
+    outcome, expected = ENDS[name]
+
+    @inbox.handler("ends")
+    async def ends(job: Job) -> Any:
+        return outcome
+
+    with working(world, inbox) as hired:
+        id = ends.enqueue(world.conn).id
+        eventually(lambda: hired.of(JobCompleted) or hired.of(JobRetried))
+        row = world.row(id)
+    assert row.status == expected
+    assert row.attempts == (0 if name == "snooze" else 1)
+
+
+def test_release_gives_a_row_back_without_cost_and_it_runs_again(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("again")
+    async def again(job: Job) -> Release | None:
+        return Release() if job.token == 1 else None
+
+    with working(world, inbox) as hired:
+        id = again.enqueue(world.conn).id
+        hired.saw(JobCompleted)
+    assert (world.row(id).attempts, world.row(id).lease_generation) == (1, 2)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even its text can be had")
+
+
+RAISED = [
+    ValueError("plain"),
+    Unspeakable(),
+    ValueError("NUL \x00 and surrogate \ud800"),
+    ValueError("x" * 10_000_000),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    asyncio.CancelledError(),
+    StopIteration(),
+    RecursionError(),
+    MemoryError(),
+    ExceptionGroup("several", [ValueError("one"), KeyError("two")]),
+    GeneratorExit(),
+]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_whatever_is_raised_is_a_retry_and_the_worker_goes_on(world: World, error: BaseException, pool: str) -> None:
+    inbox = Inbox()
+
+    if pool == "loop":
+
+        @inbox.handler("raises", backoff=Fixed(3600))
+        async def raises(job: Job) -> None:
+            raise error
+    else:
+
+        @inbox.handler("raises", backoff=Fixed(3600))
+        def raises(job: Job) -> None:
+            raise error
+
+    @inbox.handler("good")
+    async def good(job: Job) -> None: ...
+
+    with working(world, inbox) as hired:
+        id = world.enqueue("raises")
+        hired.saw(JobRetried)
+        good.enqueue(world.conn)
+        hired.saw(JobCompleted)
+    row = world.row(id)
+    assert (row.status, row.attempts) == ("pending", 1)
+    assert row.last_error
+    if type(error) is ValueError and str(error) == "plain":
+        assert "Traceback" in row.last_error
+        assert "ValueError: plain" in row.last_error
+
+
+def test_a_stale_lease_is_never_a_failure_of_the_job(world: World) -> None:
+    inbox = Inbox()
+    seen: list[int] = []
+
+    @inbox.handler("taken")
+    async def taken(job: Job) -> None:
+        seen.append(job.token)
+        if job.token == 1:
+            world.expire(job.lease)
+            world.run(verbs.sweep(), world.connect())
+            raise StaleLease(job.lease, "test", "token_mismatch", 2)
+
+    with working(world, inbox) as hired:
+        id = taken.enqueue(world.conn).id
+        hired.saw(JobCompleted, seconds=30)
+    assert seen == [1, 2]
+    assert not hired.of(JobRetried)
+    assert status(world, id) == "completed"
+
+
+def test_an_undecodable_payload_is_a_dead_letter_and_takes_nobody_with_it(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("strict")
+    async def strict(job: Job, order_id: int) -> None: ...
+
+    with working(world, inbox) as hired:
+        bad = [world.enqueue("strict", payload) for payload in ({}, {"order_id": "x"}, [1], "text", None)]
+        good = world.enqueue("strict", {"order_id": 1})
+        hired.saw(JobDeadLettered, len(bad))
+        hired.saw(JobCompleted)
+    assert {status(world, id) for id in bad} == {"dead_letter"}
+    assert status(world, good) == "completed"
+    assert "does not fit" in (world.row(bad[0]).last_error or "")
+
+
+def test_an_unknown_kind_is_given_back_without_cost(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("known")
+    async def known(job: Job) -> None: ...
+
+    with working(world, inbox) as hired:
+        id = world.enqueue("of tomorrow's release")
+        (event,) = hired.saw(JobReleased)
+    assert "no handler for kind" in event.error
+    row = world.row(id)
+    assert (row.status, row.attempts) == ("pending", 0)
+
+
+def test_a_handler_in_a_process_completes_and_its_exception_is_kept(world: World) -> None:
+    from apps import crunch
+
+    with working(world, crunch.inbox) as hired:
+        good = crunch.crunch.enqueue(world.conn, n=10)
+        bad = crunch.crunch.enqueue(world.conn, n=-1)
+        hired.saw(JobCompleted, seconds=60)
+        hired.saw(JobRetried, seconds=60)
+    assert status(world, good.id) == "completed"
+    assert "n is negative" in (world.row(bad.id).last_error or "")
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_handler_that_runs_too_long_is_retried_and_keeps_only_its_slot(world: World, pool: str) -> None:
+    inbox = Inbox()
+    go_on = threading.Event()
+
+    if pool == "loop":
+
+        @inbox.handler("slow", timeout_seconds=0.2, backoff=Fixed(3600))
+        async def slow(job: Job) -> None:
+            await asyncio.sleep(3600)
+    else:
+
+        @inbox.handler("slow", timeout_seconds=0.2, backoff=Fixed(3600))
+        def slow(job: Job) -> None:
+            go_on.wait(30)
+
+    with working(world, inbox, slots=2) as hired:
+        id = world.enqueue("slow")
+        hired.saw(HandlerOverran)
+        eventually(lambda: status(world, id) == "pending")
+        if pool == "thread":
+            assert hired.worker.holds.slots_used == 1
+        go_on.set()
+        eventually(lambda: hired.worker.holds.slots_used == 0)
+    assert "timed out after 0.2 s" in (world.row(id).last_error or "")
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_running_job_can_be_cancelled(world: World, pool: str) -> None:
+    inbox = Inbox()
+
+    if pool == "loop":
+
+        @inbox.handler("long")
+        async def long(job: Job) -> None:
+            await asyncio.sleep(3600)
+    else:
+
+        @inbox.handler("long")
+        def long(job: Job) -> None:
+            while True:
+                job.check()
+                time.sleep(0.01)
+
+    with working(world, inbox) as hired:
+        id = world.enqueue("long")
+        hired.saw(LeaseAcquired)
+        eventually(lambda: status(world, id) == "processing")
+        assert world.run(verbs.cancel([id])) == {id: "asked"}
+        hired.saw(JobCancelled)
+    assert status(world, id) == "cancelled"
+
+
+def test_a_job_asks_for_its_own_cancellation_by_raising_cancelled(world: World) -> None:
+    error = Cancelled(UUID(int=1))
+    assert "asked to be cancelled" in str(error)
+
+
+def test_the_fenced_block_completes_the_job_with_its_writes(world: World) -> None:
+    world.sql("CREATE TABLE receipts (order_id int, fence bigint)")
+    inbox = Inbox()
+
+    @inbox.handler("receipt")
+    async def receipt(job: Job, order_id: int) -> None:
+        async with job.fenced() as tx:
+            if await job.once(tx, "receipt"):
+                await tx.execute(f'INSERT INTO "{world.schema}".receipts VALUES (%s, %s)', [order_id, job.fence])
+
+    @inbox.handler("plain_receipt")
+    def plain_receipt(job: Job, order_id: int) -> None:
+        with job.fenced() as tx:
+            tx.execute(f'INSERT INTO "{world.schema}".receipts VALUES (%s, %s)', [order_id, job.fence])
+
+    with working(world, inbox) as hired:
+        first, second = receipt.enqueue(world.conn, order_id=1), plain_receipt.enqueue(world.conn, order_id=2)
+        hired.saw(JobCompleted, 2)
+    assert {status(world, first.id), status(world, second.id)} == {"completed"}
+    assert [order for order, _ in world.sql("SELECT * FROM receipts ORDER BY 1")] == [1, 2]
+
+
+def test_an_error_inside_the_fenced_block_leaves_nothing_and_is_a_retry(world: World) -> None:
+    world.sql("CREATE TABLE receipts (order_id int)")
+    inbox = Inbox()
+
+    @inbox.handler("receipt", backoff=Fixed(3600))
+    async def receipt(job: Job) -> None:
+        async with job.fenced() as tx:
+            await tx.execute(f'INSERT INTO "{world.schema}".receipts VALUES (1)')
+            raise ValueError("out of ink")
+
+    with working(world, inbox) as hired:
+        id = receipt.enqueue(world.conn).id
+        hired.saw(JobRetried)
+    assert world.sql("SELECT * FROM receipts") == []
+    assert status(world, id) == "pending"
+
+
+def test_more_urgent_rows_run_first_and_every_queue_gets_its_share(world: World) -> None:
+    inbox = Inbox()
+    ran: list[tuple[str, int]] = []
+
+    @inbox.handler("work")
+    async def work(job: Job, n: int) -> None:
+        ran.append((job.queue, n))
+
+    for n in range(100):
+        world.enqueue("work", {"n": n}, queue="a", priority=n % 2)
+        world.enqueue("work", {"n": n}, queue="b")
+    with working(world, inbox, queues={"a": 9.0, "b": 1.0}, slots=1) as hired:
+        hired.saw(JobCompleted, 200, seconds=40)
+    of_a = [n for queue, n in ran if queue == "a"]
+    assert of_a == [*range(1, 100, 2), *range(0, 100, 2)]
+    a_in_first_half = sum(1 for queue, _ in ran[:100] if queue == "a")
+    assert 65 <= a_in_first_half <= 99
+
+
+def test_no_more_than_the_slots_are_claimed(world: World) -> None:
+    inbox = Inbox()
+    gate = asyncio.Event()
+    running: list[UUID] = []
+
+    @inbox.handler("gated")
+    async def gated(job: Job) -> None:
+        running.append(job.id)
+        await gate.wait()
+
+    for _ in range(10):
+        world.enqueue("gated")
+    with working(world, inbox, slots=3) as hired:
+        eventually(lambda: len(running) == 3)
+        assert world.sql("SELECT count(*) FROM live WHERE status = 'processing'") == [(3,)]
+        hired.worker._loop.call_soon_threadsafe(gate.set)  # type: ignore[union-attr]
+        hired.saw(JobCompleted, 10)
+    assert world.run(questions.depth()) == []
