@@ -21,6 +21,7 @@ demo: setup ## see it: embedded Postgres, the lease race, a hundred receipts
 test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has it)
 	@tools/postgres15
 	@tools/pgbouncer
+	@tools/promtool
 	@$(BIN)/python -m pytest -q
 
 check: setup ## ruff and mypy --strict

@@ -114,6 +114,8 @@ class Desk(Line):
         at = time.monotonic()
         if at >= self._board_at and not self.draining:
             self._read_board(conn, at)
+        for job in self._unsettled:
+            self.intake.ended(job.source, job.claimed.partition_bucket)
         self._skip_settled()
         todo = list(batches(self._unsettled)) if self._unsettled else []
         ask = self._next_ask(at)
@@ -184,11 +186,12 @@ class Desk(Line):
         deadline = ask.sent + terms.lease_seconds - terms.margin_of(terms.lease_seconds)
         if deadline <= time.monotonic():
             return  # over before we heard of them: no handler may start
-        renew_at = ask.sent + terms.renew_seconds
+        renew_at, at = ask.sent + terms.renew_seconds, time.monotonic()
         jobs = []
         for row in rows:
             job = Job(row, deadline=deadline, connections=self._connections, schema=terms.schema)
-            job.renew_at, job.lease_seconds = renew_at, terms.lease_seconds
+            job.started, job.renew_at, job.lease_seconds = at, renew_at, terms.lease_seconds
+            job.source = ask.source
             if (handler := handlers.get(row.kind)) is not None:
                 job.handler, job.accept_late = handler, handler.handling.late_completion == "accept"
                 if handler.handling.lease_seconds is not None:

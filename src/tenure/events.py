@@ -261,6 +261,11 @@ class Bus:
         if each_job:
             self._each_job += (subscriber,)
 
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Hear nothing more."""
+        self._all = tuple(each for each in self._all if each != subscriber)
+        self._each_job = tuple(each for each in self._each_job if each != subscriber)
+
     @property
     def each_job(self) -> bool:
         """Does anybody want the events of every job? Making them costs more than a job does."""

@@ -40,8 +40,8 @@ class Housekeeper(Line):
             due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
             self.answered()
             for chore in sorted(due):
-                if chore in self._chores and (result := self._chores[chore](conn)):
-                    self.crew.bus.emit(ChoreDone(self.crew.worker, chore, result))
+                if chore in self._chores:
+                    self.crew.bus.emit(ChoreDone(self.crew.worker, chore, self._chores[chore](conn)))
 
     def _mind_fleet(self, conn: QueueConnection) -> str:
         """Notice who is gone, and end the leases of those who stay away."""

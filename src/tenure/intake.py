@@ -13,7 +13,7 @@ from .model import BUCKETS, Claimed, Lane, Offer
 from .statement import Statement
 from .verbs import claim, claim_ordered
 
-UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue is called so: a name holds no NUL
+UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue is called so: a name holds no NUL
 FLOOR_SECONDS = 10.0  # how long a floor is believed: what was due before it and became visible late waits no longer
 FLOOR_MARGIN_SECONDS = 1.0
 LIMITED_SECONDS = 0.5  # a limited queue that gave less than asked may give more after this long
@@ -46,6 +46,7 @@ class Intake:
     _start: int = 0  # where the next walk over our buckets begins
     _slice: int = BUCKETS  # how many buckets an ordered claim walks
     _walked: int = 0  # buckets walked since an ordered claim was last full
+    _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not yet looked at
     _floor: float = 0.0
     _floor_set: float = float("-inf")
     _clock: float = 0.0  # what the database's clock shows at zero of ours
@@ -71,6 +72,13 @@ class Intake:
                 self._dry.pop(source, None)
             if not any(offer.queue == queue for offer in self._offers):
                 self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
+
+    def ended(self, source: str, bucket: int) -> None:
+        """A row that came from this source has ended: its key, or its permit, is there for the next one."""
+        if source in (ORDERED, FREED):
+            self._freed.add(bucket)
+        elif source != UNORDERED:
+            self._dry.pop(source, None)
 
     def own(self, buckets: tuple[int, ...] | None) -> None:
         """These are ours from now on; what we knew of the floor says nothing of new ones."""
@@ -101,6 +109,11 @@ class Intake:
             statement = self._unordered(worker, free, everywhere, common)
         elif source == ORDERED:
             statement = self._ordered(worker, free, everywhere, common)
+        elif source == FREED:
+            statement = claim_ordered(
+                worker, free, queues=self._ordered_queues(), buckets=sorted(self._freed), per_bucket=1000, **common
+            )
+            self._freed.clear()
         else:
             statement = claim_limited(worker, free, source, **common)
         return Ask(source, free, claim_id, at, statement)
@@ -112,6 +125,9 @@ class Intake:
             self._clock = rows[0].ends_seconds - self.lease_seconds - ask.sent
         if ask.source == ORDERED:
             self._told_ordered(len(rows) >= ask.n)
+        elif ask.source == FREED:
+            if len(rows) >= ask.n:
+                self._dry.pop(ORDERED, None)
         elif len(rows) < ask.n:
             self._dry[ask.source] = float("inf") if ask.source == UNORDERED else ask.sent + LIMITED_SECONDS
             if ask.source == UNORDERED and self._clock:
@@ -131,7 +147,8 @@ class Intake:
     def _sources(self) -> list[str]:
         offers = self._offers
         found = [UNORDERED] if any(not o.limited and not o.ordered for o in offers) else []
-        found += [ORDERED] if any(not o.limited and o.ordered for o in offers) else []
+        if any(not o.limited and o.ordered for o in offers):
+            found += [FREED, ORDERED] if self._freed else [ORDERED]
         return found + sorted({o.queue for o in offers if o.limited})
 
     def _unordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
@@ -142,7 +159,7 @@ class Intake:
         return claim(worker, n, buckets=buckets, lanes=lanes, floors=[self._floor] * len(buckets), **common)
 
     def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
-        queues = list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
+        queues = self._ordered_queues()
         if everywhere:
             return claim_ordered(worker, n, queues=queues, per_bucket=4, **common)
         size = min(self._slice, self._owned())
@@ -151,6 +168,9 @@ class Intake:
         return claim_ordered(
             worker, n, queues=queues, buckets=self._from_start(size, size), per_bucket=per_bucket, **common
         )
+
+    def _ordered_queues(self) -> list[str]:
+        return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
 
     def _owned(self) -> int:
         return BUCKETS if self.buckets is None else len(self.buckets)

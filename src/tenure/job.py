@@ -50,6 +50,8 @@ class Job:
         "renew_at",
         "schema",
         "settled",
+        "settling",
+        "source",
         "started",
         "stop",
     )
@@ -66,6 +68,7 @@ class Job:
         self.deadline = deadline  # on the monotonic clock, counted from when the claim was sent
         self.renew_at = float("inf")
         self.lease_seconds = 0.0
+        self.source = ""  # where its claim looked
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
         self.accept_late = False
@@ -73,6 +76,7 @@ class Job:
         self.overran = False  # its row was settled before it returned
         self.answered = False  # the database has spoken, or need not
         self.settled = False  # completed by the handler's own fenced transaction
+        self.settling = False  # that transaction is about to end: its own answer counts
         self.started = 0.0
         self.handler: Handler[..., Any] | None = None
         self.stop: Any = None  # how to stop its handler, once it runs
@@ -177,6 +181,7 @@ class JobFence:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        self._job.settling = error is None
         swallowed: bool | None = self._stack.__exit__(kind, error, trace)
         self._job.settled = error is None
         return swallowed
@@ -192,6 +197,7 @@ class JobFence:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        self._job.settling = error is None
         swallowed: bool | None = await self._stack.__aexit__(kind, error, trace)
         self._job.settled = error is None
         return swallowed

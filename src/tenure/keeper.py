@@ -23,12 +23,14 @@ from .line import Crew, Line
 from .pace import jittered
 from .questions import channel, live_workers, ping
 from .ring import Ring, moved
+from .tail import NOTE, Tailer, channel_of
 from .terms import new_worker_id
 from .verbs import renew
 
 TICK_SECONDS = 0.2  # the longest this thread listens before it looks at its clock
 ECHO_SECONDS = 2.0  # how long a note to ourselves may take before we call the channel deaf
 ECHO_EVERY_SECONDS = 30.0
+PASSED_OVER_SECONDS = 0.5  # when to try again to renew a row that somebody had locked
 
 
 class Keeper(Line):
@@ -39,6 +41,7 @@ class Keeper(Line):
         patience = Patience(silence_seconds=silence, statement_seconds=silence, lock_seconds=silence / 2)
         super().__init__("keeper", crew, crew.terms.session_url or crew.terms.url, patience)
         self._holds, self._metadata = holds, metadata
+        self._tailer = Tailer(self._tail)
         self.on_note: Callable[[str], None] = lambda _note: None
         self.on_ring: Callable[[Ring], None] = lambda _ring: None
         self.ring = Ring(())
@@ -76,6 +79,7 @@ class Keeper(Line):
 
     def work(self, conn: QueueConnection) -> None:
         """Enter, then keep."""
+        self.ticked_at = time.monotonic()
         self._enter(conn)
         while not self.ended.is_set():
             self._listen(conn)
@@ -174,6 +178,8 @@ class Keeper(Line):
                 self._echo = "" if heard.payload == self._echo else self._echo
             elif heard.payload == "ring":
                 self._due["ring"] = 0.0
+            elif heard.payload == NOTE:
+                self._tailer.hear(time.monotonic())
             elif heard.payload == f"cancel {self.crew.worker}":
                 self._due["renew"] = 0.0
             else:
@@ -184,6 +190,11 @@ class Keeper(Line):
             self.listening = source == "notify"
             self.crew.bus.emit(WakeupChanged(self.crew.worker, source, reason))
             self.on_note("")
+
+    def _tail(self, watched: bool) -> None:
+        """Send our events to those who watch, from now on or no more."""
+        change = self.crew.bus.subscribe if watched else self.crew.bus.unsubscribe
+        change(self._tailer)
 
     # -- keeping
 
@@ -207,6 +218,8 @@ class Keeper(Line):
             self._heard(at)
         if self._is_due("ring", at, terms.heartbeat_seconds):
             self._look_round(conn)
+        for lines in self._tailer.drain(at):
+            run(conn, echo(channel_of(self._channel), lines), terms.schema)
         if self._channel and not conn.pooled and self._is_due("echo", at, ECHO_EVERY_SECONDS):
             self._test_ears(conn)
 
@@ -223,15 +236,17 @@ class Keeper(Line):
     def _renew(self, conn: QueueConnection, at: float) -> None:
         """Extend every lease we hold in one statement; what is not kept is lost."""
         self._due["renew"] = float("inf")
-        jobs = {job.claimed.token: job for job in self._holds.held()}
+        jobs = {job.claimed.token: job for job in self._holds.held() if not job.settled}
         if not jobs:
             return
         seconds = [job.lease_seconds for job in jobs.values()]
         renewed = run(conn, renew([job.lease for job in jobs.values()], lease_seconds=seconds), self.crew.terms.schema)
         for lease in renewed.kept:
             self._kept(jobs[lease.token], at)
+        for lease in renewed.passed_over:
+            jobs[lease.token].renew_at = at + PASSED_OVER_SECONDS
         for lease in renewed.lost:
-            self._holds.lose(jobs[lease.token], "lease_lost", self.crew.worker)
+            self._lost_one(jobs[lease.token])
         for job in jobs.values():
             if job.id in renewed.cancel_asked and not job.cancel_asked:
                 job.cancel_asked = True
@@ -239,6 +254,13 @@ class Keeper(Line):
                     job.stop()
         self._heard(at)
         self.crew.bus.emit(LeasesRenewed(self.crew.worker, len(renewed.kept)))
+
+    def _lost_one(self, job: Job) -> None:
+        """No longer ours; but one whose end was on its way meanwhile is not lost, it is over, or its end is refused."""
+        if job.ended or job.settling:
+            self._holds.drop([job])
+        else:
+            self._holds.lose(job, "lease_lost", self.crew.worker)
 
     def _kept(self, job: Job, sent: float) -> None:
         job.deadline = sent + job.lease_seconds - self.crew.terms.margin_of(job.lease_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -30,7 +31,7 @@ class Lender:
         """For `with`, from any thread."""
         with self._lock:
             if self._blocking is None:
-                self._blocking = ConnectionPool(self._conninfo, **self._shape(), open=True)
+                self._blocking = ConnectionPool(self._conninfo, **self._shape(), check=_check, open=True)
         with self._blocking.connection() as conn:
             yield conn
 
@@ -39,7 +40,7 @@ class Lender:
         """For `async with`, on the worker's loop."""
         async with self._opening:
             if self._awaiting is None:
-                self._awaiting = AsyncConnectionPool(self._conninfo, **self._shape(), open=False)
+                self._awaiting = AsyncConnectionPool(self._conninfo, **self._shape(), check=_check_async, open=False)
                 await self._awaiting.open()
         async with self._awaiting.connection() as conn:
             yield conn
@@ -50,7 +51,6 @@ class Lender:
             "max_size": self._most,
             "timeout": 30.0,
             "kwargs": {"autocommit": True},
-            "check": None,
         }
 
     async def close(self) -> None:
@@ -59,3 +59,20 @@ class Lender:
             await self._awaiting.close(timeout=1.0)
         if self._blocking is not None:
             self._blocking.close(timeout=1.0)
+
+
+def _has_news(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Is there something to read on an idle connection? Mostly that it has ended; the others cost no round trip."""
+    poll = select.poll()
+    poll.register(conn.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _check(conn: Connection[Any]) -> None:
+    if _has_news(conn):
+        ConnectionPool.check_connection(conn)
+
+
+async def _check_async(conn: AsyncConnection[Any]) -> None:
+    if _has_news(conn):
+        await AsyncConnectionPool.check_connection(conn)

@@ -145,11 +145,15 @@ class Settled(NamedTuple):
 
 
 class Renewed(NamedTuple):
-    """Which leases live on, with their new end, which were lost, and which rows somebody asked to cancel."""
+    """Which leases live on, with their new end, which were lost, and which rows somebody asked to cancel.
+
+    Passed over: somebody has the row locked right now, or its holder has just ended it; the lease is as it was.
+    """
 
     kept: tuple[Lease, ...]
-    lost: tuple[Lease, ...]
-    cancel_asked: frozenset[UUID]
+    lost: tuple[Lease, ...] = ()
+    cancel_asked: frozenset[UUID] = frozenset()
+    passed_over: tuple[Lease, ...] = ()
 
 
 class Swept(NamedTuple):

@@ -147,13 +147,12 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
     seconds = [lease_seconds] * len(leases) if isinstance(lease_seconds, int | float) else lease_seconds
     in_order = sorted(zip(leases, seconds, strict=True), key=lambda pair: pair[0].id.int)
 
-    def read(rows: Rows) -> Renewed:
+    def read(rows: Rows) -> Renewed | Statement[Renewed]:
         ends = {(id, fence): end for id, fence, end, _ in rows}
-        return Renewed(
-            kept=tuple(lease._replace(ends_seconds=ends[lease.token]) for lease in leases if lease.token in ends),
-            lost=tuple(lease for lease in leases if lease.token not in ends),
-            cancel_asked=frozenset(id for id, *_, asked in rows if asked),
-        )
+        asked = frozenset(id for id, *_, asked in rows if asked)
+        kept = tuple(lease._replace(ends_seconds=ends[lease.token]) for lease in leases if lease.token in ends)
+        rest = [lease for lease in leases if lease.token not in ends]
+        return _ask_after(rest, kept, asked) if rest else Renewed(kept, cancel_asked=asked)
 
     return Statement(
         "renew",
@@ -163,6 +162,18 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
         },
         read,
     )
+
+
+def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[UUID]) -> Statement[Renewed]:
+    """Those not renewed are lost, unless their row was only locked, or ended by its holder in this very moment."""
+
+    def read(rows: Rows) -> Renewed:
+        found = {(id, fence): Found(*facts) for id, fence, *facts in rows}
+        reasons = {lease: judge(lease, "renew", found.get(lease.token)).reason for lease in rest}
+        as_it_was = tuple(lease for lease in rest if reasons[lease] in ("try_again", "already_completed"))
+        return Renewed(kept, tuple(lease for lease in rest if lease not in as_it_was), asked, as_it_was)
+
+    return Statement("standing", lease_params(rest), read)
 
 
 def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]:

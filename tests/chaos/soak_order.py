@@ -48,7 +48,7 @@ class Plan:
     @property
     def wanted(self) -> dict[str, int]:
         """What must have happened, and how often."""
-        return dict.fromkeys(("kills", "pauses", "reclaims from the dead", "reclaims from the stopped"), self.needed)
+        return dict.fromkeys(("kills", "pauses", "reclaims"), self.needed)
 
 
 class Producer(threading.Thread):
@@ -215,8 +215,8 @@ def _happened(world: World, nemesis: Nemesis) -> Counter[str]:
     ends = world.sql("SELECT outcome, error FROM attempts")
     return nemesis.happened + Counter(
         {
-            "reclaims from the dead": ends.count(("expired", "its worker is gone")),
-            "reclaims from the stopped": ends.count(("expired", "lease expired")),
+            "reclaims": sum(outcome == "expired" for outcome, _ in ends),
+            "reclaims for want of presence": ends.count(("expired", "its worker is gone")),
             "stale writes blocked": sum(len(worker.events("stale_write_blocked")) for worker in nemesis.all),
             "retries": sum(outcome == "retried" for outcome, _ in ends),
         }

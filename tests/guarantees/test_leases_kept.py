@@ -329,3 +329,26 @@ def test_housekeeping_sweeps_a_lease_that_ran_out(world: World) -> None:
     with working(world, inbox) as hired:
         hired.saw(JobCompleted, seconds=30)
         assert hired.of(LeasesSwept)
+
+
+def test_a_row_that_somebody_has_locked_does_not_cost_the_others_their_leases(world: World) -> None:
+    for _ in range(2):
+        world.enqueue("work")
+    locked, free = world.claim("A", 2)
+    other = world.connect()
+    with other.transaction():
+        other.execute(f'SELECT id FROM "{world.schema}".live WHERE id = %s FOR UPDATE', [locked.id])
+        renewed = world.run(verbs.renew([locked.lease, free.lease], lease_seconds=600))
+    assert [lease.id for lease in renewed.kept] == [free.id]
+    assert [lease.id for lease in renewed.passed_over] == [locked.id]
+    assert renewed.lost == ()
+    assert len(world.run(verbs.renew([locked.lease, free.lease], lease_seconds=600)).kept) == 2
+
+
+def test_a_row_that_its_holder_has_just_completed_is_not_called_lost(world: World) -> None:
+    world.enqueue("work")
+    job = world.claim_one("A")
+    world.complete(job.lease)
+    renewed = world.run(verbs.renew([job.lease]))
+    assert (renewed.kept, renewed.lost) == ((), ())
+    assert renewed.passed_over == (job.lease,)

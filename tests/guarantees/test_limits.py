@@ -304,9 +304,11 @@ def test_a_key_is_a_key_of_its_queue_and_no_bucket_is_left_out(world: World) -> 
 
 def test_an_earlier_row_that_is_not_ordered_does_not_hide_the_head_of_its_key(world: World) -> None:
     _limit(world, max_running=9)
+    heads = set()
     for key in ("a", "b"):
         _send(world, key=key)
-        _send(world, key=key, ordered=True)
+        heads |= set(_send(world, key=key, ordered=True))
+    assert {id for (id,) in world.sql("SELECT free_heads(%s, 0, 9)", MAIL)} == heads
     assert len(_claim(world)) == 4
 
 

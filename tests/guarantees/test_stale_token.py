@@ -151,7 +151,7 @@ def release(world: World, lease: Lease) -> None:
 
 
 def renew(world: World, lease: Lease) -> None:
-    assert world.run(verbs.renew([lease])) == ((), (lease,), frozenset())
+    assert world.run(verbs.renew([lease])) == ((), (lease,), frozenset(), ())
 
 
 def once(world: World, lease: Lease) -> None:

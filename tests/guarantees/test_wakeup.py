@@ -170,7 +170,7 @@ def test_a_note_is_sent_only_when_somebody_waits(world: World) -> None:
 
     def notes() -> list[str]:
         world.run(fleet.tell("the end"))
-        heard = []
+        heard: list[str] = []
         for note in ears.notifies(timeout=10):
             if note.payload == "the end":
                 return heard
@@ -215,8 +215,8 @@ def test_rows_that_came_by_copy_are_found_by_looking(world: World) -> None:
 
 def test_only_the_owner_of_the_bucket_is_woken(world: World) -> None:
     with asleep(world) as one, asleep(world) as other:
+        side_by_side(one, other)
         for hired in (one, other):
-            eventually(lambda hired=hired: len(hired.worker.keeper.ring.workers) == 2)
             sleeps(world, hired)
         ring = Ring([one.worker.id, other.worker.id])
         roused = {hired: counted(hired) for hired in (one, other)}
@@ -229,6 +229,11 @@ def test_only_the_owner_of_the_bucket_is_woken(world: World) -> None:
             assert len(roused[hired]) == len(own)
         # All of the buckets have one owner each: nobody waits for a look beyond.
         assert sum(len(ring.buckets_of(hired.worker.id)) for hired in (one, other)) == BUCKETS
+
+
+def side_by_side(*crew: Hired) -> None:
+    """Returns once each knows of all."""
+    eventually(lambda: all(len(hired.worker.keeper.ring.workers) == len(crew) for hired in crew))
 
 
 def counted(hired: Hired) -> list[str]:
@@ -251,8 +256,7 @@ def counted(hired: Hired) -> list[str]:
 def test_a_note_that_nobody_knows_harms_nobody(world: World) -> None:
     """A cancel is told to all: the one who runs the row stops, the others go on."""
     with asleep(world) as one, asleep(world) as other:
-        for hired in (one, other):
-            eventually(lambda hired=hired: len(hired.worker.keeper.ring.workers) == 2)
+        side_by_side(one, other)
         for note in ("cancel somebody-else", "x", " ", "* ", "99999999 default", "-1 default", "ringing"):
             world.run(fleet.tell(note))
         ids = [world.enqueue("work") for _ in range(20)]

@@ -81,7 +81,9 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
         worker = Worker(inbox, terms, bus)
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
-        with Health(worker, rest["health_host"], rest["health_port"]):
+        with Health(worker, rest["health_host"], rest["health_port"]) as health:
+            if rest["health_port"] is not None:
+                click.echo(f"health on http://{rest['health_host']}:{health.port}", err=True)
             code = worker.run()
     sys.stdout.flush()
     sys.stderr.flush()

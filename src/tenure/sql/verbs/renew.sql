@@ -1,13 +1,21 @@
 -- renew: extend every lease of the list that is still current and not yet over
 -- in: ids uuid[], generations bigint[], fences bigint[], lease_seconds float8[]
 -- out: id, fence_token, ends_seconds, cancel_asked
--- why: touches nothing an index mentions, so a renewal is a HOT update. A lease that ran out is not revived: somebody may be about to take the row.
+-- why: touches nothing an index mentions, so a renewal is a HOT update. A lease that ran out is not revived: somebody may be
+-- about to take the row. A row that somebody has locked is passed over, so that it cannot cost the others their leases.
+WITH mine AS (
+  SELECT i.id, lease.seconds
+  FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[], :lease_seconds::float8[]) AS lease (id, generation, fence, seconds)
+  JOIN tenure.live AS i ON i.id = lease.id
+  WHERE i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
+    AND i.lease_generation = lease.generation
+    AND i.fence_token = lease.fence
+    AND i.lease_expires_at > clock_timestamp()
+  ORDER BY i.id
+  FOR NO KEY UPDATE OF i SKIP LOCKED
+)
 UPDATE tenure.live AS i
-SET lease_expires_at = clock_timestamp() + lease.seconds * interval '1 second'
-FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[], :lease_seconds::float8[]) AS lease (id, generation, fence, seconds)
-WHERE i.id = lease.id
-  AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
-  AND i.lease_generation = lease.generation
-  AND i.fence_token = lease.fence
-  AND i.lease_expires_at > clock_timestamp()
+SET lease_expires_at = clock_timestamp() + mine.seconds * interval '1 second'
+FROM mine
+WHERE i.id = mine.id
 RETURNING i.id, i.fence_token, date_part('epoch', i.lease_expires_at), i.cancel_asked
