@@ -74,11 +74,12 @@ class Producer(threading.Thread):
                 self._send(conn, quick)
 
     def _send(self, conn: QueueConnection, quick: QueueConnection) -> None:
-        if self._chance.random() < 0.3:
-            key = self._chance.choice(self._shared)
-            self._transact(conn, [self._next(key, self._late)], (quick, self._next(key, self._number)))
-        elif (room := BACKLOG_MAX - self._backlog(conn)) > 0:
-            keys = self._chance.sample(self._own, k=min(room, self._chance.randint(1, len(self._own))))
+        shared = self._chance.choice(self._shared)
+        backlog, waiting = self._backlog(conn, shared)
+        if waiting < 2 and self._chance.random() < 0.5:
+            self._transact(conn, [self._next(shared, self._late)], (quick, self._next(shared, self._number)))
+        elif backlog < BACKLOG_MAX:
+            keys = self._chance.sample(self._own, k=self._chance.randint(1, len(self._own)))
             self._transact(conn, [self._next(key, self._number) for key in keys])
         else:
             self._over.wait(0.02)
@@ -111,8 +112,11 @@ class Producer(threading.Thread):
         self._numbers[each.key, each.by] = each.seq
         self.sent.append(each)
 
-    def _backlog(self, conn: QueueConnection) -> int:
-        return int(conn.execute(f"SELECT count(*) FROM {self._world.schema}.live".encode()).fetchall()[0][0])
+    def _backlog(self, conn: QueueConnection, key: str) -> tuple[int, int]:
+        """How many rows wait, and how many of them in this key."""
+        asked = f"SELECT count(*), count(*) FILTER (WHERE partition_key = %s) FROM {self._world.schema}.live"
+        ((backlog, waiting),) = conn.execute(asked.encode(), [key]).fetchall()
+        return backlog, waiting
 
 
 class _RolledBack(Exception):
@@ -194,9 +198,9 @@ def soak(world: World, folder: Path, plan: Plan) -> tuple[Verdict, Evidence]:
             thread.join(30)
         _settle(world)
         nemesis.ready()
-        bad_exits = sum(worker.end() != 0 for worker in nemesis.crew)
-    counts = {"bad exits": bad_exits, "rolled back": sum(producer.rolled_back for producer in producers)}
-    happened = _happened(world, nemesis) + Counter(counts)
+        exits = Counter(f"exits with {worker.end()}" for worker in nemesis.crew)
+    exits["rolled back"] = sum(producer.rolled_back for producer in producers)
+    happened = _happened(world, nemesis) + exits
     evidence = _evidence(world, [each for producer in producers for each in producer.sent], folder, happened)
     return judge(evidence, plan.wanted), evidence
 

@@ -481,7 +481,7 @@ def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
 
     with working(ours, inbox, slots=3, poll_seconds=0.1, grace_seconds=60.0) as hired:
         ids: list[UUID] = []
-        for n in range(1, 13):
+        for n in range(1, 17):
             cutting.arm(n, when)
             while not cutting.hit:
                 ids += [ours.enqueue("work") for _ in range(4)]
@@ -491,7 +491,7 @@ def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
             back(hired, "desk", n=n)
     print(f"\ncut {when}: {dict(hits)}")
     all_at_first_try(ours, hired, ids)
-    assert {name.partition("+")[0] for name in hits} >= {"board", "claim_any", "claim_ordered", "complete"}
+    assert {name.partition("+")[0] for name in hits} >= {"claim_any", "claim_ordered", "complete"}
 
 
 # -- no room

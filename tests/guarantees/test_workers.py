@@ -98,7 +98,7 @@ def test_the_dead_do_not_drain(world: World) -> None:
 
 def test_a_worker_nobody_knows_is_told_so(world: World) -> None:
     world.run(fleet.register("B"))
-    for verb in (verbs.heartbeat, verbs.drain):
+    for verb in (fleet.heartbeat, fleet.drain):
         with pytest.raises(WorkerEvicted, match="'A'"):
             world.run(verb("A"))
     assert _status(world, "B") == "alive"

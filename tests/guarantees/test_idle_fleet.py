@@ -1,0 +1,69 @@
+"""An idle fleet costs the database almost nothing, and hears of a row at once all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import psycopg
+
+from crew import eventually, working
+from tenure import questions
+from tenure.events import ExecutionStarted
+from tenure.inbox import Inbox
+from tenure.job import Job
+from world import World
+
+WORKERS = 20
+SECONDS = 6.0
+STATEMENTS_MAX = 5.0  # by one worker in one second
+
+
+def test_twenty_idle_workers_cost_almost_nothing(world: World) -> None:
+    inbox = Inbox()
+    watcher = world.connect()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    with contextlib.ExitStack() as shift:
+        crew = [shift.enter_context(working(world, inbox, slots=2)) for _ in range(WORKERS)]
+        eventually(lambda: all(len(hired.worker.keeper.ring.workers) == WORKERS for hired in crew), seconds=60)
+        eventually(lambda: world.sql("SELECT count(*) FROM workers WHERE waiting") == [(WORKERS,)], seconds=60)
+        began, before, cpu = time.monotonic(), statements(watcher), cpu_seconds(world)
+        eventually(lambda: time.monotonic() - began > SECONDS, seconds=SECONDS + 20)
+        took = time.monotonic() - began
+        each = (statements(watcher) - before) / took / WORKERS
+        share = (cpu_seconds(world) - cpu) / took
+        sent = time.monotonic()
+        id = world.enqueue("work")
+        eventually(lambda: any(event.job_id == id for hired in crew for event in hired.of(ExecutionStarted)))
+        woken = time.monotonic() - sent
+        eventually(lambda: world.run(questions.depth()) == [])
+        for hired in crew:  # all at once, then one after the other
+            hired.worker.stop()
+    print(
+        f"\n{WORKERS} idle workers: {each:.2f} statements a second each, {share:.1%} of one core, row in {woken:.3f} s"
+    )
+    assert each < STATEMENTS_MAX
+    assert share < 0.5
+    assert woken < 2.0
+
+
+def statements(conn: psycopg.Connection[tuple[int]]) -> int:
+    """Transactions committed in this database so far, once all sessions have reported theirs."""
+    conn.execute("SELECT pg_stat_clear_snapshot()")
+    (found,) = conn.execute("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").fetchall()
+    return int(found[0])
+
+
+def cpu_seconds(world: World) -> float:
+    """What the sessions of this database have used of the processor, where they run on this machine."""
+    ticks = 0
+    for (pid,) in world.sql("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'tenure %'"):
+        with contextlib.suppress(OSError):
+            used = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(used[11]) + int(used[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
