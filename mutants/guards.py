@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-QUESTIONS = ("claimed", "standing")
-UNGUARDED = ("new_id", "bucket", "timeline", "server_identity", "lanes")
+QUESTIONS = ("claimed", "due_schedules", "standing")
+UNGUARDED = ("new_id", "bucket", "timeline", "lanes", "ordered_queues", "channel")
 WRITTEN = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+)\(", re.MULTILINE)
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "keys", "workers")
 

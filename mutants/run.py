@@ -39,7 +39,18 @@ SECONDS_A_MUTANT = 420
 SECONDS_FOR_ALL = 2400
 MACHINE = "tests/properties/test_state_machine.py"
 SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
-LEFT_OUT = ("test_mutants_slice.py", "test_embedded.py")
+LEFT_OUT = (
+    "test_mutants_slice.py",
+    "test_embedded.py",
+    # Whole workers: too slow to run once for each guard, and what they show of the SQL others show alone.
+    "test_drain.py",
+    "test_idle_fleet.py",
+    "test_leases_kept.py",
+    "test_wakeup.py",
+    "test_worker.py",
+    "test_worker_crash_points.py",
+    "test_worker_queues.py",
+)
 
 BEYOND_THE_MACHINE = (
     "backoff",

@@ -64,8 +64,6 @@ class Pools:
         for job in jobs:
             asking = self._loop.create_task(self._attend(job))
             job.stop = _Stop(self._loop, asking)
-            if job.lost or job.cancel_asked:
-                asking.cancel()
 
     async def _attend(self, job: Job) -> None:
         """Carry one coroutine to its end; a CancelledError is ours if we had a reason, else the handler's own."""
@@ -73,6 +71,7 @@ class Pools:
         timer = self._set_timer(job, handler)
         try:
             args, fields = _arguments(handler, job)
+            job.check()  # as below; cancelling what has not begun would skip its end, and keep its slot for ever
             outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
         except BaseException as error:  # SystemExit and the like end the attempt, not the worker
             outcome = self._of_error(job, error)

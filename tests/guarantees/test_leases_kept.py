@@ -174,76 +174,6 @@ def test_control_without_the_watchdog_a_handler_cut_off_goes_on_past_its_lease(w
         proxy.heal()
 
 
-def test_a_worker_whose_presence_is_gone_is_noticed_then_declared_dead_and_its_rows_run_elsewhere(world: World) -> None:
-    ghost = world.connect()
-    world.run(fleet.register("A"), ghost)
-    world.run(fleet.appear("A"), ghost)
-    world.enqueue("work")
-    job = world.claim_one("A")
-    assert world.run(fleet.notice(grace_seconds=0)) == {}
-    assert world.run(fleet.evict(grace_seconds=0)) == []
-    ghost.close()
-    eventually(lambda: world.run(fleet.notice(grace_seconds=60)) == {"A": "gone"})
-    assert world.run(fleet.notice(grace_seconds=60)) == {}
-    assert world.run(fleet.evict(grace_seconds=60)) == []
-    assert world.run(fleet.notice(grace_seconds=0)) == {"A": "dead"}
-    (swept,) = world.run(fleet.evict(grace_seconds=0))
-    assert (swept.id, swept.status) == (job.id, "pending")
-    assert world.run(fleet.evict(grace_seconds=0)) == []
-    assert world.sql("SELECT presence FROM workers") == [(None,)]
-
-
-def test_a_worker_that_comes_back_in_time_keeps_its_rows(world: World) -> None:
-    ghost = world.connect()
-    world.run(fleet.register("A"), ghost)
-    world.run(fleet.appear("A"), ghost)
-    world.enqueue("work")
-    world.claim_one("A")
-    ghost.close()
-    eventually(lambda: world.run(fleet.notice(grace_seconds=60)) == {"A": "gone"})
-    back = world.connect()
-    world.run(fleet.appear("A"), back)
-    assert world.run(fleet.notice(grace_seconds=0)) == {}
-    assert world.run(fleet.evict(grace_seconds=0)) == []
-    assert world.row(world.sql("SELECT id FROM live")[0][0]).status == "processing"
-
-
-def test_a_worker_that_never_showed_presence_is_judged_by_its_leases_alone(world: World) -> None:
-    world.run(fleet.register("A"))
-    world.enqueue("work")
-    world.claim_one("A")
-    assert world.run(fleet.notice(grace_seconds=0)) == {}
-    assert world.run(fleet.evict(grace_seconds=0)) == []
-
-
-def test_a_paused_worker_declared_dead_by_its_silence_keeps_its_rows_until_the_lease_ends(world: World) -> None:
-    paused = world.connect()
-    world.run(fleet.register("A"), paused)
-    world.run(fleet.appear("A"), paused)
-    world.enqueue("work")
-    job = world.claim_one("A")
-    world.sql("UPDATE workers SET last_seen_at = clock_timestamp() - interval '1 hour'")
-    assert world.run(fleet.sweep_workers()) == {"A": "dead"}
-    world.run(fleet.notice(grace_seconds=0))
-    assert world.run(fleet.evict(grace_seconds=0)) == []
-    assert world.row(job.id).status == "processing"
-
-
-def test_backoff_of_an_evicted_row_counts_from_when_its_worker_was_missed(world: World) -> None:
-    ghost = world.connect()
-    world.run(fleet.register("A"), ghost)
-    world.run(fleet.appear("A"), ghost)
-    world.enqueue("work")
-    world.claim_one("A")
-    ghost.close()
-    eventually(lambda: world.run(fleet.notice(grace_seconds=60)) == {"A": "gone"})
-    world.sql("UPDATE workers SET gone_at = clock_timestamp() - interval '6 seconds'")
-    world.run(fleet.notice(grace_seconds=5))
-    (swept,) = world.run(fleet.evict(grace_seconds=5))
-    (due,) = world.sql("SELECT available_at <= clock_timestamp() FROM live WHERE id = %s", swept.id)
-    assert due[0]
-
-
 def test_a_worker_that_lost_its_presence_stops_its_handlers_within_half_the_grace(world: World) -> None:
     inbox = Inbox()
     stopped: list[float] = []
@@ -327,26 +257,3 @@ def test_housekeeping_sweeps_a_lease_that_ran_out(world: World) -> None:
     with working(world, inbox) as hired:
         hired.saw(JobCompleted, seconds=30)
         assert hired.of(LeasesSwept)
-
-
-def test_a_row_that_somebody_has_locked_does_not_cost_the_others_their_leases(world: World) -> None:
-    for _ in range(2):
-        world.enqueue("work")
-    locked, free = world.claim("A", 2)
-    other = world.connect()
-    with other.transaction():
-        other.execute(f'SELECT id FROM "{world.schema}".live WHERE id = %s FOR UPDATE', [locked.id])
-        renewed = world.run(verbs.renew([locked.lease, free.lease], lease_seconds=600))
-    assert [lease.id for lease in renewed.kept] == [free.id]
-    assert [lease.id for lease in renewed.passed_over] == [locked.id]
-    assert renewed.lost == ()
-    assert len(world.run(verbs.renew([locked.lease, free.lease], lease_seconds=600)).kept) == 2
-
-
-def test_a_row_that_its_holder_has_just_completed_is_not_called_lost(world: World) -> None:
-    world.enqueue("work")
-    job = world.claim_one("A")
-    world.complete(job.lease)
-    renewed = world.run(verbs.renew([job.lease]))
-    assert (renewed.kept, renewed.lost) == ((), ())
-    assert renewed.passed_over == (job.lease,)

@@ -20,7 +20,8 @@ $$;
 CREATE FUNCTION tenure.is_present(key bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
   SELECT EXISTS (
     SELECT FROM pg_locks AS l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+    WHERE l.locktype = 'advisory'  -- implied: no other kind has this objsubid and these two halves of a hash
+      AND l.objsubid = 1
       AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
       AND l.classid::bigint << 32 | l.objid::bigint = key)
 $$;
