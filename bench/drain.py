@@ -1,8 +1,8 @@
 """How fast do worker processes drain a backlog? A ratio to the reference loop without handlers, taken in one run.
 
-Raw clients and worker processes take turns on the same server: so many raw clients, then as many workers (an async
-handler that does nothing, every guard on), each turn on a fresh backlog. Medians of the turns are compared; the last
-line is the ratio for one process, and below --least the exit code is 1.
+Worker processes (an async handler that does nothing, every guard on) and as many raw clients take turns on the same
+server, each turn on a fresh backlog, the raw loop with the batch that the workers were seen to claim. Medians of the
+turns are compared; the last line is the ratio for one process, and below --least the exit code is 1.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 from psycopg import Connection
 
 from tenure import db, migrate
-from tenure.model import NewRow
+from tenure.model import BUCKETS, NewRow
 
 from . import raw
 from .crew import WorkerProcess, eventually, hired
 from .server import bench_server
 
-BATCH = 100  # jobs a turn of the raw loop
+START_SECONDS = 0.5  # for raw clients to connect, so that all begin at once
 SLACK = 1.5  # the raw loop stops before its backlog runs dry: a short batch would tell of something else
 
 _RATE = "SELECT count(*), date_part('epoch', max(completed_at) - min(claimed_at)) FROM tenure.archive"
@@ -44,8 +44,8 @@ class Turn:
 
     jobs_per_second: float
     cpu_micros: float  # of the client, a job
-    claimed: int = BATCH  # the median batch
-    settled: int = BATCH
+    claimed: int  # rows a claim, the median
+    settled: int
 
 
 def main() -> int:
@@ -75,22 +75,29 @@ def compare(conn: Connection[Any], url: str, n: int, jobs: int, rounds: int, slo
         hired(url, "bench.apps:quick", folder, "--slots", str(slots), n=n) as crew,
     ):
         for _ in range(rounds):
-            raws.append(drain_raw(conn, url, clients, n, jobs))
             ours.append(drain(conn, crew, jobs))
-    print(f"\n{n} and {n}, {jobs:,} jobs a turn, {rounds} turns each: medians")
-    for name, turns in (("raw", raws), ("tenure", ours)):
-        print(
-            f"  {name:<8}{median(turns, 'jobs_per_second'):>9,.0f} jobs/s {median(turns, 'cpu_micros'):>6.0f} µs of "
-            f"client CPU a job, batches of {median(turns, 'claimed'):.0f} claimed, {median(turns, 'settled'):.0f} settled"
-            f"   ({', '.join(f'{turn.jobs_per_second:,.0f}' for turn in turns)})",
-            flush=True,
-        )
+            raws.append(drain_raw(conn, url, clients, n, jobs, batch=ours[-1].claimed))
+        assert [worker.end() for worker in crew] == [0] * n, "a worker did not leave in good order"
+    print(f"\n{n} of each, {jobs:,} jobs a turn, medians of {rounds} turns")
+    tell("raw", raws)
+    tell("tenure", ours)
     return median(ours, "jobs_per_second") / median(raws, "jobs_per_second")
+
+
+def tell(name: str, turns: list[Turn]) -> None:
+    """One line of the table, with every turn's rate behind it."""
+    rate, cpu, claimed, settled = (median(turns, what) for what in Turn.__slots__)
+    each = ", ".join(f"{turn.jobs_per_second:,.0f}" for turn in turns)
+    print(
+        f"  {name:<8} {rate:>7,.0f} jobs/s   {cpu:>3.0f} µs of client CPU a job"
+        f"   batches of {claimed:.0f} claimed, {settled:.0f} settled   ({each})",
+        flush=True,
+    )
 
 
 def median(turns: list[Turn], what: str) -> float:
     """Of one figure, over the turns."""
-    return statistics.median(getattr(turn, what) for turn in turns)
+    return float(statistics.median(getattr(turn, what) for turn in turns))
 
 
 def drain(conn: Connection[Any], crew: list[WorkerProcess], jobs: int) -> Turn:
@@ -107,19 +114,20 @@ def drain(conn: Connection[Any], crew: list[WorkerProcess], jobs: int) -> Turn:
     return Turn(jobs / seconds, 1e6 * cpu / jobs, claimed, settled)
 
 
-def drain_raw(conn: Connection[Any], url: str, clients: ProcessPoolExecutor, n: int, jobs: int) -> Turn:
+def drain_raw(conn: Connection[Any], url: str, clients: ProcessPoolExecutor, n: int, jobs: int, *, batch: int) -> Turn:
     """As many jobs by the reference loop, shared by n clients: from the first to start to the last to end."""
-    raw.Loop(conn, "bucket", batch=BATCH, backlog=int(jobs * SLACK))
-    turns = jobs // n // BATCH
-    took = list(clients.map(turn_raw, [url] * n, range(n), [n] * n, [turns] * n, [time.monotonic() + 0.5] * n))
+    raw.Loop(conn, "bucket", batch=batch, backlog=int(jobs * SLACK))
+    turns, at = jobs // n // batch, time.monotonic() + START_SECONDS
+    took = [future.result() for future in [clients.submit(turn_raw, url, k / n, batch, turns, at) for k in range(n)]]
     began, ended, cpu = zip(*took, strict=True)
-    return Turn(turns * n * BATCH / (max(ended) - min(began)), 1e6 * sum(cpu) / jobs)
+    done = turns * n * batch
+    return Turn(done / (max(ended) - min(began)), 1e6 * sum(cpu) / done, batch, batch)
 
 
-def turn_raw(url: str, which: int, n: int, turns: int, at: float) -> tuple[float, float, float]:
+def turn_raw(url: str, first: float, batch: int, turns: int, at: float) -> tuple[float, float, float]:
     """In a process of its own: one raw client's share. When it began and ended, and the CPU it took."""
     with db.connect(url, application_name="tenure bench raw") as conn:
-        loop = raw.Loop(conn, "bucket", batch=BATCH, first=which * 1024 // n)
+        loop = raw.Loop(conn, "bucket", batch=batch, first=int(first * BUCKETS))
         time.sleep(max(0.0, at - time.monotonic()))
         began, cpu = time.monotonic(), time.process_time()
         for _ in range(turns):

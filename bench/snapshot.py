@@ -2,8 +2,8 @@
 
 Another session keeps a REPEATABLE READ transaction open, so no dead version of a row can be cleaned away. A producer
 enqueues at a steady rate, one worker process drains; every claim is timed in the worker (the trip that ends one batch
-and claims the next). The last line compares the last interval with the first: exit 1 when claims take more than twice as
-long or the rate has fallen by more than a fifth.
+and claims the next). The last line compares the last interval with the first: exit 1 when claims take more than twice
+as long or the rate has fallen by more than a fifth.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def main() -> int:
             settle_up(conn, sent.value)
     claims = intervals[-1].p50 / intervals[0].p50
     rate = intervals[-1].jobs_per_second / intervals[0].jobs_per_second
-    print(f"\nlast / first interval: claim time {claims:.2f} (at most {GROWTH_MAX}), rate {rate:.2f} (at least {RATE_MIN})")
+    bounds = f"claim time {claims:.2f} (at most {GROWTH_MAX}), rate {rate:.2f} (at least {RATE_MIN})"
+    print(f"\nlast / first interval: {bounds}")
     return 0 if claims <= GROWTH_MAX and rate >= RATE_MIN else 1
 
 

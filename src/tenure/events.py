@@ -15,6 +15,11 @@ class Event:
     name: ClassVar[str] = "event"
     level: ClassVar[str] = "info"
 
+    @property
+    def news(self) -> bool:
+        """Is it worth a line to somebody who watches, or only a number to a counter?"""
+        return True
+
     def fields(self) -> dict[str, Any]:
         """The event as a flat record, ready for JSON."""
         values = asdict(self)
@@ -243,6 +248,11 @@ class ChoreDone(Event):
     worker: str
     chore: str
     result: str
+
+    @property
+    def news(self) -> bool:
+        """Only when there was something to do."""
+        return bool(self.result)
 
 
 Subscriber = Callable[[Event], None]

@@ -20,7 +20,7 @@ class Log:
 
     def __call__(self, event: Event) -> None:
         """Write one line."""
-        if self._broken:
+        if self._broken or not event.news:
             return
         at = datetime.now(UTC)
         fields = event.fields()

@@ -48,6 +48,8 @@ class Tailer:
 
     def __call__(self, event: Event) -> None:
         """Keep one event; when too many wait, the oldest goes and is counted."""
+        if not event.news:
+            return
         with self._lock:
             self._dropped += len(self._events) == EVENTS_MAX
             self._events.append((datetime.now(UTC), event))

@@ -107,7 +107,8 @@ def load(app: str) -> Any:
     if not isinstance(inbox, Inbox):
         near = [key for key, value in vars(found).items() if isinstance(value, Inbox)]
         hint = f"did you mean {module}:{near[0]}?" if near else "it has none: write `inbox = Inbox()` in it"
-        raise BadSettings(f"{app!r} is no Inbox but {type(inbox).__name__}: {hint}")
+        found_there = f"holds {type(inbox).__name__}, no Inbox" if hasattr(found, name) else "is not there"
+        raise BadSettings(f"{app!r} {found_there}: {hint}")
     if not inbox.handlers:
         raise BadSettings(f'{app!r} has no handlers: write `@{name}.handler("kind")` on a function')
     return inbox
