@@ -68,6 +68,20 @@ SLOW_WORDS = re.compile("at_once|many|hundred|killed|deadlock|process")  # until
 
 # The words by which a test file shows that it is about a statement, where that is not the statement's own name.
 WORDS = {
+    **dict.fromkeys(
+        (
+            "claim_limited",
+            "refilled",
+            "priorities",
+            "due_by_time",
+            "due_by_bucket",
+            "free_heads",
+            "admitted",
+            "give_permits",
+        ),
+        ("_claim(",),
+    ),
+    **dict.fromkeys(("is_present", "presence_key"), ("fleet.notice",)),
     "claim": ("way: Way", "claim("),
     "claim_any": ("way: Way", "claim_one(", "claim("),
     "standing": ("standing", "reason"),

@@ -10,7 +10,7 @@ from .errors import BadSettings
 from .model import Claimed
 from .payload import check_name
 from .statement import Statement
-from .verbs import LEASE_SECONDS, _claim_params, claimed_by
+from .verbs import LEASE_SECONDS, claim_params, claimed_by
 
 SLOTS_MAX = 10_000
 RATE_MAX = 1_000_000
@@ -51,7 +51,7 @@ def claim_limited(
     Limits count permits: a row claimed before a limit was set holds none and is not counted. A start counts against
     the rate also when the row is released unstarted.
     """
-    params = _claim_params(worker, n, lease_seconds, claim_id, seen_epoch)
+    params = claim_params(worker, n, lease_seconds, claim_id, seen_epoch)
     return Statement("claim_limited", {**params, "queue": check_name(queue, "queue")}, claimed_by(worker))
 
 

@@ -74,7 +74,7 @@ def claim(
     bucket, or one in all without buckets) says where the walk may begin: what was due before is gone.
     """
     params = {
-        **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+        **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
         "queues": [lane.queue for lane in lanes],
         "priorities": array([lane.priority for lane in lanes]),
     }
@@ -106,7 +106,7 @@ def claim_ordered(
     return Statement(
         "claim_ordered",
         {
-            **_claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+            **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
             "per_bucket": per_bucket,
             "queues": list(queues),
             "buckets": array(buckets),
@@ -116,7 +116,8 @@ def claim_ordered(
     )
 
 
-def _claim_params(worker: str, n: int, lease_seconds: float, claim_id: int | None, seen_epoch: int) -> dict[str, Any]:
+def claim_params(worker: str, n: int, lease_seconds: float, claim_id: int | None, seen_epoch: int) -> dict[str, Any]:
+    """What every claim sends, checked."""
     check_name(worker, "worker")
     if n < 1:
         raise BadSettings(f"a claim of n={n} rows takes nothing: ask for at least 1")

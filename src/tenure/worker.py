@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import time
@@ -56,7 +57,8 @@ class Worker:
         """Once: drain. Again: release what is held and leave now."""
         self._stops += 1
         if self._loop is not None and self._asked is not None:
-            self._loop.call_soon_threadsafe(self._asked.set)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped
+                self._loop.call_soon_threadsafe(self._asked.set)
 
     @property
     def draining(self) -> bool:

@@ -13,7 +13,14 @@ from tenure.job import Job
 
 def note(what: str, job: Job, **more: Any) -> None:
     """Append one line."""
-    line = {"what": what, "id": str(job.id), "token": job.token, "pid": os.getpid(), "at_ns": time.monotonic_ns(), **more}
+    line = {
+        "what": what,
+        "id": str(job.id),
+        "token": job.token,
+        "pid": os.getpid(),
+        "at_ns": time.monotonic_ns(),
+        **more,
+    }
     file = os.open(os.environ["TENURE_TEST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(file, (json.dumps(line) + "\n").encode())

@@ -1,4 +1,4 @@
-"""What must be true of ordered keys after any chaos: a pure judge of what producers sent, the tape, and the handlers' ledger.
+"""What must be true of ordered keys after any chaos: a pure judge of what was sent, the tape, and the handlers' ledger.
 
 A stopped worker may still be running its handler while another has its row: that is what the fence is for. So the
 judge looks at the leases, which the database gives and ends, and at those executions whose completion was accepted.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 
 class Step(NamedTuple):
-    """One row as its producer knows it: the key, who sent it, and its number among all that this producer sent there."""
+    """One row as its producer knows it: the key, who sent it, and its number among all that came from there."""
 
     key: str
     by: int
@@ -62,7 +63,9 @@ class Verdict:
 def judge(evidence: Evidence, needed: Mapping[str, int] | None = None) -> Verdict:
     """Every violation there is, and whatever had to happen at least so often and did not."""
     happened = evidence.happened
-    missing = [f"{what}: {happened.get(what, 0)} of {n}" for what, n in (needed or {}).items() if happened.get(what, 0) < n]
+    missing = [
+        f"{what}: {happened.get(what, 0)} of {n}" for what, n in (needed or {}).items() if happened.get(what, 0) < n
+    ]
     found = [*_fates(evidence), *_two_in_flight(evidence.spans), *_inversions(evidence.spans), *_unearned(evidence)]
     return Verdict(found, missing)
 
@@ -82,7 +85,7 @@ def _fates(evidence: Evidence) -> Iterator[str]:
 def _two_in_flight(spans: Iterable[Span]) -> Iterator[str]:
     """The leases of one key never overlap."""
     for key, held in _by_key(spans).items():
-        for one, other in zip(held, held[1:], strict=False):
+        for one, other in pairwise(held):
             if other.begin < one.end:
                 yield f"two in flight: {key} {one} and {other}"
 

@@ -316,7 +316,7 @@ def test_a_worker_comes_back_from_a_black_hole(world: World) -> None:
         took = time.monotonic() - healed
         gate.open.set()
         hired.saw(JobCompleted, 21, seconds=40)
-    print(f"\nworking again {took:.1f} s after the network healed")
+    print(f"\nworking again {took:.1f} s after the network healed: {dict(tokens(world, ids))}")
     assert {world.status(id) for id in ids} == {"completed"}
     assert Counter(event.who for event in hired.of(DatabaseUnreachable))["desk"] == 1
 
@@ -479,7 +479,7 @@ def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
     @inbox.handler("ordered", key="k", ordered=True)
     async def ordered(job: Job) -> None: ...
 
-    with working(ours, inbox, slots=3, poll_seconds=0.1, grace_seconds=60.0) as hired:
+    with working(ours, inbox, slots=3, poll_seconds=60.0, grace_seconds=60.0) as hired:
         ids: list[UUID] = []
         for n in range(1, 17):
             cutting.arm(n, when)

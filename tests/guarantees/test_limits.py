@@ -185,6 +185,36 @@ def test_rows_claimed_before_the_limit_was_set_are_not_counted(world: World) -> 
     assert _claim(world) == []
 
 
+PLAIN: dict[str, Callable[[], Statement[list[Claimed]]]] = {
+    "claim": lambda: verbs.claim("A", 9, lanes=[Lane(MAIL)], buckets=verbs.ALL_BUCKETS),
+    "claim_any": lambda: verbs.claim("A", 9, lanes=[Lane(MAIL)]),
+    "claim_ordered": lambda: verbs.claim_ordered("A", 9, queues=[MAIL]),
+}
+
+
+@pytest.mark.parametrize("setting", ["paused", "max_running", "max_per_key", "rate_per_second"])
+@pytest.mark.parametrize("claim", PLAIN)
+def test_a_worker_that_has_not_heard_of_a_limit_takes_nothing_past_it(world: World, claim: str, setting: str) -> None:
+    _send(world, 2, key="a", ordered=claim == "claim_ordered")
+    world.run(limits.pause(MAIL) if setting == "paused" else limits.limit(MAIL, **{setting: 1}))  # type: ignore[arg-type]
+    world.run(limits.pause("web"))
+    assert world.run(PLAIN[claim]()) == []
+    world.run(limits.limit(MAIL, clear=True))
+    world.run(limits.resume(MAIL))
+    assert world.run(PLAIN[claim]()) != []
+
+
+def test_a_row_claimed_far_behind_a_full_key_is_found_by_the_sweep_when_its_lease_is_over(world: World) -> None:
+    _full_hot_key(world)
+    ((bucket,),) = world.sql("SELECT bucket('hot')")
+    (id,) = _send(world, key=next(key for key in _keys(world, bucket, 2)), at=datetime.now(UTC) - timedelta(hours=1))
+    (job,) = _claim(world)
+    assert job.id == id
+    world.sql("UPDATE live SET available_at = clock_timestamp() WHERE id = %s", id)
+    world.expire(job.lease)
+    assert [row.id for row in world.sweep()] == [id]
+
+
 def test_a_lowered_limit_stops_nothing_and_lets_nothing_start_until_there_is_room(world: World) -> None:
     _limit(world, max_running=4, max_per_key=4)
     _send(world, 20, key="a")

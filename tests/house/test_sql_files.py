@@ -192,7 +192,7 @@ def test_columns_are_named_one_by_one(name: str) -> None:
 def test_every_table_is_named_with_its_schema(name: str) -> None:
     code = re.sub(r"'[^']*'", "''", _code(sql.text(name)))
     code = re.sub(r"extract\(\w+ FROM ", "extract(", code, flags=re.IGNORECASE)
-    code = re.sub(r"FOR UPDATE\b( OF \w+)?|DO UPDATE\s+SET|FROM STDIN", "", code)
+    code = re.sub(r"FOR (?:NO KEY )?UPDATE\b( OF \w+)?|DO UPDATE\s+SET|FROM STDIN", "", code)
     ctes = set(re.findall(r"(\w+)(?:\s*\([\w, ]*\))? AS (?:MATERIALIZED )?\(", code))
     targets = re.findall(r"\b(?:FROM|JOIN|INTO|USING|UPDATE)\s+(?:LATERAL\s+)?([\w.]+)(\s*\()?", code)
     assert targets or name in NO_TABLE

@@ -41,6 +41,7 @@ DECLARE
   pending int;
 BEGIN
   RETURN QUERY SELECT k.row_id FROM tenure.keys AS k;
+  RETURN QUERY SELECT p.row_id FROM tenure.permits AS p;  -- a claim under limits may pass many pending rows by
   IF patience IS NULL THEN  -- implied: the walk below finds the same, bucket by bucket
     RETURN QUERY SELECT i.id FROM tenure.live AS i
     WHERE i.status = 'processing'  -- implied: whoever asks looks again at what is found; spares it the others

@@ -12,6 +12,8 @@ CREATE TABLE tenure.queues (
   tokens          float8,      -- how many rows could start at refilled_at; NULL: as many as burst says
   refilled_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- What the plain claims look at: only claim_limited takes rows of such a queue, whatever a worker has heard of it.
+  limited         boolean     NOT NULL GENERATED ALWAYS AS (paused OR num_nonnulls(max_running, max_per_key, rate_per_second) > 0) STORED,
   CONSTRAINT queues_rate_with_burst CHECK ((rate_per_second IS NULL) = (burst IS NULL))
 ) WITH (fillfactor = 50);
 

@@ -2,7 +2,7 @@
 -- in: (none)
 -- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known)
 -- why: paused queues are not on it. One probe a lane, however long the backlog.
-SELECT l.queue, l.priority, false, COALESCE(num_nonnulls(q.max_running, q.max_per_key, q.rate_per_second) > 0, false),
+SELECT l.queue, l.priority, false, COALESCE(q.limited, false),
        date_part('epoch', first.available_at - clock_timestamp())
 FROM tenure.lanes() AS l
 LEFT JOIN tenure.queues AS q ON q.queue = l.queue
@@ -13,7 +13,7 @@ LEFT JOIN LATERAL (
 ) AS first ON true
 WHERE q.paused IS NOT TRUE
 UNION ALL
-SELECT o.queue, 0, true, COALESCE(num_nonnulls(q.max_running, q.max_per_key, q.rate_per_second) > 0, false), NULL
+SELECT o.queue, 0, true, COALESCE(q.limited, false), NULL
 FROM tenure.ordered_queues() AS o
 LEFT JOIN tenure.queues AS q ON q.queue = o.queue
 WHERE q.paused IS NOT TRUE
