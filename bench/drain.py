@@ -105,7 +105,9 @@ def drain(conn: Connection[Any], crew: list[WorkerProcess], jobs: int) -> Turn:
     conn.execute("TRUNCATE tenure.live, tenure.archive")
     payload = {"email": "someone@example.com", "note": "x" * 60}
     cpu = sum(worker.cpu_seconds() for worker in crew)
-    db.copy(conn, (NewRow("nothing", {"order_id": k, **payload}, key=f"order:{k}") for k in range(jobs)))
+    with conn.transaction():
+        db.copy(conn, (NewRow("nothing", {"order_id": k, **payload}, key=f"order:{k}") for k in range(jobs)))
+        conn.execute("SELECT tenure.wake('default', NULL)")  # COPY wakes nobody: all shall begin at once
     eventually(lambda: conn.execute("SELECT 1 FROM tenure.live LIMIT 1").fetchone() is None, seconds=120)
     cpu = sum(worker.cpu_seconds() for worker in crew) - cpu
     done, seconds = conn.execute(_RATE).fetchone() or (0, 0)

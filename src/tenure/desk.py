@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
@@ -20,7 +21,7 @@ from .model import Claimed
 from .outcome import Completed, Outcome
 from .pace import jittered
 from .questions import board, claimed
-from .settling import batches, report
+from .settling import Batch, batches, report
 
 BOARD_SECONDS = 1.0  # how old the board may be while there is work
 SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
@@ -38,7 +39,7 @@ class Desk(Line):
         start: Callable[[list[Job]], None],
         connections: Connections,
     ) -> None:
-        super().__init__("desk", crew, crew.terms.url, Patience(statement_seconds=30, lock_seconds=10))
+        super().__init__("desk", crew, crew.terms.url, Patience(statement_seconds=30, lock_seconds=2))
         terms = crew.terms
         self._holds, self._handlers, self._start, self._connections = holds, handlers, start, connections
         self.intake = Intake(terms.queues, terms.lease_seconds)
@@ -54,6 +55,7 @@ class Desk(Line):
         self._everywhere = False
         self._waiting = ""  # by which ears producers were told to wake us
         self._awake_since = 0.0
+        self._singly = False  # settle job by job
 
     # -- called from other threads
 
@@ -90,6 +92,10 @@ class Desk(Line):
         """Nobody knows what happened meanwhile: a new session tells again that this worker waits, and looks at all."""
         self._waiting, self._poll_at = "", 0.0
 
+    def turned_away(self) -> None:
+        """Perhaps somebody has a row of the batch locked: the others need not wait for it."""
+        self._singly = True
+
     def _gather(self, seconds: float) -> None:
         """Take in all the news there is, after waiting for the first as long as this."""
         try:
@@ -117,7 +123,7 @@ class Desk(Line):
         for job in self._unsettled:
             self.intake.ended(job.source, job.claimed.partition_bucket)
         self._skip_settled()
-        todo = list(batches(self._unsettled)) if self._unsettled else []
+        todo = self._batches() if self._unsettled else []
         ask = self._next_ask(at)
         for jobs, statement in todo:
             if ask is not None and statement.name == "complete":
@@ -131,6 +137,14 @@ class Desk(Line):
         if ask is not None:
             self._asked = ask
             self._received(ask, run(conn, ask.statement, self.crew.terms.schema))
+        self._singly = False
+
+    def _batches(self) -> list[Batch]:
+        """What has ended, a statement for each verb; or one for each job, in any order, if one row held up the rest."""
+        if not self._singly:
+            return list(batches(self._unsettled))
+        random.shuffle(self._unsettled)
+        return [batch for job in self._unsettled for batch in batches([job])]
 
     def _next_ask(self, at: float) -> Ask | None:
         if self.draining or not self.trusted():

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from .events import Bus, LeaseLost
 from .job import Job
 
+STALL_SECONDS = 0.5  # woken so much too late, this process has stood still
+
 
 class Holds:
     """Two sets: jobs whose lease is to be kept, and jobs whose handler takes up a slot. Usually the same ones."""
@@ -73,18 +75,23 @@ class Watchdog(threading.Thread):
 
     def run(self) -> None:
         """Look whenever the nearest deadline is reached; a fifth of a second is the longest sleep."""
+        due, stalled = time.monotonic(), False
         while not self._ended.is_set():
-            nearest = self.look(time.monotonic())
-            self._ended.wait(max(0.0, min(0.2, nearest - time.monotonic())))
+            at = time.monotonic()
+            # A process that stood still could not ask for its presence either: it asks first, once.
+            stalled = at - due > STALL_SECONDS and not stalled
+            nearest = self.look(at, presence=not stalled)
+            due = at + (STALL_SECONDS if stalled else max(0.0, min(0.2, nearest - at)))
+            self._ended.wait(due - time.monotonic())
 
-    def look(self, at: float) -> float:
+    def look(self, at: float, *, presence: bool = True) -> float:
         """Lose what is over; when to look again."""
         held = self._holds.held()
         trusted = self._trusted_until()
         for job in held:
             if job.deadline <= at:
                 self._holds.lose(job, "lease_expired", self._worker())
-            elif trusted <= at:
+            elif trusted <= at and presence:
                 self._holds.lose(job, "presence_lost", self._worker())
         left = [job.deadline for job in held if not job.lost]
         return min(trusted, *left) if left else float("inf")

@@ -48,7 +48,7 @@ class Keeper(Line):
         self.listening = False
         self.ticked_at = time.monotonic()  # for liveness: this thread goes round, whatever the database does
         self.trusted_until = float("inf")  # until when nobody can have ended our leases for want of presence
-        self._present = False
+        self._present = self._entered = False
         self._registered = ""
         self._asked: list[Callable[[QueueConnection], None]] = []
         self._channel = self._private = self._echo = ""
@@ -64,7 +64,7 @@ class Keeper(Line):
     @property
     def trusted(self) -> bool:
         """Can our leases be relied on, or might somebody be about to end them for want of presence?"""
-        return time.monotonic() < self.trusted_until
+        return self._entered and time.monotonic() < self.trusted_until
 
     def drain(self) -> None:
         """Leave the ring: the others take over our buckets."""
@@ -104,10 +104,11 @@ class Keeper(Line):
             run(conn, tell("ring"), schema)
         if not conn.pooled:
             self._appear(conn)
-            if self.crew.terms.listen:
-                self._open_ears(conn)
-        else:
+        self._entered = True  # a row claimed before would wait for its lease to end, should we be killed
+        if conn.pooled:
             self._hear_from("poll", "a pooler stands in between: sessions cannot be kept")
+        elif self.crew.terms.listen:
+            self._open_ears(conn)
         self._due = dict.fromkeys(("heartbeat", "ring"), 0.0)
         self._due |= {"ping": 0.0, "echo": time.monotonic() + ECHO_EVERY_SECONDS, "renew": float("inf")}
 

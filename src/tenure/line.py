@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from .connect import Patience, QueueConnection, connect
 from .events import Bus, DatabaseBack, DatabaseUnreachable
-from .pace import Pace
+from .pace import Pace, jittered
 from .terms import Terms, new_worker_id
 from .trouble import trouble_of
+
+AGAIN_SECONDS = 0.2  # before a statement that was turned away goes again
 
 
 @dataclass(slots=True)
@@ -42,6 +44,9 @@ class Line(threading.Thread):
 
     def cut_off(self) -> None:
         """Called when the line is lost, before the first wait."""
+
+    def turned_away(self) -> None:
+        """Called when a statement was refused in good order (a lock, a deadlock), before it is tried again."""
 
     def end(self) -> None:
         """Ask the thread to return soon."""
@@ -74,7 +79,8 @@ class Line(threading.Thread):
             except Exception as error:
                 if trouble_of(error) != "again":
                     raise
-                self.ended.wait(self._pace.next(random.random()))  # noqa: S311
+                self.turned_away()
+                self.ended.wait(jittered(AGAIN_SECONDS, random.random()))  # noqa: S311
 
     def answered(self) -> None:
         """Called by `work` when a round went well: a server that lets us in and refuses every statement is not back."""

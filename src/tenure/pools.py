@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, Thre
 from typing import Any
 
 from .errors import Cancelled, InvalidPayload, StaleLease
-from .events import ExecutionStarted, HandlerOverran
+from .events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from .handler import Handler
 from .job import Job
 from .lender import Lender
@@ -177,6 +177,9 @@ class Pools:
             job.stop()
 
     def _of_error(self, job: Job, error: BaseException) -> Outcome | None:
+        if isinstance(error, StaleLease) and error.verb in ("enter", "complete"):
+            told = (error.current, error.reason, error.verb)
+            self._bus.emit(StaleWriteBlocked(self._crew.worker, job.id, job.token, *told))
         if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
             # Never a failure of the job. Where only we ourselves spoke, the row may still be ours to give back.
             return Release() if job.lost in OUR_OWN else None

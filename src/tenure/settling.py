@@ -73,7 +73,8 @@ def _delay(job: Job) -> float | None:
 
 def report(bus: Bus, worker: str, job: Job, settled: Settled, run_seconds: float) -> None:
     """Say what became of a job, once the database has answered."""
-    if settled.ok or (settled.reason == "already_completed" and job.settled):
+    # Completed under this very token: by the handler's own transaction, of whose commit it may not have heard.
+    if settled.ok or settled.reason == "already_completed":
         if bus.each_job or not isinstance(job.outcome, Completed):
             bus.emit(_ended(worker, job, settled, run_seconds))
     else:
@@ -85,7 +86,7 @@ def report(bus: Bus, worker: str, job: Job, settled: Settled, run_seconds: float
 
 
 def _ended(worker: str, job: Job, settled: Settled, run_seconds: float) -> Event:
-    if settled.verb == "complete":
+    if settled.verb == "complete" or settled.status == "completed":
         return JobCompleted(worker, job.id, job.token, job.kind, job.queue, run_seconds)
     released = settled.verb == "release" and settled.status == "pending"
     event = JobReleased if released else _ENDED.get(settled.status, JobRetried)

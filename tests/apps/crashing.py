@@ -89,5 +89,5 @@ if FATAL == "after_claim":
 elif FATAL == "after_complete":
     desk.Desk._answered = before("after_complete", desk.Desk._answered)  # type: ignore[method-assign]
 elif FATAL == "during_commit":
-    desk.run = desk.run_both = dies_asking  # type: ignore[attr-defined]
+    desk.run = desk.run_both = dies_asking  # type: ignore[attr-defined, assignment]
     fence._require_applied = dies_committing

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import itertools
 import threading
 import time
@@ -35,6 +36,7 @@ from tenure.events import (
     StaleWriteBlocked,
     WakeupChanged,
 )
+from tenure.fence import fenced
 from tenure.inbox import Inbox
 from tenure.job import Job
 from tenure.model import NewRow
@@ -604,3 +606,64 @@ def test_with_a_direct_address_for_its_session_presence_and_notes_work_beside_a_
         assert world.sql("SELECT presence IS NULL FROM workers") == [(False,)]
         assert [event.source for event in hired.of(WakeupChanged)] == ["notify"]
     all_at_first_try(world, hired, ids)
+
+
+# -- the worker's own machine
+
+
+def test_a_process_that_stood_still_for_longer_than_half_the_grace_asks_before_it_stops_its_handlers(
+    world: World,
+) -> None:
+    inbox, watched = Inbox(), threading.Event()
+
+    @inbox.handler("stalls")
+    def stalls(job: Job) -> None:
+        watched.wait(20)
+        ctypes.PyDLL(None).usleep(2_500_000)  # nothing else in this process runs meanwhile
+
+    with working(world, inbox, grace_seconds=4.0) as hired:
+        id = world.enqueue("stalls")
+        eventually(lambda: hired.worker.keeper.trusted_until < float("inf"))
+        watched.set()
+        hired.saw(JobCompleted)
+    all_at_first_try(world, hired, [id])
+
+
+def test_a_fenced_write_that_comes_too_late_is_refused_and_said_to_be(world: World) -> None:
+    inbox, inside, gate = Inbox(), threading.Event(), threading.Event()
+    world.sql("CREATE TABLE receipts (token bigint)")
+
+    @inbox.handler("work")
+    def work(job: Job) -> None:
+        with job.fenced() as tx:
+            tx.execute(f'INSERT INTO "{world.schema}".receipts VALUES (%s)', [job.token])
+            inside.set()
+            gate.wait(20)
+
+    with working(world, inbox, drain_seconds=1.0) as hired:
+        id = world.enqueue("work")
+        eventually(inside.is_set)
+        world.sql("UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 second'")
+        world.sweep()
+        gate.set()
+        (blocked,) = hired.saw(StaleWriteBlocked)
+        hired.saw(JobCompleted)
+    assert (blocked.job_id, blocked.stale_token, blocked.verb) == (id, 1, "complete")
+    assert world.sql("SELECT token FROM receipts") == [(2,)]
+    assert not hired.of(JobRetried)
+
+
+def test_a_fenced_commit_whose_reply_was_lost_is_neither_run_again_nor_taken_for_stale(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    def work(job: Job) -> None:
+        with fenced(other, job.claimed, schema=world.schema):
+            pass
+        raise psycopg.OperationalError("the connection broke while it waited for the answer to COMMIT")
+
+    other = world.connect()
+    with working(world, inbox) as hired:
+        id = world.enqueue("work")
+        hired.saw(JobCompleted)
+    all_at_first_try(world, hired, [id])

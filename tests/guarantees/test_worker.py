@@ -429,3 +429,23 @@ def test_no_more_than_the_slots_are_claimed(world: World) -> None:
         hired.worker._loop.call_soon_threadsafe(gate.set)  # type: ignore[union-attr]
         hired.saw(JobCompleted, 10)
     assert world.run(questions.depth()) == []
+
+
+def test_a_row_that_somebody_has_locked_does_not_hold_up_the_others(world: World) -> None:
+    inbox = Inbox()
+    gate = asyncio.Event()
+
+    @inbox.handler("gated")
+    async def gated(job: Job) -> None:
+        await gate.wait()
+
+    ids = [world.enqueue("gated") for _ in range(6)]
+    with working(world, inbox) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 6)
+        other = world.connect()
+        with other.transaction():
+            other.execute(f'SELECT id FROM "{world.schema}".live WHERE id = %s FOR UPDATE', [ids[0]])
+            hired.worker._loop.call_soon_threadsafe(gate.set)  # type: ignore[union-attr]
+            hired.saw(JobCompleted, 5, seconds=60)
+            assert world.row(ids[0]).status == "processing"
+        hired.saw(JobCompleted, 6)

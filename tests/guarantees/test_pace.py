@@ -1,0 +1,59 @@
+"""Nothing that could run waits for the next poll, and no slot is lost: what ends makes room for what comes next."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from crew import eventually, working
+from tenure import limits, verbs
+from tenure.events import JobCompleted, LeaseLost
+from tenure.inbox import Inbox
+from tenure.job import Job
+from world import World
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["ordered key", "limited queue"])
+def test_the_next_row_starts_when_the_one_before_it_ends(world: World, ordered: bool) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("step", key="order:1", ordered=ordered)
+    async def step(job: Job) -> None:
+        """Nothing to do."""
+
+    if not ordered:
+        world.run(limits.limit("default", max_running=1))
+    rows = 30
+    for _ in range(rows):
+        world.run(verbs.enqueue(step.row()))
+    with working(world, inbox, poll_seconds=60) as hired:
+        began = time.monotonic()
+        hired.saw(JobCompleted, rows)
+    assert time.monotonic() - began < 10
+
+
+def test_a_job_lost_before_its_coroutine_began_gives_its_slot_back(world: World) -> None:
+    inbox = Inbox()
+    blocked = threading.Event()
+
+    @inbox.handler("blocks")
+    async def blocks(job: Job) -> None:
+        blocked.set()
+        time.sleep(1.5)
+
+    @inbox.handler("starts")
+    async def starts(job: Job) -> None:
+        await asyncio.sleep(0)
+
+    with working(world, inbox, slots=2, lease_seconds=30, drain_seconds=5) as hired:
+        blocks.enqueue(world.conn)
+        eventually(blocked.is_set)
+        id = starts.enqueue(world.conn).id
+        (job,) = eventually(lambda: [job for job in hired.worker.holds.held() if job.id == id])
+        hired.worker.holds.lose(job, "lease_lost", hired.worker.id)
+        hired.saw(LeaseLost)
+        eventually(lambda: hired.worker.holds.slots_used == 0)
+        assert job.ended
