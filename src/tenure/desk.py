@@ -193,6 +193,7 @@ class Desk(Line):
         self._asked = None
         self.intake.told(ask, rows)
         if rows:
+            self._look_soon()  # behind what was due, the board may show what is due next
             self._start_jobs(ask, rows)
 
     def _start_jobs(self, ask: Ask, rows: list[Claimed]) -> None:

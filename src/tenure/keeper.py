@@ -72,8 +72,7 @@ class Keeper(Line):
 
     def leave(self) -> None:
         """Leave the registry: nothing is left to do."""
-        self._asked.append(lambda conn: self._say(conn, leave(self.crew.worker)))
-        self._asked.append(lambda _conn: self.end())
+        self._asked.append(self._leave)
 
     # -- the thread
 
@@ -138,6 +137,11 @@ class Keeper(Line):
             if self._present or not conn.pooled:
                 run(conn, appear(self.crew.worker), self.crew.terms.schema)
             run(conn, tell("ring"), self.crew.terms.schema)
+
+    def _leave(self, conn: QueueConnection) -> None:
+        """The last word: a heartbeat after it would bring us back under another id."""
+        self._say(conn, leave(self.crew.worker))
+        self.end()
 
     def _say(self, conn: QueueConnection, statement: Any) -> None:
         try:
@@ -214,7 +218,7 @@ class Keeper(Line):
             self._ping(conn, at)
         elif not held and self._present:
             self.trusted_until, self._due["ping"] = float("inf"), 0.0
-        if self._is_due("heartbeat", at, terms.heartbeat_seconds):
+        if not self.ended.is_set() and self._is_due("heartbeat", at, terms.heartbeat_seconds):
             self._or_anew(conn, lambda: run(conn, heartbeat(self.crew.worker, self._metadata()), terms.schema))
             self._heard(at)
         if self._is_due("ring", at, terms.heartbeat_seconds):

@@ -9,7 +9,8 @@ import pytest
 
 import servers
 from chaos.fleet import fleet, load
-from crew import eventually
+from crew import eventually, working
+from tenure.inbox import Inbox
 from world import World
 
 TERMS = ["--slots=5", "--drain-seconds=0.5", "--grace-seconds=1", "--poll-seconds=0.5"]
@@ -35,6 +36,14 @@ def test_four_workers_replaced_one_by_one_cost_no_attempt(world: World, tmp_path
     assert set(outcomes(world)) == {"released"}, "only drains gave rows back, and some did"
     rows = world.sql("SELECT status, attempts, count(*)::int FROM inbox GROUP BY 1, 2")
     assert rows == [("completed", 1, sent.rows)]
+    assert world.sql("SELECT 1 FROM workers") == []
+
+
+def test_a_heartbeat_that_is_due_when_a_worker_leaves_does_not_bring_it_back(world: World) -> None:
+    inbox = Inbox()
+    inbox.handler("nap")(lambda: None)
+    with working(world, inbox, heartbeat_seconds=0.01) as hired:
+        assert hired.stop() == 0
     assert world.sql("SELECT 1 FROM workers") == []
 
 

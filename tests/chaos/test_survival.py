@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -24,7 +23,7 @@ from chaos.own_server import OwnServer, occupy, own_server
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from chaos.proxy import FaultProxy
 from crew import Hired, eventually, working
-from tenure import db, desk, verbs
+from tenure import db, desk, lender, verbs
 from tenure.events import (
     DatabaseBack,
     DatabaseUnreachable,
@@ -43,6 +42,7 @@ from tenure.model import NewRow
 from world import World, new_world
 
 LINES = ("desk", "keeper", "housekeeper")
+POOLED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure handler'"
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
 
 
 @pytest.fixture
-def ours(server: OwnServer) -> Iterator[World]:
-    """A schema of its own on the server that may be ended."""
+def world(server: OwnServer) -> Iterator[World]:
+    """A schema of its own, on the server that may be ended."""
     with new_world(server.url) as fresh:
+        yield fresh
+
+
+@pytest.fixture(scope="module")
+def small_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with own_server(tmp_path_factory.mktemp("small") / "pg", max_connections="12") as ours:
+        yield ours.url
+
+
+@pytest.fixture
+def small_world(small_url: str) -> Iterator[World]:
+    """A schema of its own on a server that takes twelve connections."""
+    with new_world(small_url) as fresh:
         yield fresh
 
 
@@ -117,49 +130,49 @@ def cut(world: World, hired: Hired, who: str) -> None:
 
 @pytest.mark.parametrize("way", ["fast", "immediate", "killed"])
 def test_handlers_outlive_a_restart_that_is_shorter_than_half_the_grace(
-    server: OwnServer, ours: World, way: str
+    server: OwnServer, world: World, way: str
 ) -> None:
     gate = Gate()
-    with working(ours, gate.inbox, slots=8, grace_seconds=60.0, drain_seconds=1.0) as hired:
-        ids = [ours.enqueue("waits") for _ in range(5)] + [ours.enqueue("work") for _ in range(30)]
+    with working(world, gate.inbox, slots=8, grace_seconds=60.0, drain_seconds=1.0) as hired:
+        ids = [world.enqueue("waits") for _ in range(5)] + [world.enqueue("work") for _ in range(30)]
         hired.saw(JobCompleted, 30)
         server.end(way)
         ended = time.monotonic()
         hired.saw(DatabaseUnreachable)
         server.start()
-        again(ours)
-        ids += [ours.enqueue("work") for _ in range(30)]
+        again(world)
+        ids += [world.enqueue("work") for _ in range(30)]
         hired.saw(JobCompleted, 60)
         away = time.monotonic() - ended
         back(hired, "desk", "keeper")
         gate.open.set()
         hired.saw(JobCompleted, 65)
     print(f"\n{way}: working again {away:.1f} s after the server ended")
-    all_at_first_try(ours, hired, ids)
+    all_at_first_try(world, hired, ids)
     lost, found = outages(hired)
     assert lost["desk"] == lost["keeper"] == found["desk"] == found["keeper"] == 1
     assert lost["housekeeper"] <= 1
 
 
-def test_handlers_stop_in_a_longer_outage_and_their_rows_come_back_at_no_cost(server: OwnServer, ours: World) -> None:
+def test_handlers_stop_in_a_longer_outage_and_their_rows_come_back_at_no_cost(server: OwnServer, world: World) -> None:
     gate = Gate()
-    with working(ours, gate.inbox, slots=8, grace_seconds=2.0, drain_seconds=1.0) as hired:
-        ids = [ours.enqueue("waits") for _ in range(5)]
+    with working(world, gate.inbox, slots=8, grace_seconds=2.0, drain_seconds=1.0) as hired:
+        ids = [world.enqueue("waits") for _ in range(5)]
         hired.saw(ExecutionStarted, 5)
         server.end("immediate")
         lost = hired.saw(LeaseLost, 5)
         server.start()
-        again(ours)
+        again(world)
         hired.saw(ExecutionStarted, 10)
         gate.open.set()
         hired.saw(JobCompleted, 5)
     assert {event.reason for event in lost} == {"presence_lost"}
     assert len(hired.of(JobReleased)) == 5
-    assert tokens(ours, ids) == {("completed", 1, 2): 5}
+    assert tokens(world, ids) == {("completed", 1, 2): 5}
 
 
-def test_a_worker_paces_itself_while_the_server_is_away(server: OwnServer, ours: World) -> None:
-    with working(ours, Gate().inbox, poll_seconds=0.5) as hired:
+def test_a_worker_paces_itself_while_the_server_is_away(server: OwnServer, world: World) -> None:
+    with working(world, Gate().inbox, poll_seconds=0.5) as hired:
         server.end("fast")
         tries: list[float] = []
         for line in (hired.worker.desk, hired.worker.keeper, hired.worker._housekeeper):
@@ -168,12 +181,12 @@ def test_a_worker_paces_itself_while_the_server_is_away(server: OwnServer, ours:
         eventually(lambda: time.monotonic() - began > 3.0)
         n = len(tries)
         server.start()
-        again(ours)
-        id = ours.enqueue("work")
+        again(world)
+        id = world.enqueue("work")
         hired.saw(JobCompleted)
     print(f"\n{n} attempts to connect in 3 s")
     assert 3 <= n <= 30  # each line: after 0.1, 0.2, 0.4, 0.8, 1.6 s, or half of it
-    all_at_first_try(ours, hired, [id])
+    all_at_first_try(world, hired, [id])
 
 
 def _counting(there: Any, name: str, tries: list[float]) -> None:
@@ -186,24 +199,24 @@ def _counting(there: Any, name: str, tries: list[float]) -> None:
     setattr(there, name, counted)
 
 
-def test_a_server_that_lets_in_but_refuses_every_write_is_one_outage(server: OwnServer, ours: World) -> None:
-    with working(ours, Gate().inbox, poll_seconds=0.3) as hired:
-        read_only(ours, "on")
+def test_a_server_that_lets_in_but_refuses_every_write_is_one_outage(server: OwnServer, world: World) -> None:
+    with working(world, Gate().inbox, poll_seconds=0.3) as hired:
+        read_only(world, "on")
         for line in LINES:
-            cut(ours, hired, line)
+            cut(world, hired, line)
         eventually(lambda: {event.who for event in hired.of(DatabaseUnreachable)} == set(LINES))
         tries: list[float] = []
         _counting(hired.worker.desk, "_stretch", tries)
         began = time.monotonic()
         eventually(lambda: time.monotonic() - began > 2.0)
         n = len(tries)
-        read_only(ours, "off")
-        id = ours.enqueue("work")
+        read_only(world, "off")
+        id = world.enqueue("work")
         hired.saw(JobCompleted)
         back(hired, *LINES)
     assert n <= 10
     assert outages(hired) == (Counter(LINES), Counter(LINES))
-    all_at_first_try(ours, hired, [id])
+    all_at_first_try(world, hired, [id])
 
 
 def read_only(world: World, switch: str) -> None:
@@ -261,15 +274,33 @@ def test_connections_of_handlers_that_died_in_the_pool_cost_no_attempt(world: Wo
         with job.fenced() as tx:
             tx.execute(f'INSERT INTO "{world.schema}".receipts VALUES (%s)', [job.id])
 
-    pooled = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure handler'"
     with working(world, inbox) as hired:
         ids: list[UUID] = []
         for n in (1, 2, 3):
             ids += [world.enqueue(kind) for kind in ("awaits", "blocks")]
             hired.saw(JobCompleted, 2 * n)
-            eventually(lambda: not world.sql(pooled))
+            eventually(lambda: not world.sql(POOLED))
     all_at_first_try(world, hired, ids)
     assert Counter(id for (id,) in world.sql("SELECT row_id FROM receipts")) == dict.fromkeys(ids, 1)
+
+
+def test_control_unchecked_a_connection_that_died_in_the_pool_costs_an_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = Inbox()
+    monkeypatch.setattr(lender, "_check", None)
+
+    @inbox.handler("blocks")
+    def blocks(job: Job) -> None:
+        with job.fenced():
+            pass
+
+    with working(world, inbox) as hired:
+        world.enqueue("blocks")
+        hired.saw(JobCompleted)
+        eventually(lambda: not world.sql(POOLED))
+        world.enqueue("blocks")
+        hired.saw(JobRetried)
 
 
 def test_a_worker_declared_dead_goes_on_under_another_id(world: World) -> None:
@@ -354,8 +385,7 @@ def test_the_rows_of_a_claim_whose_reply_was_lost_are_found_again_at_no_cost(
     ids = [world.enqueue("work") for _ in range(7)]
     with FaultProxy(world.url) as proxy:
         lost = LostReply(monkeypatch, proxy, "claim_any")
-        hired = start(world, Gate().inbox, proxy)
-        with ended(hired):
+        with ended(start(world, Gate().inbox, proxy)) as hired:
             eventually(lost.done.is_set)
             eventually(lambda: {world.status(id) for id in ids} == {"processing"})
             proxy.heal()
@@ -383,12 +413,29 @@ def ended(hired: Hired) -> Iterator[Hired]:
         hired.stop()
 
 
+def test_control_without_asking_by_its_claim_id_the_rows_of_a_lost_claim_are_held_by_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [world.enqueue("work") for _ in range(7)]
+    monkeypatch.setattr(desk.Desk, "_recover", lambda self, _conn: setattr(self, "_asked", None))
+    with FaultProxy(world.url) as proxy:
+        lost = LostReply(monkeypatch, proxy, "claim_any")
+        with ended(start(world, Gate().inbox, proxy)) as hired:
+            eventually(lost.done.is_set)
+            eventually(lambda: {world.status(id) for id in ids} == {"processing"})
+            proxy.heal()
+            proxy.cut()
+            later = world.enqueue("work")
+            hired.saw(JobCompleted)
+    assert world.status(later) == "completed"
+    assert {world.status(id) for id in ids} == {"processing"}
+
+
 def test_a_completion_whose_reply_was_lost_is_known_for_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [world.enqueue("work") for _ in range(7)]
     with FaultProxy(world.url) as proxy:
         lost = LostReply(monkeypatch, proxy, "complete")
-        hired = start(world, Gate().inbox, proxy)
-        with ended(hired):
+        with ended(start(world, Gate().inbox, proxy)) as hired:
             eventually(lost.done.is_set)
             eventually(lambda: "completed" in {world.status(id) for id in ids})
             proxy.heal()
@@ -469,7 +516,7 @@ class FailAt:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
-    ours: World, monkeypatch: pytest.MonkeyPatch, when: str
+    world: World, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     cutting = FailAt(monkeypatch)
     hits: Counter[str] = Counter()
@@ -481,72 +528,67 @@ def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
     @inbox.handler("ordered", key="k", ordered=True)
     async def ordered(job: Job) -> None: ...
 
-    with working(ours, inbox, slots=3, poll_seconds=60.0, grace_seconds=60.0) as hired:
+    with working(world, inbox, slots=3, poll_seconds=60.0, grace_seconds=60.0) as hired:
         ids: list[UUID] = []
         for n in range(1, 17):
             cutting.arm(n, when)
             while not cutting.hit:
-                ids += [ours.enqueue("work") for _ in range(4)]
-                ids += [ours.enqueue("ordered", key="k", ordered=True) for _ in range(2)]
+                ids += [world.enqueue("work") for _ in range(4)]
+                ids += [world.enqueue("ordered", key="k", ordered=True) for _ in range(2)]
                 hired.saw(JobCompleted, len(ids))
             hits[cutting.hit] += 1
             back(hired, "desk", n=n)
     print(f"\ncut {when}: {dict(hits)}")
-    all_at_first_try(ours, hired, ids)
+    all_at_first_try(world, hired, ids)
     assert {name.partition("+")[0] for name in hits} >= {"claim_any", "claim_ordered", "complete"}
 
 
 # -- no room
 
 
-def test_a_server_without_room_is_waited_for_and_what_is_connected_works_on(tmp_path: Path) -> None:
-    with own_server(tmp_path / "pg", max_connections="12") as server, new_world(server.url) as world:
-        gate = Gate()
-        with working(world, gate.inbox, grace_seconds=2.0, poll_seconds=0.3, drain_seconds=1.0) as hired:
-            eventually(lambda: hired.worker._housekeeper.connected)
-            held = world.enqueue("waits")
-            hired.saw(ExecutionStarted)
-            taken = occupy(server.url)
-            ids = [world.enqueue("work") for _ in range(10)]
-            hired.saw(JobCompleted, 10)
-            without_room(world, hired, "keeper", taken, server.url)
-            hired.saw(LeaseLost)
-            stopped = len(hired.of(ExecutionStarted))
-            ids += [world.enqueue("work") for _ in range(10)]
-            hired.saw(JobReleased)
-            # Whoever cannot show presence takes nothing: it would have to stop it at once.
-            eventually(lambda: any(row[0] == "dead" for row in world.sql("SELECT status FROM workers")))
-            assert len(hired.of(ExecutionStarted)) == stopped
-            for conn in taken:
-                conn.close()
-            gate.open.set()
-            hired.saw(JobCompleted, 21)
-        assert tokens(world, ids) == {("completed", 1, 1): 20}
-        assert tokens(world, [held]) == {("completed", 1, 2): 1}
-        assert Counter(event.who for event in hired.of(DatabaseUnreachable)) == {"keeper": 1}
-
-
-def without_room(world: World, hired: Hired, who: str, taken: list[Any], url: str) -> None:
-    """End a line's session and take its place before it is back."""
-    cut(world, hired, who)
-    taken += eventually(lambda: occupy(url))
-
-
-def test_a_worker_that_finds_no_room_starts_when_there_is_some(tmp_path: Path) -> None:
-    with own_server(tmp_path / "pg", max_connections="8") as server, new_world(server.url) as world:
+def test_a_server_without_room_is_waited_for_and_what_is_connected_works_on(small_world: World) -> None:
+    world, gate = small_world, Gate()
+    with working(world, gate.inbox, grace_seconds=2.0, poll_seconds=0.3, drain_seconds=1.0) as hired:
+        eventually(lambda: hired.worker._housekeeper.connected)
+        held = world.enqueue("waits")
+        hired.saw(ExecutionStarted)
+        taken = occupy(world.url)
         ids = [world.enqueue("work") for _ in range(10)]
-        taken = occupy(server.url)
-        taken.pop().close()  # room for one line of three
-        with FaultProxy(server.url) as proxy:
-            hired = start(world, Gate().inbox, proxy)
-            with ended(hired):
-                eventually(lambda: len({event.who for event in hired.of(DatabaseUnreachable)}) >= 2)
-                for conn in taken:
-                    conn.close()
-                hired.saw(JobCompleted, 10)
-                eventually(lambda: hired.worker.keeper.ring.workers)
-        assert {who for who, n in outages(hired)[0].items() if n > 1} == set()
-        assert {world.status(id) for id in ids} == {"completed"}
+        hired.saw(JobCompleted, 10)
+        cut(world, hired, "keeper")
+        taken += eventually(lambda: occupy(world.url))  # before it is back
+        hired.saw(LeaseLost)
+        stopped = len(hired.of(ExecutionStarted))
+        ids += [world.enqueue("work") for _ in range(10)]
+        hired.saw(JobReleased)
+        # Whoever cannot show presence takes nothing: it would have to stop it at once.
+        eventually(lambda: world.sql("SELECT status FROM workers") == [("dead",)])
+        assert len(hired.of(ExecutionStarted)) == stopped
+        leave_room(taken)
+        gate.open.set()
+        hired.saw(JobCompleted, 21)
+    assert tokens(world, ids) == {("completed", 1, 1): 20}
+    assert tokens(world, [held]) == {("completed", 1, 2): 1}
+    assert Counter(event.who for event in hired.of(DatabaseUnreachable)) == {"keeper": 1}
+
+
+def leave_room(taken: list[psycopg.Connection[Any]]) -> None:
+    for conn in taken:
+        conn.close()
+
+
+def test_a_worker_that_finds_no_room_starts_when_there_is_some(small_world: World) -> None:
+    world = small_world
+    ids = [world.enqueue("work") for _ in range(10)]
+    taken = occupy(world.url)
+    taken.pop().close()  # room for one line of three
+    with FaultProxy(world.url) as proxy, ended(start(world, Gate().inbox, proxy)) as hired:
+        eventually(lambda: len({event.who for event in hired.of(DatabaseUnreachable)}) >= 2)
+        leave_room(taken)
+        hired.saw(JobCompleted, 10)
+        eventually(lambda: hired.worker.keeper.ring.workers)
+    assert {who for who, n in outages(hired)[0].items() if n > 1} == set()
+    assert {world.status(id) for id in ids} == {"completed"}
 
 
 # -- a pooler

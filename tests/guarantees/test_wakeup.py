@@ -269,7 +269,7 @@ def test_a_note_that_nobody_knows_harms_nobody(world: World) -> None:
 
 def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "ECHO_EVERY_SECONDS", 1.0)
-    with asleep(world, poll_seconds=1.0) as hired:
+    with asleep(world, poll_seconds=1.0, grace_seconds=1.5) as hired:
         (first,) = hired.of(WakeupChanged)
         assert first.source == "notify"
         world.sql("SET tenure_inbox.notify = off")
