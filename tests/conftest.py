@@ -26,6 +26,18 @@ def world(server_url: str) -> Iterator[World]:
         yield fresh
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is about the worker and not about SQL runs on one server."""
+    first = servers.available()[0]
+    items[:] = [
+        item
+        for item in items
+        if item.get_closest_marker("one_server") is None
+        or getattr(item, "callspec", None) is None
+        or item.callspec.params.get("server_url", first) == first  # type: ignore[attr-defined]
+    ]
+
+
 def pytest_report_header() -> list[str]:
     """Say which servers the run has, and what is left out without them."""
     names = servers.available()

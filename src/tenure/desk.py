@@ -24,6 +24,7 @@ from .questions import board, claimed
 from .settling import Batch, batches, report
 
 BOARD_SECONDS = 1.0  # how old the board may be while there is work
+BOARD_SHARE = 50  # where dead versions make reading it slow, it is read so much more rarely
 SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
 AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
 
@@ -238,7 +239,7 @@ class Desk(Line):
         terms = self.crew.terms
         offers = run(conn, board(), terms.schema)
         due = self.intake.learn(offers, at)
-        self._board_at = at + BOARD_SECONDS
+        self._board_at = at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at))
         if at >= self._poll_at:
             self._poll_at = at + jittered(terms.poll_seconds, self.intake.chance())
             self._everywhere = True

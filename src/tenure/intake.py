@@ -16,6 +16,7 @@ from .verbs import claim, claim_ordered
 UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue is called so: a name holds no NUL
 FLOOR_SECONDS = 10.0  # how long a floor is believed: what was due before it and became visible late waits no longer
 FLOOR_MARGIN_SECONDS = 1.0
+LATE_SECONDS = 5.0  # how long a producer's transaction may last for its note to find its row at once
 LIMITED_SECONDS = 0.5  # a limited queue that gave less than asked may give more after this long
 SLICE_MIN = 16
 
@@ -49,6 +50,7 @@ class Intake:
     _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not yet looked at
     _floor: float = 0.0
     _floor_set: float = float("-inf")
+    _late: bool = False  # a note came: at commit, so its row may have been due since its transaction began
     _clock: float = 0.0  # what the database's clock shows at zero of ours
 
     def learn(self, offers: Sequence[Offer], at: float) -> float | None:
@@ -67,7 +69,7 @@ class Intake:
         if queue is None:
             self._dry.clear()
         elif queue in self.queues:
-            self._floor = 0.0  # a note comes at commit: its row may have been due long before
+            self._late = True
             for source in (UNORDERED, ORDERED, queue):
                 self._dry.pop(source, None)
             if not any(offer.queue == queue for offer in self._offers):
@@ -153,10 +155,13 @@ class Intake:
 
     def _unordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
         lanes = [Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited]
-        if self.buckets is None or everywhere:
-            return claim(worker, n, lanes=lanes, floors=[self._floor], **common)
+        floor, self._late = self._floor - (LATE_SECONDS if self._late else 0.0), False
+        if self.buckets is None:
+            return claim(worker, n, lanes=lanes, floors=[floor], **common)
+        if everywhere:
+            return claim(worker, n, lanes=lanes, **common)  # of the others' buckets no floor is known
         buckets = self._from_start(len(self.buckets), len(self.buckets) // 8 + 1)
-        return claim(worker, n, buckets=buckets, lanes=lanes, floors=[self._floor] * len(buckets), **common)
+        return claim(worker, n, buckets=buckets, lanes=lanes, floors=[floor] * len(buckets), **common)
 
     def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
         queues = self._ordered_queues()

@@ -18,6 +18,8 @@ from tenure.job import Job
 from tenure.terms import Terms
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 
 def sleeper(pool: str) -> tuple[Inbox, threading.Event]:
     """An inbox whose handler runs until it is let go."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import servers
 from crew import eventually, working
 from tenure import questions
 from tenure.events import ExecutionStarted
@@ -18,12 +17,13 @@ from tenure.inbox import Inbox
 from tenure.job import Job
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 WORKERS = 20
 SECONDS = 6.0
 STATEMENTS_MAX = 5.0  # by one worker in one second
 
 
-@pytest.mark.parametrize("server_url", servers.available()[:1], indirect=True)
 def test_twenty_idle_workers_cost_almost_nothing(world: World) -> None:
     inbox = Inbox()
     watcher = world.connect()

@@ -17,6 +17,8 @@ from tenure.inbox import Inbox
 from tenure.job import Job
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 
 def lease_end(world: World, id: UUID) -> float:
     (found,) = world.sql("SELECT date_part('epoch', lease_expires_at) FROM live WHERE id = %s", id)

@@ -22,6 +22,8 @@ from tenure.outcome import Snooze
 from tenure.ring import Ring
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 POLL = 60.0  # nothing that is found within seconds was found by polling
 PROMPT_SECONDS = 2.0
 

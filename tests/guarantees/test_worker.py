@@ -30,6 +30,8 @@ from tenure.job import Job
 from tenure.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 
 def status(world: World, id: UUID) -> str:
     return world.row(id).status
