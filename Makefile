@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check mutants lease-race lease-race-log docs bench-claim clean
+.PHONY: help setup demo test check mutants lease-race lease-race-log soak-order docs bench bench-claim bench-recovery bench-snapshot clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -38,8 +38,20 @@ lease-race: setup ## the drill: two processes, one paused past its lease
 lease-race-log: setup ## the same, as one JSON object a line
 	@$(BIN)/tenure drill lease-race --json
 
+soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+
 docs: setup ## write the reference from the headers of the SQL
 	@$(BIN)/python tools/verbs_reference.py
+
+bench: setup ## drain rate of one and two workers against the raw SQL loop
+	@$(BIN)/python -m bench.drain
+
+bench-recovery: setup ## from kill -9 to the next attempt elsewhere, with default settings
+	@$(BIN)/python -m bench.recovery
+
+bench-snapshot: setup ## claim time and rate while a snapshot is held for three minutes
+	@$(BIN)/python -m bench.snapshot
 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim

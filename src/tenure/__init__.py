@@ -35,7 +35,12 @@ _ROOM_OF = {
     **dict.fromkeys(("Cancelled", "IdempotencyConflict", "InvalidPayload", "SchemaMismatch"), "errors"),
     **dict.fromkeys(("StaleFence", "StaleLease", "TenureError"), "errors"),
     **dict.fromkeys(("shard", "shards", "unsharded"), "partition"),
-    "Inbox": "inbox", "Job": "job", "Terms": "terms", "Worker": "worker", "fenced": "fence", "run": "db",
+    "Inbox": "inbox",
+    "Job": "job",
+    "Terms": "terms",
+    "Worker": "worker",
+    "fenced": "fence",
+    "run": "db",
 }
 
 __all__ = [

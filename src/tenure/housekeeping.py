@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 
 from .connect import Patience, QueueConnection
@@ -12,9 +13,12 @@ from .events import ChoreDone, LeasesSwept, ScheduleFired, WorkerSeen
 from .fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
 from .line import Crew, Line
 from .model import Swept
+from .pace import jittered
 from .questions import dead_share
 from .verbs import archive, sweep
 
+PAUSE_SECONDS_MAX = 3.0
+WATCHFUL_SECONDS = 0.4
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its while
 
 
@@ -24,6 +28,7 @@ class Housekeeper(Line):
     def __init__(self, crew: Crew, workers: Callable[[], int], roused: Callable[[], None]) -> None:
         super().__init__("housekeeper", crew, crew.terms.url, Patience(statement_seconds=300, lock_seconds=5))
         self._workers, self._roused = workers, roused
+        self._missed_until = 0.0  # somebody's session is gone: whether it stays away is soon to be seen
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
             "leases": lambda conn: self._sweep(conn, 32),
@@ -36,12 +41,18 @@ class Housekeeper(Line):
 
     def work(self, conn: QueueConnection) -> None:
         """Turn after turn."""
-        while not self.ended.wait(random.uniform(0.5, 1.0) * min(10, max(1, self._workers()))):  # noqa: S311
+        while not self.ended.wait(self._pause_seconds()):
             due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
             self.answered()
             for chore in sorted(due):
                 if chore in self._chores:
                     self.crew.bus.emit(ChoreDone(self.crew.worker, chore, self._chores[chore](conn)))
+
+    def _pause_seconds(self) -> float:
+        """Until the next question: the more workers ask, the more rarely each; more often while somebody is missed."""
+        if time.monotonic() < self._missed_until:
+            return WATCHFUL_SECONDS
+        return jittered(min(PAUSE_SECONDS_MAX, max(1.0, self._workers() / 2)), random.random(), 0.5)  # noqa: S311
 
     def _mind_fleet(self, conn: QueueConnection) -> str:
         """Notice who is gone, and end the leases of those who stay away."""
@@ -49,6 +60,8 @@ class Housekeeper(Line):
         seen = run(conn, notice(grace_seconds=terms.grace_seconds), terms.schema)
         for other, how in seen.items():
             self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+        if "gone" in seen.values():
+            self._missed_until = time.monotonic() + terms.grace_seconds + PAUSE_SECONDS_MAX
         swept = run(conn, evict(grace_seconds=terms.grace_seconds), terms.schema)
         if "dead" in seen.values():
             run(conn, tell("ring"), terms.schema)

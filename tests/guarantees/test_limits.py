@@ -196,7 +196,10 @@ PLAIN: dict[str, Callable[[], Statement[list[Claimed]]]] = {
 @pytest.mark.parametrize("claim", PLAIN)
 def test_a_worker_that_has_not_heard_of_a_limit_takes_nothing_past_it(world: World, claim: str, setting: str) -> None:
     _send(world, 2, key="a", ordered=claim == "claim_ordered")
-    world.run(limits.pause(MAIL) if setting == "paused" else limits.limit(MAIL, **{setting: 1}))  # type: ignore[arg-type]
+    if setting == "paused":
+        world.run(limits.pause(MAIL))
+    else:
+        world.run(limits.limit(MAIL, **{setting: 1}))  # type: ignore[arg-type]
     world.run(limits.pause("web"))
     assert world.run(PLAIN[claim]()) == []
     world.run(limits.limit(MAIL, clear=True))

@@ -34,7 +34,7 @@ CREATE TABLE tenure.chores (
   ran_by        text
 ) WITH (fillfactor = 50);
 INSERT INTO tenure.chores (name, every_seconds) VALUES
-  ('fleet', 1), ('schedules', 1), ('leases', 5), ('workers', 10), ('every_row', 60), ('vacuum', 30), ('archive', 600);
+  ('fleet', 0.5), ('schedules', 1), ('leases', 2), ('workers', 10), ('every_row', 60), ('vacuum', 30), ('archive', 600);
 
 -- The queues that hold ordered rows, by a loose walk of live_heads.
 CREATE FUNCTION tenure.ordered_queues() RETURNS TABLE (queue text) LANGUAGE sql STABLE AS $$
