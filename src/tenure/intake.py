@@ -14,7 +14,6 @@ from .statement import Statement
 from .verbs import claim, claim_ordered
 
 UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue is called so: a name holds no NUL
-FLOOR_SECONDS = 10.0  # how long a floor is believed: what was due before it and became visible late waits no longer
 FLOOR_MARGIN_SECONDS = 1.0
 LATE_SECONDS = 5.0  # how long a producer's transaction may last for its note to find its row at once
 LIMITED_SECONDS = 0.5  # a limited queue that gave less than asked may give more after this long
@@ -30,6 +29,7 @@ class Ask:
     claim_id: int
     sent: float
     statement: Statement[list[Claimed]]
+    in_order: bool = False  # its rows are the oldest there are
 
 
 @dataclass(slots=True)
@@ -48,8 +48,7 @@ class Intake:
     _slice: int = BUCKETS  # how many buckets an ordered claim walks
     _walked: int = 0  # buckets walked since an ordered claim was last full
     _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not yet looked at
-    _floor: float = 0.0
-    _floor_set: float = float("-inf")
+    _floor: float = 0.0  # what was due before this moment is taken: a walk need not pass its dead versions again
     _late: bool = False  # a note came: at commit, so its row may have been due since its transaction began
     _clock: float = 0.0  # what the database's clock shows at zero of ours
 
@@ -60,8 +59,10 @@ class Intake:
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
                 self._dry.pop(offer.queue if offer.limited else UNORDERED, None)
-        if at - self._floor_set > FLOOR_SECONDS:
-            self._floor, self._floor_set = 0.0, at
+        if self._clock:
+            # The oldest pending row there is, wherever it hid: committed late, or sent with a time long past.
+            known = [o.due_seconds for o in self._offers if o.due_seconds is not None and not o.limited]
+            self._floor = at + self._clock + min([0.0, *known]) - FLOOR_MARGIN_SECONDS
         return min(later, default=None)
 
     def rouse(self, queue: str | None = None) -> None:
@@ -118,7 +119,8 @@ class Intake:
             self._freed.clear()
         else:
             statement = claim_limited(worker, free, source, **common)
-        return Ask(source, free, claim_id, at, statement)
+        in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
+        return Ask(source, free, claim_id, at, statement, in_order)
 
     def told(self, ask: Ask, rows: Sequence[Claimed]) -> None:
         """Learn from what a claim brought: less than asked for means that its source is dry."""
@@ -130,7 +132,11 @@ class Intake:
         elif ask.source == FREED:
             if len(rows) >= ask.n:
                 self._dry.pop(ORDERED, None)
-        elif len(rows) < ask.n:
+        elif len(rows) >= ask.n:
+            if ask.in_order:
+                # Nothing older than the youngest of these is left.
+                self._floor = max(self._floor, max(row.available_seconds for row in rows) - FLOOR_MARGIN_SECONDS)
+        else:
             self._dry[ask.source] = float("inf") if ask.source == UNORDERED else ask.sent + LIMITED_SECONDS
             if ask.source == UNORDERED and self._clock:
                 # Everything that was due when this claim was sent is taken: the next walk may begin there.

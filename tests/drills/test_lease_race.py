@@ -99,7 +99,7 @@ def test_the_stale_worker_is_refused_and_one_effect_is_left(server_url: str) -> 
     assert verdict["event"] == "verdict"
     assert all(verdict["assertions"].values())
     assert _said(events, "stale_write_blocked") == [
-        {"who": "worker-A", "stale_token": 1, "current_token": 2, "reason": "token_mismatch"}
+        {"who": "worker-A", "stale_token": 1, "current_token": 2, "reason": "token_mismatch", "verb": "complete"}
     ]
     assert [said["token"] for said in _said(events, "ledger_written")] == [2]
     assert [said["reason"] for said in _said(events, "worker_exit")] == ["success", "stale"]

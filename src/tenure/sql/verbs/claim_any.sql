@@ -29,7 +29,7 @@ WHERE i.ctid = ANY (ARRAY(
     FOR UPDATE SKIP LOCKED
   ) AS taken
   WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')
-    AND NOT EXISTS (SELECT FROM tenure.queues AS q WHERE q.queue = lane.queue AND q.limited)
+    AND lane.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.limited))
   LIMIT :n
 ))
 RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,

@@ -13,7 +13,7 @@ WITH RECURSIVE head AS (
     WHERE r.ordered AND r.queue = lane.queue AND tenure.bucket(r.partition_key) = owned.bucket AND r.partition_key > :after_key
     ORDER BY r.partition_key, r.seq LIMIT 1
   ) AS first
-  WHERE NOT EXISTS (SELECT FROM tenure.queues AS q WHERE q.queue = lane.queue AND q.limited)
+  WHERE lane.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.limited))
   UNION ALL
   SELECT head.queue, head.bucket, further.partition_key, further.id, head.depth + 1
   FROM head
