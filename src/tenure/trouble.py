@@ -29,6 +29,7 @@ AWAY = {
     "25006",  # read-only: this one is no longer the primary
     "25P03",  # idle in a transaction for too long
     "25P04",  # a transaction that took too long
+    "26000",  # a prepared statement of a pipeline that was broken off before it was made: only a new session knows
 }
 
 

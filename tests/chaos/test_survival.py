@@ -540,7 +540,9 @@ def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
             back(hired, "desk", n=n)
     print(f"\ncut {when}: {dict(hits)}")
     all_at_first_try(world, hired, ids)
-    assert {name.partition("+")[0] for name in hits} >= {"claim_any", "claim_ordered", "complete"}
+    cut = {name.partition("+")[0] for name in hits}
+    assert "complete" in cut
+    assert cut & {"claim_any", "claim_ordered"}
 
 
 # -- no room

@@ -290,7 +290,8 @@ class InboxMachine(RuleBasedStateMachine):
         kept = {id for id, lease in chosen.items() if id in rows and rows[id].held_under(lease) and not rows[id].over}
         answer = self.run(verbs.renew(list(chosen.values()), lease_seconds=2 * HOUR), slot)
         assert {lease.id for lease in answer.kept} == kept
-        assert {lease.id for lease in answer.lost} == set(chosen) - kept
+        assert {lease.id for lease in answer.lost + answer.passed_over} == set(chosen) - kept
+        assert all(rows[lease.id].status == "completed" for lease in answer.passed_over)
         assert answer.cancel_asked == {id for id in kept if rows[id].cancel_asked}
         self.check()
 
@@ -457,11 +458,11 @@ class InboxMachine(RuleBasedStateMachine):
                     self.run(fleet.register(worker))
         elif fact is None or fact.status == "dead":
             with pytest.raises(WorkerEvicted):
-                self.run(getattr(verbs, verb)(worker))
+                self.run(getattr(fleet, verb)(worker))
         else:
             fact.age = "fresh"
             fact.status = "draining" if verb == "drain" else fact.status
-            assert self.run(getattr(verbs, verb)(worker)) == fact.status
+            assert self.run(getattr(fleet, verb)(worker)) == fact.status
         self.check()
 
     @rule(worker=st.sampled_from(["B", "C"]), age=st.sampled_from(["silent", "old", "old"]))
