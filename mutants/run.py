@@ -81,7 +81,7 @@ WORDS = {
         ),
         ("_claim(",),
     ),
-    **dict.fromkeys(("is_present", "presence_key"), ("fleet.notice",)),
+    **dict.fromkeys(("presences", "presence_key"), ("fleet.notice",)),
     "claim": ("way: Way", "claim("),
     "claim_any": ("way: Way", "claim_one(", "claim("),
     "standing": ("standing", "reason"),

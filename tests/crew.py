@@ -64,6 +64,10 @@ class Hired:
     def stop(self, seconds: float = 20.0) -> int | None:
         """Drain it, and its exit code."""
         self.worker.stop()
+        return self.gone(seconds)
+
+    def gone(self, seconds: float = 20.0) -> int | None:
+        """Its exit code, once it has ended."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), "the worker did not stop"
         return self.exit_code

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from .connect import Patience, QueueConnection
 from .db import run, run_both
@@ -14,19 +14,26 @@ from .events import JobCompleted, LeaseAcquired
 from .fleet import wait
 from .handler import Handler
 from .holds import Holds
-from .intake import Ask, Intake
+from .intake import ORDERED, UNORDERED, Ask, Intake
 from .job import Connections, Job
 from .line import Crew, Line
 from .model import Claimed
-from .outcome import Completed, Outcome
+from .outcome import Completed, Outcome, Release
 from .pace import jittered
 from .questions import board, claimed
 from .settling import Batch, batches, report
 
+STATEMENT_SECONDS = 30.0
 BOARD_SECONDS = 1.0  # how old the board may be while there is work
 BOARD_SHARE = 50  # where dead versions make reading it slow, it is read so much more rarely
 SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
 AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
+
+
+class Buckets(NamedTuple):
+    """News of the ring."""
+
+    ours: tuple[int, ...] | None
 
 
 class Desk(Line):
@@ -40,20 +47,21 @@ class Desk(Line):
         start: Callable[[list[Job]], None],
         connections: Connections,
     ) -> None:
-        super().__init__("desk", crew, crew.terms.url, Patience(statement_seconds=30, lock_seconds=2))
+        super().__init__("desk", crew, crew.terms.url, Patience(statement_seconds=STATEMENT_SECONDS, lock_seconds=2))
         terms = crew.terms
         self._holds, self._handlers, self._start, self._connections = holds, handlers, start, connections
         self.intake = Intake(terms.queues, terms.lease_seconds)
         self.ears: Callable[[], str] = lambda: ""
         self.trusted: Callable[[], bool] = lambda: True
         self.draining = False
-        self._news: SimpleQueue[Job | str] = SimpleQueue()
+        self._news: SimpleQueue[Job | str | Buckets] = SimpleQueue()
         self._unsettled: list[Job] = []
         self._asked: Ask | None = None
         self._board_at = 0.0  # when to read the board again
         self._poll_at = 0.0  # when to look beyond our own buckets
         self._due_at = 0.0  # when the next row is due, as far as the board knew
-        self._everywhere = False
+        self._everywhere: set[str] = set()  # sources to be looked for beyond our own buckets, once
+        self._missing: list[tuple[float, Ask]] = []  # claims that may still be running after their session was lost
         self._waiting = ""  # by which ears producers were told to wake us
         self._awake_since = 0.0
         self._singly = False  # settle job by job
@@ -68,6 +76,10 @@ class Desk(Line):
     def wake(self, note: str = "") -> None:
         """There may be something to do: a note from the database, or nothing in particular."""
         self._news.put(note)
+
+    def own(self, buckets: tuple[int, ...] | None) -> None:
+        """These buckets are ours from now on; None: all of them."""
+        self._news.put(Buckets(buckets))
 
     def drain(self) -> None:
         """Claim nothing more."""
@@ -102,10 +114,19 @@ class Desk(Line):
         try:
             news = self._news.get(timeout=seconds) if seconds > 0 else self._news.get_nowait()
             while True:
-                self._hear(news) if isinstance(news, str) else self._unsettled.append(news)
+                self._take_in(news)
                 news = self._news.get_nowait()
         except Empty:
             return
+
+    def _take_in(self, news: Job | str | Buckets) -> None:
+        if isinstance(news, Job):
+            self._unsettled.append(news)
+        elif isinstance(news, str):
+            self._hear(news)
+        else:
+            self.intake.own(news.ours)
+            self._hear("queues")
 
     def _hear(self, note: str) -> None:
         where, _, queue = note.partition(" ")
@@ -121,6 +142,8 @@ class Desk(Line):
         at = time.monotonic()
         if at >= self._board_at and not self.draining:
             self._read_board(conn, at)
+        if self._missing:
+            self._ask_after(conn)
         for job in self._unsettled:
             self.intake.ended(job.source, job.claimed.partition_bucket)
         self._skip_settled()
@@ -150,11 +173,11 @@ class Desk(Line):
     def _next_ask(self, at: float) -> Ask | None:
         if self.draining or not self.trusted():
             return None
-        ending = sum(1 for job in self._unsettled if job.ended)
+        ending = sum(1 for job in self._unsettled if job.ended and not job.overran)
         free = self.crew.terms.slots - self._holds.slots_used + ending
         ask = self.intake.next(self.crew.worker, free, at, everywhere=self._everywhere)
-        if ask is None and self.intake.dry_until() > at:
-            self._everywhere = False
+        if ask is None and free > 0:
+            self._everywhere.clear()
         return ask
 
     def _skip_settled(self) -> None:
@@ -192,7 +215,7 @@ class Desk(Line):
 
     def _received(self, ask: Ask, rows: list[Claimed]) -> None:
         self._asked = None
-        self.intake.told(ask, rows)
+        self.intake.told(ask, rows, time.monotonic())
         if rows:
             self._look_soon()  # behind what was due, the board may show what is due next
             self._start_jobs(ask, rows)
@@ -214,9 +237,18 @@ class Desk(Line):
                     job.lease_seconds, job.renew_at = handler.handling.lease_seconds, ask.sent
             jobs.append(job)
         self._holds.take(jobs)
+        if self.draining:
+            self._release(jobs)
+            return
         if self.crew.bus.each_job:
             self._announce(jobs)
         self._start(jobs)
+
+    def _release(self, jobs: list[Job]) -> None:
+        """They came after the drain began: they go back unstarted."""
+        for job in jobs:
+            job.ended, job.outcome = True, Release()
+        self._unsettled += jobs
 
     def _announce(self, jobs: list[Job]) -> None:
         for job in jobs:
@@ -227,11 +259,21 @@ class Desk(Line):
     def _recover(self, conn: QueueConnection) -> None:
         """A claim whose reply was lost may have taken rows: they are ours, from when it was sent."""
         if self._asked is not None:
-            rows = run(conn, claimed(self.crew.worker, self._asked.claim_id), self.crew.terms.schema)
-            ask, self._asked = self._asked, None
-            self._start_jobs(ask, rows)
+            self._missing.append((0.0, self._asked))
+            self._missing.append((time.monotonic() + STATEMENT_SECONDS + 1.0, self._asked))
+            self._asked = None
+        self._ask_after(conn)
         self.intake.rouse()
         self._board_at = 0.0
+
+    def _ask_after(self, conn: QueueConnection) -> None:
+        """Look for the rows of lost claims: at once, and again when a claim that still ran must have ended."""
+        at = time.monotonic()
+        for due, ask in [each for each in self._missing if each[0] <= at]:
+            rows = run(conn, claimed(self.crew.worker, ask.claim_id), self.crew.terms.schema)
+            self._missing.remove((due, ask))
+            known = {job.claimed.token for job in self._holds.busy()}
+            self._start_jobs(ask, [row for row in rows if row.token not in known])
 
     # -- when there is nothing to do
 
@@ -242,7 +284,7 @@ class Desk(Line):
         self._board_at = at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at))
         if at >= self._poll_at:
             self._poll_at = at + jittered(terms.poll_seconds, self.intake.chance())
-            self._everywhere = True
+            self._everywhere = {UNORDERED, ORDERED}
             self.intake.rouse()
         if due is not None and due < BOARD_SECONDS:
             self._board_at = at + max(0.0, due)

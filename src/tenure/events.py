@@ -255,11 +255,20 @@ class ChoreDone(Event):
         return bool(self.result)
 
 
+@dataclass(frozen=True, slots=True)
+class ChoreFailed(Event):
+    name: ClassVar[str] = "chore_failed"
+    level: ClassVar[str] = "warning"
+    worker: str
+    chore: str
+    error: str
+
+
 Subscriber = Callable[[Event], None]
 
 
 class Bus:
-    """Where events go. Subscribers are called in turn, on the thread that emits; they must be quick and not raise."""
+    """Where events go. Subscribers are called in turn, on the thread that emits; one that raises is dropped."""
 
     def __init__(self) -> None:
         self._all: tuple[Subscriber, ...] = ()
@@ -284,4 +293,7 @@ class Bus:
     def emit(self, event: Event) -> None:
         """Tell the subscribers."""
         for subscriber in self._each_job if event.level == "debug" else self._all:
-            subscriber(event)
+            try:
+                subscriber(event)
+            except Exception:
+                self.unsubscribe(subscriber)  # one that raises must not take the work down with it

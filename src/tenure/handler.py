@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 import msgspec
 
@@ -16,9 +16,9 @@ from .db import run
 from .errors import BadSettings, InvalidPayload
 from .job import Job
 from .model import Enqueued, NewRow
-from .payload import check_name
+from .payload import DELAY_SECONDS_MAX, check_row
 from .signature import Signature
-from .verbs import check_lease_seconds, enqueue
+from .verbs import LEASE_SECONDS_MAX, enqueue
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Pool = Literal["loop", "thread", "process"]
+LEASE_SECONDS_MIN = 1.0  # renewed at a third of it, over a network
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,18 @@ class Handling:
     late_completion: Literal["reject", "accept"] = "reject"
 
     def __post_init__(self) -> None:
-        if self.lease_seconds is not None:
-            check_lease_seconds(self.lease_seconds)
-        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
-            raise BadSettings(f"timeout_seconds={self.timeout_seconds!r} must be above 0: leave it out for no limit")
+        if self.pool not in get_args(Pool):
+            raise BadSettings(f"pool={self.pool!r} is not known: choose from {', '.join(get_args(Pool))}")
+        if not _within(self.lease_seconds, LEASE_SECONDS_MIN, LEASE_SECONDS_MAX):
+            raise BadSettings(
+                f"lease_seconds={self.lease_seconds!r} must be a number within {LEASE_SECONDS_MIN:g} and "
+                f"{LEASE_SECONDS_MAX:.0f}: leave it out for the worker's own"
+            )
+        if not _within(self.timeout_seconds, 0.0, DELAY_SECONDS_MAX) or self.timeout_seconds == 0:
+            raise BadSettings(
+                f"timeout_seconds={self.timeout_seconds!r} must be a number above 0 and at most "
+                f"{DELAY_SECONDS_MAX:.0f}: leave it out for no limit"
+            )
         if self.backoff is not None:
             check_backoff(self.backoff)
         if self.late_completion not in ("reject", "accept"):
@@ -78,8 +87,8 @@ class Handler(Generic[P, R]):
         payload: type[Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.kind, self.schema = function, check_name(kind, "kind"), schema
-        self.options, self.handling = options, handling
+        self.function, self.kind, self.schema = function, kind, schema
+        self.options, self.handling = check_options(kind, options), handling
         self.signature = Signature(function, kind, payload)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -157,3 +166,32 @@ class Sender:
 def default_pool(function: Callable[..., Any]) -> Pool:
     """Where a function runs when nobody says otherwise: a coroutine on the loop, any other in a thread."""
     return "loop" if inspect.iscoroutinefunction(function) else "thread"
+
+
+def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
+    """BadSettings for a function that cannot run there."""
+    if (pool == "loop") != inspect.iscoroutinefunction(function):
+        raise BadSettings(
+            f"handler {kind!r} has pool={pool!r}: async functions run on the loop, others in thread or process"
+        )
+    name = getattr(function, "__qualname__", "<no name>")
+    if pool == "process" and "<" in name:
+        raise BadSettings(
+            f"handler {kind!r} has pool='process' and is {name!r}, which another process cannot import: "
+            "define it with def at the top of a module"
+        )
+
+
+def check_options(kind: str, options: Options) -> Options:
+    """The options themselves, or BadSettings if no row could be sent with them, whatever its payload."""
+    plain = {name: getattr(options, name) for name in Options.__dataclass_fields__}
+    try:
+        check_row(NewRow(kind, **{**plain, "key": "made" if callable(options.key) else options.key}))
+    except InvalidPayload as error:
+        raise BadSettings(f"handler {kind!r} cannot be sent: {error}") from None
+    return options
+
+
+def _within(seconds: Any, least: float, most: float) -> bool:
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return seconds is None or (number and least <= seconds <= most)

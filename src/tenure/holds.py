@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from .events import Bus, LeaseLost
 from .job import Job
+from .line import Crew
 
 STALL_SECONDS = 0.5  # woken so much too late, this process has stood still
 
@@ -68,12 +69,19 @@ class Holds:
 class Watchdog(threading.Thread):
     """Stops handlers at the end of their lease by this machine's own clock, whether or not the database answers."""
 
-    def __init__(self, holds: Holds, trusted_until: Callable[[], float], worker: Callable[[], str]) -> None:
+    def __init__(self, crew: Crew, holds: Holds, trusted_until: Callable[[], float]) -> None:
         super().__init__(name="tenure-watchdog", daemon=True)
-        self._holds, self._trusted_until, self._worker = holds, trusted_until, worker
+        self._crew, self._holds, self._trusted_until = crew, holds, trusted_until
         self._ended = threading.Event()
 
     def run(self) -> None:
+        """The thread itself: without it no lease would end here, so a worker must not go on without it."""
+        try:
+            self._watch()
+        except BaseException as error:
+            self._crew.failed(error)
+
+    def _watch(self) -> None:
         """Look whenever the nearest deadline is reached; a fifth of a second is the longest sleep."""
         due, stalled = time.monotonic(), False
         while not self._ended.is_set():
@@ -90,9 +98,9 @@ class Watchdog(threading.Thread):
         trusted = self._trusted_until()
         for job in held:
             if job.deadline <= at:
-                self._holds.lose(job, "lease_expired", self._worker())
+                self._holds.lose(job, "lease_expired", self._crew.worker)
             elif trusted <= at and presence:
-                self._holds.lose(job, "presence_lost", self._worker())
+                self._holds.lose(job, "presence_lost", self._crew.worker)
         left = [job.deadline for job in held if not job.lost]
         return min(trusted, *left) if left else float("inf")
 

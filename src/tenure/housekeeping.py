@@ -9,12 +9,13 @@ from collections.abc import Callable
 from .connect import Patience, QueueConnection
 from .cron import fire_due
 from .db import run
-from .events import ChoreDone, LeasesSwept, ScheduleFired, WorkerSeen
+from .events import ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
 from .fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
 from .line import Crew, Line
 from .model import Swept
 from .pace import jittered
 from .questions import dead_share
+from .trouble import trouble_of
 from .verbs import archive, sweep
 
 PAUSE_SECONDS_MAX = 3.0
@@ -28,6 +29,7 @@ class Housekeeper(Line):
     def __init__(self, crew: Crew, workers: Callable[[], int], roused: Callable[[], None]) -> None:
         super().__init__("housekeeper", crew, crew.terms.url, Patience(statement_seconds=300, lock_seconds=5))
         self._workers, self._roused = workers, roused
+        self._kept_dead = 0
         self._missed_until = 0.0  # somebody's session is gone: whether it stays away is soon to be seen
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
@@ -46,7 +48,16 @@ class Housekeeper(Line):
             self.answered()
             for chore in sorted(due):
                 if chore in self._chores:
-                    self.crew.bus.emit(ChoreDone(self.crew.worker, chore, self._chores[chore](conn)))
+                    self._do(conn, chore)
+
+    def _do(self, conn: QueueConnection, chore: str) -> None:
+        """One chore; what goes wrong in it is said, and is no reason to leave the others undone."""
+        try:
+            self.crew.bus.emit(ChoreDone(self.crew.worker, chore, self._chores[chore](conn)))
+        except Exception as error:
+            if trouble_of(error) == "away":
+                raise
+            self.crew.bus.emit(ChoreFailed(self.crew.worker, chore, " ".join(str(error).split())[:300]))
 
     def _pause_seconds(self) -> float:
         """Until the next question: the more workers ask, the more rarely each; more often while somebody is missed."""
@@ -101,7 +112,10 @@ class Housekeeper(Line):
     def _vacuum(self, conn: QueueConnection) -> str:
         """Autovacuum comes once a minute at most; a hot queue makes that many dead versions in seconds."""
         dead, live = run(conn, dead_share(), self.crew.terms.schema)
-        if dead < max(DEAD_ROWS_MIN, live // 5):
+        if dead < max(DEAD_ROWS_MIN, live // 5, self._kept_dead):
+            self._kept_dead = min(self._kept_dead, 2 * dead)
             return ""
         run(conn, vacuum_live(), self.crew.terms.schema)
+        # What a held snapshot keeps alive a vacuum cannot take: the next one waits until twice as much has gathered.
+        self._kept_dead = 2 * dead
         return f"{dead} dead versions"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from .backoff import Backoff
 from .errors import BadSettings, UnknownHandler
-from .handler import Handler, Handling, Options, Pool, default_pool
+from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
 from .schedule import Schedule
 from .settings import DEFAULT_SCHEMA, check_schema_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_SOME_TICK = "2000-01-01T00:00:00Z"  # stands for the times that are to come
 
 
 class Inbox:
@@ -42,23 +42,23 @@ class Inbox:
         pool: Pool | None = None,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Make a function the handler of a kind: async ones run on the loop, plain ones in threads, or in processes."""
+        if not isinstance(kind, str):
+            raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
         if kind in self.handlers:
             raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
         if ordered and key is None:
             raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
 
         def decorate(function: Callable[P, R]) -> Handler[P, R]:
-            where = pool or default_pool(function)
-            if (where == "loop") != inspect.iscoroutinefunction(function):
-                raise BadSettings(
-                    f"handler {kind!r} has pool={where!r}: async functions run on the loop, others in thread or process"
-                )
+            where = default_pool(function) if pool is None else pool
+            handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion)
+            check_pool(kind, function, where)
             made = Handler(
                 function,
                 kind,
                 schema=self.schema,
                 options=Options(queue, key, priority, max_attempts, ordered, hold),
-                handling=Handling(where, lease_seconds, timeout_seconds, backoff, late_completion),
+                handling=handling,
                 payload=payload,
             )
             self.handlers[kind] = made
@@ -74,17 +74,32 @@ class Inbox:
         *payload: Any,
         zone: str = "UTC",
         misfire: Literal["once", "skip", "all"] = "once",
+        tick_as: str | None = None,
         **fields: Any,
     ) -> Schedule:
-        """Let a handler be called by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin")."""
+        """Let a handler be called by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
+
+        `tick_as` names the field in which the handler gets the time it was called for, as text like "2026-10-25T00:30:00Z".
+        """
         if name in self.schedules:
             raise BadSettings(f"schedule {name!r} is there already: {self.schedules[name].cron}")
-        row = handler.row(*payload, **fields)
+        if not isinstance(handler, Handler):
+            raise BadSettings(f"schedule {name!r} calls {handler!r}: give it a handler, made with @inbox.handler(…)")
+        tick = {tick_as: _SOME_TICK} if tick_as is not None else {}
+        row = handler.row(*payload, **fields, **tick)
+        if row.hold:
+            raise BadSettings(
+                f"schedule {name!r} calls {row.kind!r}, which has hold=True: schedules cannot, leave it out"
+            )
+        if tick and _SOME_TICK in (row.key or ""):
+            raise BadSettings(
+                f"schedule {name!r} has tick_as={tick_as!r} in its key: its rows share one, name other fields"
+            )
         self.schedules[name] = Schedule(
             name,
             cron,
             row.kind,
-            row.payload,
+            {name: value for name, value in row.payload.items() if name != tick_as} if tick else row.payload,
             zone=zone,
             queue=row.queue,
             key=row.key,
@@ -92,6 +107,7 @@ class Inbox:
             max_attempts=row.max_attempts,
             ordered=row.ordered,
             misfire=misfire,
+            tick_as=tick_as,
         )
         return self.schedules[name]
 

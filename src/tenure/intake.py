@@ -44,6 +44,7 @@ class Intake:
     _offers: list[Offer] = field(default_factory=list)
     _dry: dict[str, float] = field(default_factory=dict)  # until when each is thought to be
     _turn: int = 0
+    _walks: int = 0
     _start: int = 0  # where the next walk over our buckets begins
     _slice: int = BUCKETS  # how many buckets an ordered claim walks
     _walked: int = 0  # buckets walked since an ordered claim was last full
@@ -95,23 +96,24 @@ class Intake:
         """Until when there is nothing to claim as far as anybody knows: zero when there may be something now."""
         return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
 
-    def next(self, worker: str, free: int, at: float, *, everywhere: bool = False) -> Ask | None:
-        """The claim to send for so many free slots; everywhere looks beyond our own buckets. None when all is dry."""
+    def next(self, worker: str, free: int, at: float, *, everywhere: set[str]) -> Ask | None:
+        """The claim to send for so many free slots, beyond our own buckets if its source is in everywhere, once."""
         wet = [source for source in self._sources() if self._dry.get(source, 0.0) <= at]
         if not wet or free < 1:
             return None
         self._turn += 1
         source = wet[self._turn % len(wet)]
-        claim_id = secrets.randbits(62)
+        claim_id, wide = secrets.randbits(62), source in everywhere
+        everywhere.discard(source)
         common: dict[str, Any] = {
             "lease_seconds": self.lease_seconds,
             "claim_id": claim_id,
             "seen_epoch": self.seen_epoch,
         }
         if source == UNORDERED:
-            statement = self._unordered(worker, free, everywhere, common)
+            statement = self._unordered(worker, free, wide, common)
         elif source == ORDERED:
-            statement = self._ordered(worker, free, everywhere, common)
+            statement = self._ordered(worker, free, wide, common)
         elif source == FREED:
             statement = claim_ordered(
                 worker, free, queues=self._ordered_queues(), buckets=sorted(self._freed), per_bucket=1000, **common
@@ -122,11 +124,11 @@ class Intake:
         in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
         return Ask(source, free, claim_id, at, statement, in_order)
 
-    def told(self, ask: Ask, rows: Sequence[Claimed]) -> None:
+    def told(self, ask: Ask, rows: Sequence[Claimed], at: float) -> None:
         """Learn from what a claim brought: less than asked for means that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
-            self._clock = rows[0].ends_seconds - self.lease_seconds - ask.sent
+            self._clock = rows[0].ends_seconds - self.lease_seconds - at  # rather behind than ahead of the server's
         if ask.source == ORDERED:
             self._told_ordered(len(rows) >= ask.n)
         elif ask.source == FREED:
@@ -175,7 +177,8 @@ class Intake:
             return claim_ordered(worker, n, queues=queues, per_bucket=4, **common)
         size = min(self._slice, self._owned())
         # Keys that wait stand in the way of a short walk; now and then a long one gets past them.
-        per_bucket = 1000 if self._turn % 16 == 0 else 8
+        self._walks += 1
+        per_bucket = 1000 if self._walks % 16 == 0 else 8
         return claim_ordered(
             worker, n, queues=queues, buckets=self._from_start(size, size), per_bucket=per_bucket, **common
         )

@@ -22,9 +22,10 @@ from .job import Job
 from .line import Crew, Line
 from .pace import jittered
 from .questions import channel, live_workers, ping
-from .ring import Ring, moved
+from .ring import Ring, moved, ring_of
 from .tail import NOTE, Tailer, channel_of
 from .terms import new_worker_id
+from .trouble import trouble_of
 from .verbs import renew
 
 TICK_SECONDS = 0.2  # the longest this thread listens before it looks at its clock
@@ -38,7 +39,7 @@ class Keeper(Line):
 
     def __init__(self, crew: Crew, holds: Holds, metadata: Callable[[], Mapping[str, Any]]) -> None:
         silence = min(10.0, max(1.0, crew.terms.lease_seconds / 6))
-        patience = Patience(silence_seconds=silence, statement_seconds=silence, lock_seconds=silence / 2)
+        patience = Patience(silence_seconds=silence, statement_seconds=silence, lock_seconds=min(1.0, silence / 2))
         super().__init__("keeper", crew, crew.terms.session_url or crew.terms.url, patience)
         self._holds, self._metadata = holds, metadata
         self._tailer = Tailer(self._tail)
@@ -132,6 +133,8 @@ class Keeper(Line):
         try:
             say()
         except WorkerEvicted:
+            for job in self._holds.held():
+                self._holds.lose(job, "presence_lost", self.crew.worker)
             self.crew.worker = new_worker_id()
             self._register(conn)
             if self._present or not conn.pooled:
@@ -209,6 +212,7 @@ class Keeper(Line):
         while self._asked:
             self._asked[0](conn)
             self._asked.pop(0)
+        self._holds.drop([job for job in self._holds.held() if job.settled])
         held = self._holds.held()
         if held and self._present:
             self.trusted_until = min(self.trusted_until, at + terms.grace_seconds / 2)
@@ -219,7 +223,7 @@ class Keeper(Line):
         elif not held and self._present:
             self.trusted_until, self._due["ping"] = float("inf"), 0.0
         if not self.ended.is_set() and self._is_due("heartbeat", at, terms.heartbeat_seconds):
-            self._or_anew(conn, lambda: run(conn, heartbeat(self.crew.worker, self._metadata()), terms.schema))
+            self._beat(conn)
             self._heard(at)
         if self._is_due("ring", at, terms.heartbeat_seconds):
             self._look_round(conn)
@@ -227,6 +231,15 @@ class Keeper(Line):
             run(conn, echo(channel_of(self._channel), lines), terms.schema)
         if self._channel and not conn.pooled and self._is_due("echo", at, ECHO_EVERY_SECONDS):
             self._test_ears(conn)
+
+    def _beat(self, conn: QueueConnection) -> None:
+        """Say that we live. That our row is locked right now is an answer too: the session stands."""
+        try:
+            beat = heartbeat(self.crew.worker, self._metadata())
+            self._or_anew(conn, lambda: run(conn, beat, self.crew.terms.schema))
+        except Exception as error:
+            if trouble_of(error) != "again":
+                raise
 
     def _is_due(self, what: str, at: float, every_seconds: float) -> bool:
         if self._due[what] > at:
@@ -274,7 +287,8 @@ class Keeper(Line):
     def _look_round(self, conn: QueueConnection) -> None:
         """Who is there, and which buckets are ours?"""
         terms = self.crew.terms
-        ring = Ring(worker.id for worker in run(conn, live_workers(ttl_seconds=terms.ttl_seconds), terms.schema))
+        alive = run(conn, live_workers(ttl_seconds=terms.ttl_seconds), terms.schema)
+        ring = ring_of(alive, terms.queues)
         if ring != self.ring:
             before, self.ring = self.ring, ring
             owned = len(ring.buckets_of(self.crew.worker))

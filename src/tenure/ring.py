@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from hashlib import shake_128
 
-from .model import BUCKETS
+from .model import BUCKETS, Worker
 
 _WEIGHTS = struct.Struct(f">{BUCKETS}Q")
 
@@ -50,6 +50,12 @@ class Ring:
 
     def __repr__(self) -> str:
         return f"Ring({list(self.workers)!r})"
+
+
+def ring_of(workers: Iterable[Worker], queues: Iterable[str]) -> Ring:
+    """The ring of those who serve just these queues. Others have rings of their own: a bucket's owner must serve it."""
+    ours = sorted(queues)
+    return Ring(worker.id for worker in workers if sorted(worker.metadata.get("queues", ours)) == ours)
 
 
 def moved(before: Ring, after: Ring) -> int:

@@ -43,8 +43,16 @@ def load(
     """The settings in force; a name that is not known, or a value that cannot be, is refused here."""
     env = os.environ if environ is None else environ
     check_names(env)
-    url, source = (_check_url(database_url, flag), flag) if database_url is not None else _database(env)
+    url, source = (check_url(database_url, flag), flag) if database_url is not None else _database(env)
     return Settings(url, source, check_schema_name(schema or _value("TENURE_SCHEMA", env) or DEFAULT_SCHEMA))
+
+
+def session_url(given: str | None = None, environ: Mapping[str, str] | None = None) -> str | None:
+    """The direct address beside a pooler's, from its flag or its variable; None if there is none."""
+    if given is not None:
+        return check_url(given, "--session-url")
+    value = _value("TENURE_SESSION_URL", os.environ if environ is None else environ)
+    return check_url(value, "TENURE_SESSION_URL") if value else None
 
 
 def check_schema_name(schema: str) -> str:
@@ -82,14 +90,15 @@ def _value(name: str, environ: Mapping[str, str]) -> str | None:
 def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:
     for name in ("TENURE_DATABASE_URL", "DATABASE_URL"):
         if value := _value(name, environ):
-            return _check_url(value, name), name
+            return check_url(value, name), name
     for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE"):
         if environ.get(name):
             return "", name  # libpq reads its own variables from an empty conninfo
     return None, "embedded"
 
 
-def _check_url(url: str, source: str) -> str:
+def check_url(url: str, source: str) -> str:
+    """The address as libpq takes it, or BadSettings; a password in it is never shown."""
     from psycopg import ProgrammingError, conninfo
 
     text = url.replace("postgresql+psycopg://", "postgresql://", 1)

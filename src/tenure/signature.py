@@ -23,6 +23,8 @@ class Signature:
         fields = parameters[1:] if self.takes_job else parameters
         self._names = tuple(field.name for field in fields)
         self._open = any(field.kind is inspect.Parameter.VAR_KEYWORD for field in fields)
+        if payload is not None and not isinstance(payload, type):
+            raise BadSettings(f"handler {kind!r} has payload={payload!r}: give it a type, e.g. a dataclass")
         self._type: Any = payload
         if payload is None and not self._open:
             self._type = _struct(fields)
@@ -30,7 +32,7 @@ class Signature:
             raise BadSettings(f"handler {kind!r} has payload={payload.__name__}: let it take the job and that alone")
         self._whole = payload is not None
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
-        self._decode = msgspec.json.Decoder(Any if self._open or self._validate else self._type).decode
+        self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
 
     def arguments(self, job: Any, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for one call; InvalidPayload if the payload does not fit."""
@@ -85,7 +87,7 @@ class Signature:
 def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Parameter]:
     try:
         signature = inspect.signature(function, eval_str=True)
-    except NameError as error:
+    except Exception as error:  # annotations are expressions: they raise whatever expressions do
         raise BadSettings(
             f"handler {kind!r} has an annotation that cannot be read ({error}): import it at run time"
         ) from None
@@ -100,6 +102,16 @@ def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Paramet
 def _struct(fields: list[inspect.Parameter]) -> type[msgspec.Struct]:
     """The payload as a type of its own, so that decoding and checking is one pass in C."""
     return msgspec.defstruct("payload", [_member(field) for field in fields], kw_only=True)
+
+
+def _decoder(kind: str, payload: Any) -> msgspec.json.Decoder[Any]:
+    try:
+        return msgspec.json.Decoder(payload)
+    except (TypeError, ValueError, NameError) as error:
+        said = " ".join(str(error).split())
+        raise BadSettings(
+            f"handler {kind!r} takes what no JSON can be read as ({said}): use plain types, dataclasses or Structs"
+        ) from None
 
 
 def _member(field: inspect.Parameter) -> Any:

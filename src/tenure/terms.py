@@ -49,6 +49,11 @@ class Terms:
         for name in ("drain_seconds", "poll_seconds", "heartbeat_seconds", "ttl_seconds", "grace_seconds"):
             if not 0 < getattr(self, name) <= 86_400:
                 raise BadSettings(f"{name}={getattr(self, name)!r} must be above 0 and at most a day")
+        if self.lease_seconds < 1 or self.grace_seconds < 1:
+            raise BadSettings(
+                f"lease_seconds={self.lease_seconds:g} and grace_seconds={self.grace_seconds:g} must be at least 1: "
+                "a worker looks at its clock five times a second"
+            )
         if self.drain_seconds >= self.lease_seconds:
             raise BadSettings(
                 f"drain_seconds={self.drain_seconds:g} must be below lease_seconds={self.lease_seconds:g}: "

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import __version__, db, migrate
-from .connect import connect
+from .connect import Patience, connect
 from .desk import Desk
 from .errors import BUG, TRY_LATER
 from .events import Bus, WorkerDraining, WorkerExit, WorkerStarted
@@ -39,7 +40,10 @@ class Worker:
         self._error: BaseException | None = None
         self._stops = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._asked: asyncio.Event | None = None
+        self._over: asyncio.Event | None = None
+        self._started, self._returned = threading.Event(), threading.Event()
+        self._code = 0
+        self.at_last: Callable[[int], None] = lambda _code: None  # what ends a process whose loop is blocked
         self.crew = Crew(terms, self.bus, self._failed)
         self.holds = Holds(self.bus)
         self._lender = Lender(terms.url, terms.slots)
@@ -47,7 +51,7 @@ class Worker:
         self.desk = Desk(self.crew, self.holds, inbox.handlers, self._pools.start, self._lender)
         self.keeper = Keeper(self.crew, self.holds, self._metadata)
         self._housekeeper = Housekeeper(self.crew, lambda: len(self.keeper.ring.workers), self.desk.wake)
-        self._watchdog = Watchdog(self.holds, lambda: self.keeper.trusted_until, lambda: self.crew.worker)
+        self._watchdog = Watchdog(self.crew, self.holds, lambda: self.keeper.trusted_until)
         self.desk.ears, self.desk.trusted = lambda: self.keeper.ears, lambda: self.keeper.trusted
         self.keeper.on_note, self.keeper.on_ring = self.desk.wake, self._ring_changed
 
@@ -56,9 +60,9 @@ class Worker:
     def stop(self) -> None:
         """Once: drain. Again: release what is held and leave now."""
         self._stops += 1
-        if self._loop is not None and self._asked is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped
-                self._loop.call_soon_threadsafe(self._asked.set)
+        if self._stops == 1:
+            # On a thread of its own: a handler that blocks the loop must not hold it up.
+            threading.Thread(target=self._drain, name="tenure-drain", daemon=True).start()
 
     @property
     def draining(self) -> bool:
@@ -73,65 +77,83 @@ class Worker:
     # -- the life of a worker
 
     def run(self) -> int:
-        """From start to exit code: 0 when nothing is left behind, 75 when rows are, 70 after a bug."""
-        with connect(self.terms.url) as conn:
+        """From start to exit code: 0 when nothing is left behind, 75 when rows are; a bug is raised.
+
+        A handler that neither ends nor can be stopped keeps this from returning on the thread it blocks; `at_last` is
+        called with the exit code then.
+        """
+        with connect(self.terms.url, patience=Patience(statement_seconds=30)) as conn:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
                 db.run(conn, plan(schedule), self.terms.schema)
-        return asyncio.run(self._serve())
-
-    async def _serve(self) -> int:
-        self._loop, self._asked = asyncio.get_running_loop(), asyncio.Event()
-        if self._stops:
-            self._asked.set()
-        self._pools.open(self._loop)
-        self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
-        self._start()
+        loop = asyncio.new_event_loop()
         try:
-            await self._asked.wait()
-            await self._drain()
+            loop.run_until_complete(self._serve(loop))
         finally:
-            self._end()
-            await self._lender.close()
-        return self._exit_code()
+            self._returned.set()
+            _close(loop)
+        if self._error is not None:
+            raise self._error
+        return self._code
+
+    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._over = loop, asyncio.Event()
+        self._pools.open(loop)
+        if not self._stops:
+            self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
+            self._start()
+        self._started.set()
+        await self._over.wait()
+        await self._lender.close()
 
     def _start(self) -> None:
         threads = [self._watchdog, self.keeper, self.desk]
         for thread in [*threads, *([self._housekeeper] if self.terms.housekeeping else [])]:
             thread.start()
 
-    async def _drain(self) -> None:
+    def _drain(self) -> None:
         """Claim no more, wait for handlers, stop those that take too long, give their rows back; bounded always."""
-        self.bus.emit(WorkerDraining(self.id, self.holds.slots_used))
-        self.desk.drain()
-        self.keeper.drain()
-        self._housekeeper.end()
-        await self._until(lambda: self._idle or self._stops > 1, self.terms.drain_seconds)
-        for job in self.holds.busy():
-            self._give_back(job)
-        await self._until(lambda: self._idle, LAST_WORDS_SECONDS)
-        self.keeper.leave()
-        await self._until(lambda: not self.keeper.is_alive(), LAST_WORDS_SECONDS if self.keeper.connected else 0.0)
+        self._started.wait()
+        try:
+            self.bus.emit(WorkerDraining(self.id, self.holds.slots_used))
+            self.desk.drain()
+            self.keeper.drain()
+            self._housekeeper.end()
+            self._until(lambda: self._idle or self._stops > 1, self.terms.drain_seconds)
+            self._give_back()
+            if not self._left():
+                self.keeper.leave()
+                self._until(lambda: not self.keeper.is_alive(), LAST_WORDS_SECONDS if self.keeper.connected else 0.0)
+        finally:
+            self._end()
+            self._exit()
 
     @property
     def _idle(self) -> bool:
         return not self.holds.slots_used and not self.desk.unsettled
 
-    async def _until(self, fact: Callable[[], bool], seconds: float) -> None:
+    def _until(self, fact: Callable[[], bool], seconds: float) -> None:
         by = time.monotonic() + seconds
         while not fact() and time.monotonic() < by and self._error is None:
-            await asyncio.sleep(0.02)
+            time.sleep(0.02)
 
-    def _give_back(self, job: Job) -> None:
-        """Stop a handler and release its row, at no cost. A thread cannot be stopped: its row goes anyway."""
-        if job.ended or job.overran:
-            return
-        job.lost = "drained"
-        if job.stop is not None:
-            job.stop()
-        else:
-            job.overran = True
-            self.desk.settle(job, Release("its worker was stopped"))
+    def _left(self) -> int:
+        """Rows that are neither settled nor given back."""
+        return sum(1 for job in self.holds.busy() if not job.answered)
+
+    def _give_back(self) -> None:
+        """Stop what still runs, and release its rows at no cost; one that does not obey loses its row all the same."""
+        for job in self.holds.busy():
+            if not job.ended and not job.overran:
+                job.lost = "drained"
+                if job.stop is not None:
+                    job.stop()
+        self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
+        for job in self.holds.busy():
+            if not job.ended and not job.overran:
+                job.overran = True
+                self.desk.settle(job, Release("its worker was stopped"))
+        self._until(lambda: not self._left(), LAST_WORDS_SECONDS / 2)
 
     def _end(self) -> None:
         self._pools.close()
@@ -139,14 +161,16 @@ class Worker:
             thread.end()
         self.desk.wake()
 
-    def _exit_code(self) -> int:
-        left = sum(1 for job in self.holds.busy() if not job.answered)
-        code = BUG if self._error is not None else TRY_LATER if left else 0
+    def _exit(self) -> None:
+        left = self._left()
+        self._code = BUG if self._error is not None else TRY_LATER if left else 0
         reason = f"bug: {self._error!r}" if self._error else f"{left} rows left behind" if left else "drained"
         self.bus.emit(WorkerExit(self.id, reason))
-        if self._error is not None:
-            raise self._error
-        return code
+        if self._loop is not None and self._over is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped
+                self._loop.call_soon_threadsafe(self._over.set)
+        if not self._returned.wait(LAST_WORDS_SECONDS):
+            self.at_last(self._code)
 
     # -- what its parts tell each other
 
@@ -159,8 +183,7 @@ class Worker:
         self.desk.wake()
 
     def _ring_changed(self, ring: Ring) -> None:
-        self.desk.intake.own(ring.buckets_of(self.id) if len(ring.workers) > 1 else None)
-        self.desk.wake("queues")
+        self.desk.own(ring.buckets_of(self.id) if len(ring.workers) > 1 else None)
 
     def _metadata(self) -> Mapping[str, Any]:
         return {
@@ -172,3 +195,13 @@ class Worker:
             "slots_used": self.holds.slots_used,
             "wakeup": "notify" if self.keeper.listening else "poll",
         }
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is left on the loop and close it, without waiting for what does not obey."""
+    left = asyncio.all_tasks(loop)
+    for each in left:
+        each.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+    loop.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -50,7 +51,7 @@ def test_handlers_may_finish_and_nothing_more_is_claimed(world: World, pool: str
         hired.saw(WorkerDraining)
         eventually(lambda: world.sql("SELECT status FROM workers") == [("draining",)])
         gate.set()
-        assert hired.stop() == 0
+        assert hired.gone() == 0
     assert len(hired.of(JobCompleted)) == 2
     assert sorted(world.row(id).status for id in ids) == ["completed"] * 2 + ["pending"] * 3
     assert sum(world.row(id).attempts for id in ids) == 2
@@ -94,8 +95,49 @@ def test_leases_are_kept_while_draining(world: World) -> None:
         hired.worker.stop()
         eventually(lambda: world.sql("SELECT lease_expires_at FROM live") > first)
         gate.set()
-        assert hired.stop() == 0
+        assert hired.gone() == 0
     assert world.row(id).status == "completed"
+
+
+def test_a_handler_that_neither_ends_nor_obeys_gives_its_row_back_all_the_same(world: World) -> None:
+    inbox = Inbox()
+    gate = threading.Event()
+
+    @inbox.handler("deaf")
+    async def deaf(job: Job) -> None:
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+
+    id = world.enqueue("deaf")
+    with working(world, inbox, drain_seconds=0.3) as hired:
+        eventually(lambda: hired.worker.holds.slots_used == 1)
+        assert hired.stop() == 0
+        gate.set()
+    row = world.row(id)
+    assert (row.status, row.attempts, row.claimed_by) == ("pending", 0, None)
+    assert world.sql("SELECT * FROM workers") == []
+
+
+def test_a_handler_that_blocks_the_loop_does_not_hold_up_the_drain(world: World) -> None:
+    inbox = Inbox()
+    gate, last = threading.Event(), threading.Event()
+    codes: list[int] = []
+
+    @inbox.handler("blocks")
+    async def blocks(job: Job) -> None:
+        gate.wait(60)  # the loop itself stands still
+
+    id = world.enqueue("blocks")
+    with working(world, inbox, drain_seconds=0.3) as hired:
+        hired.worker.at_last = lambda code: codes.append(code) or last.set()  # type: ignore[func-returns-value]
+        eventually(lambda: hired.worker.holds.slots_used == 1)
+        hired.worker.stop()
+        assert last.wait(30), "the process would not have ended"
+        row = world.row(id)
+        gate.set()
+    assert codes == [0]
+    assert (row.status, row.attempts) == ("pending", 0)
 
 
 def test_a_silent_database_does_not_hold_up_the_exit(world: World) -> None:

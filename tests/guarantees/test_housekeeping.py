@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from crew import eventually, working
 from tenure import fleet, questions, verbs
-from tenure.events import ChoreDone, JobCompleted
+from tenure.events import ChoreDone, ChoreFailed, JobCompleted
 from tenure.inbox import Inbox
 from tenure.job import Job
 from world import World
@@ -79,6 +79,22 @@ def test_the_hot_table_is_vacuumed_on_demand(world: World) -> None:
     world.run(fleet.vacuum_live())
     eventually(lambda: world.sql("SELECT pg_stat_get_vacuum_count('live'::regclass)") == [(1,)])
     assert world.run(questions.dead_share())[0] == 0
+
+
+def test_a_chore_that_fails_is_said_and_the_others_are_done(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    world.sql("ALTER FUNCTION keep_archive RENAME TO keep_archive_no_more")
+    with working(world, inbox) as hired:
+        (failed,) = hired.saw(ChoreFailed)
+        eventually(lambda: {event.chore for event in hired.of(ChoreDone)} == ALL - {"archive"})
+        world.enqueue("work")
+        hired.saw(JobCompleted)
+    assert failed.chore == "archive"
+    assert "keep_archive" in failed.error
 
 
 def test_a_worker_leaves_the_registry(world: World) -> None:

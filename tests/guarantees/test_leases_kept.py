@@ -47,7 +47,7 @@ def test_control_without_the_keeper_the_same_handler_loses_its_lease(world: Worl
     async def blocks(job: Job) -> None:
         time.sleep(1.5 if job.token == 1 else 0)
 
-    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.5) as hired:
+    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.5, housekeeping=False) as hired:
         hired.worker.keeper.end()
         eventually(lambda: not hired.worker.keeper.is_alive())
         blocks.enqueue(world.conn)
@@ -259,3 +259,43 @@ def test_housekeeping_sweeps_a_lease_that_ran_out(world: World) -> None:
     with working(world, inbox) as hired:
         hired.saw(JobCompleted, seconds=30)
         assert hired.of(LeasesSwept)
+
+
+def test_a_handler_that_goes_on_after_its_fenced_block_is_left_alone(world: World) -> None:
+    inbox = Inbox()
+    ended: list[str] = []
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None:
+        async with job.fenced():
+            pass
+        await asyncio.sleep(2.5)
+        ended.append(job.lost)
+
+    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.9, grace_seconds=2.0) as hired:
+        id = world.enqueue("work")
+        eventually(lambda: ended)
+        assert len(hired.of(LeasesRenewed)) <= 2
+    assert ended == [""]
+    assert world.row(id).status == "completed"
+    assert not hired.of(LeaseLost)
+
+
+def test_a_worker_declared_dead_stops_what_it_held_and_goes_on_under_a_new_id(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("long")
+    async def long(job: Job) -> None:
+        if job.token == 1:
+            await asyncio.sleep(3600)
+
+    with working(world, inbox, heartbeat_seconds=0.2, ttl_seconds=30) as hired:
+        first = hired.worker.id
+        id = world.enqueue("long")
+        eventually(lambda: world.row(id).status == "processing")
+        world.sql("UPDATE workers SET status = 'dead'")
+        (lost,) = hired.saw(LeaseLost)
+        hired.saw(JobCompleted)
+        assert hired.worker.id != first
+    assert (lost.worker, lost.reason) == (first, "presence_lost")
+    assert world.row(id).status == "completed"

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from crew import eventually
-from tenure import fleet, questions, verbs
+from tenure import fleet, limits, questions, verbs
 from tenure.errors import WorkerEvicted
 from world import World
 
@@ -160,9 +160,9 @@ def test_the_same_lock_in_another_database_is_not_ours(world: World) -> None:
 
 
 def test_a_worker_gone_for_less_than_the_grace_keeps_its_rows(world: World) -> None:
-    vanished(world, "A", seconds=3)
     world.enqueue("work")
     world.claim_one("A")
+    vanished(world, "A", seconds=3)
     assert world.run(fleet.notice(grace_seconds=6)) == {}
     assert world.run(fleet.evict(grace_seconds=6)) == []
     world.sql("UPDATE workers SET status = 'dead'")
@@ -170,19 +170,19 @@ def test_a_worker_gone_for_less_than_the_grace_keeps_its_rows(world: World) -> N
 
 
 def test_a_worker_that_is_alive_is_not_evicted_however_long_it_was_gone(world: World) -> None:
-    vanished(world, "A", seconds=60)
     world.enqueue("work")
     world.claim_one("A")
+    vanished(world, "A", seconds=60)
     assert world.run(fleet.evict(grace_seconds=6)) == [], "notice comes first: the worker may be back"
 
 
 def test_eviction_takes_the_rows_of_the_gone_and_of_nobody_else(world: World) -> None:
     appeared(world, "B")
-    vanished(world, "A", seconds=60)
     for _ in range(4):
         world.enqueue("work")
     (theirs,) = world.claim("B", 1)
     ours = world.claim("A", 2)
+    vanished(world, "A", seconds=60)
     world.run(fleet.notice(grace_seconds=6))
     first = world.run(fleet.evict(grace_seconds=6, n=1))
     assert len(first) == 1
@@ -196,10 +196,10 @@ def test_eviction_takes_the_rows_of_the_gone_and_of_nobody_else(world: World) ->
 
 
 def test_an_evicted_row_that_failed_often_still_waits_out_its_backoff(world: World) -> None:
-    vanished(world, "A", seconds=60)
     id = world.enqueue("work", max_attempts=20)
     world.sql("UPDATE live SET attempts = 9")
     world.claim_one("A")
+    vanished(world, "A", seconds=60)
     world.run(fleet.notice(grace_seconds=6))
     world.run(fleet.evict(grace_seconds=6))
     (waits,) = world.sql("SELECT date_part('epoch', available_at - clock_timestamp()) FROM live WHERE id = %s", id)
@@ -207,15 +207,16 @@ def test_an_evicted_row_that_failed_often_still_waits_out_its_backoff(world: Wor
 
 
 def test_a_locked_row_is_passed_over_by_eviction_and_taken_the_next_time(world: World) -> None:
-    vanished(world, "A", seconds=60)
     for _ in range(2):
         world.enqueue("work")
     locked, free = world.claim("A", 2)
+    vanished(world, "A", seconds=60)
     world.run(fleet.notice(grace_seconds=6))
     other = world.connect()
     with other.transaction():
         other.execute(f'SELECT id FROM "{world.schema}".live WHERE id = %s FOR UPDATE', [locked.id])
         assert [swept.id for swept in world.run(fleet.evict(grace_seconds=6))] == [free.id]
+        assert world.run(fleet.evict(grace_seconds=6)) == []
     assert [swept.id for swept in world.run(fleet.evict(grace_seconds=6))] == [locked.id]
 
 
@@ -234,3 +235,21 @@ def test_who_is_dead_no_longer_asks_to_be_woken(world: World) -> None:
     session.close()
     eventually(lambda: world.run(fleet.notice(grace_seconds=3600)) == {"A": "gone"})
     assert world.sql("SELECT waiting FROM workers") == [(False,)]
+
+
+@pytest.mark.parametrize("way", ["claim", "claim_any", "claim_ordered", "claim_limited"])
+def test_a_worker_that_is_missed_claims_nothing_until_it_is_back(world: World, way: str) -> None:
+    world.run(limits.limit("slow", max_running=9))
+    world.enqueue("work")
+    world.enqueue("work", key="k", ordered=True)
+    world.enqueue("work", queue="slow")
+    claim = {
+        "claim": verbs.claim("A", 1, buckets=verbs.ALL_BUCKETS),
+        "claim_any": verbs.claim("A", 1),
+        "claim_ordered": verbs.claim_ordered("A", 1),
+        "claim_limited": limits.claim_limited("A", 1, "slow"),
+    }[way]
+    vanished(world, "A")
+    assert world.run(claim) == []
+    world.run(fleet.appear("A"), world.connect())
+    assert len(world.run(claim)) == 1

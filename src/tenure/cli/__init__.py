@@ -9,7 +9,6 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from ..errors import BUG, TenureError
 
 COMMANDS = {
     "demo": "a first look: embedded Postgres, the lease race, a hundred receipts",
@@ -19,7 +18,7 @@ COMMANDS = {
     "pg": "the embedded Postgres: start, stop, status, url, psql, reset",
     "queues": "depth and limits of queues; pause, resume, limit",
     "ring": "which worker owns which buckets",
-    "schedules": "what runs by the clock; pause, resume",
+    "schedules": "what runs by the clock; pause, resume, remove",
     "sql": "print the SQL of a verb or question",
     "tail": "the events of the fleet as they happen",
     "worker": "run the handlers of an inbox",
@@ -68,14 +67,8 @@ def main() -> NoReturn:
     except click.ClickException as usage:
         usage.show()
         code = usage.exit_code
-    except TenureError as error:
-        click.echo(f"tenure: {error}", err=True)
-        code = error.exit_code
     except Exception as error:
-        from .trouble import explain
+        from .trouble import tell
 
-        sentence, code = explain(error)
-        click.echo(f"tenure: {sentence}", err=True)
-        if code == BUG:
-            raise
+        code = tell(error)
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""`tenure schedules`: what fires when, and the switch that stops one."""
+"""`tenure schedules`: what fires when, the switch that stops one, and the way to be rid of it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 
 from .. import db, migrate
 from ..errors import NO
-from ..schedule import Planned, pause_schedule, resume_schedule, schedules
+from ..schedule import Planned, pause_schedule, resume_schedule, schedules, unplan
 from .database import opened, options
 
-VERBS = {"pause": pause_schedule, "resume": resume_schedule}
-DONE = {"pause": "paused", "resume": "resumed"}
+VERBS = {"pause": pause_schedule, "resume": resume_schedule, "remove": unplan}
+DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
 @click.command()
@@ -24,9 +24,10 @@ DONE = {"pause": "paused", "resume": "resumed"}
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def command(verb: str | None, name: str | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """List the schedules, or pause or resume the one called NAME.
+    """List the schedules, or pause, resume or remove the one called NAME.
 
-    What comes due while a schedule is paused is missed; its misfire policy decides what becomes of it.
+    What comes due while a schedule is paused is missed; its misfire policy decides what becomes of it. What was removed
+    comes back with the next worker whose inbox has it: take it out of the code first.
     """
     if verb and not name:
         raise click.UsageError(f"{verb} which schedule? `tenure schedules` lists them")

@@ -16,6 +16,7 @@ from ..connect import QueueConnection
 from ..errors import BadSettings
 from ..events import Event
 from ..fleet import tell
+from ..log import printable, short
 from ..questions import channel, live_workers
 from ..tail import ASK_SECONDS, DROPPED, NOTE, channel_of
 from .database import opened, options
@@ -78,13 +79,6 @@ def _names_of(kind: type[Event]) -> frozenset[str]:
 def words(event: dict[str, Any]) -> str:
     """One line for people: time, what happened, and its facts; of a long text only the last line."""
     facts = {name: value for name, value in event.items() if name not in ("at", "level", "event") and value != ""}
-    said = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
+    said = " ".join(f"{name}={short(value)}" for name, value in facts.items())
     at, level = str(event.get("at", ""))[11:23], event.get("level", "warning")
-    return f"{at:<12} {level:<7} {event['event']:<20} {said}".rstrip()
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    last = (str(value).strip().splitlines() or [""])[-1]
-    return json.dumps(last, ensure_ascii=False) if " " in last else last
+    return printable(f"{at:<12} {level:<7} {event['event']:<20} {said}".rstrip())

@@ -1,11 +1,15 @@
-"""What a database error means to the person at the terminal: one sentence, and the exit code that goes with it."""
+"""What an error means to the person at the terminal: one sentence, and the exit code that goes with it."""
 
 from __future__ import annotations
 
+import contextlib
+import traceback
+
+import click
 import psycopg
 from psycopg import errors as pg
 
-from ..errors import BAD_SETTINGS, BUG, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE
+from ..errors import BAD_SETTINGS, BUG, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, TenureError
 
 _BY_STATE = {
     pg.InsufficientPrivilege: (NOT_ALLOWED, "ask its owner for the right, or connect as another user"),
@@ -32,8 +36,20 @@ _BY_WORDS = {
 _LIBPQ_ASKS = " Is the server running on that host and accepting TCP/IP connections?"
 
 
-def explain(error: Exception) -> tuple[str, int]:
+def tell(error: BaseException) -> int:
+    """Say it on stderr, a bug with its traceback; the exit code."""
+    sentence, code = explain(error)
+    with contextlib.suppress(OSError):  # nobody reads it any more: the exit code is still due
+        click.echo(f"tenure: {sentence}", err=True)
+        if code == BUG:
+            traceback.print_exception(error)
+    return code
+
+
+def explain(error: BaseException) -> tuple[str, int]:
     """One sentence with the next step, and the exit code; what nobody foresaw is a bug and says how to report it."""
+    if isinstance(error, TenureError):
+        return str(error), error.exit_code
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None  # without CONTEXT and DETAIL
     said = " ".join((primary or str(error)).split()).removesuffix(_LIBPQ_ASKS) or type(error).__name__
     for kind, (code, advice) in _BY_STATE.items():

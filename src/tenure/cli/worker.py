@@ -6,14 +6,21 @@ import importlib
 import os
 import signal
 import sys
+import sysconfig
+import traceback
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from ..errors import BadSettings
-from ..settings import DEFAULT_SCHEMA
+from ..settings import DEFAULT_SCHEMA, session_url
 from .database import opened, options
+from .trouble import tell
+
+if TYPE_CHECKING:
+    from ..worker import Worker
 
 
 @click.command()
@@ -36,20 +43,20 @@ from .database import opened, options
     show_default=True,
     help="How long a worker whose session ended may stay away.",
 )
-@click.option(
-    "--session-url",
-    metavar="URL",
-    envvar="TENURE_SESSION_URL",
-    help="A direct address beside a pooler's [env: TENURE_SESSION_URL].",
-)
+@click.option("--session-url", metavar="URL", help="A direct address beside a pooler's [env: TENURE_SESSION_URL].")
 @click.option("--no-housekeeping", is_flag=True, help="Leave sweeping, archiving and schedules to other workers.")
-@click.option("--health-port", type=int, metavar="PORT", help="Serve /livez /readyz /startupz /metrics on this port.")
+@click.option(
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve /livez /readyz /startupz /metrics on this port.",
+)
 @click.option("--health-host", default="127.0.0.1", show_default=True, metavar="HOST")
 @click.option("--json", "as_json", is_flag=True, help="Log one JSON object a line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
 @options
 def command(app: str, queues: str | None, **rest: Any) -> None:
-    """Run the handlers of an inbox, e.g. `tenure worker shop.jobs:inbox`.
+    """Run the handlers of an inbox, e.g. `tenure worker shop.jobs:inbox` or `tenure worker ./shop.py:inbox`.
 
     SIGTERM or Ctrl-C drains: nothing more is claimed, handlers get --drain-seconds to finish, then their rows are given
     back without cost. A second signal gives them back at once. Exit codes: 0 nothing was left behind, 75 rows were
@@ -66,7 +73,7 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
     with opened(rest.pop("database_url"), rest.pop("schema") or named) as database:
         terms = Terms(
             database.url,
-            rest["session_url"],
+            session_url(rest["session_url"]),
             database.schema,
             weights(queues) or inbox.queues,
             slots=rest["slots"],
@@ -84,25 +91,36 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
         with Health(worker, rest["health_host"], rest["health_port"]) as health:
             if rest["health_port"] is not None:
                 click.echo(f"health on http://{rest['health_host']}:{health.port}", err=True)
-            code = worker.run()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A handler's thread cannot be ended from outside; its row has been given back, so the process need not wait for it.
-    os._exit(code)
+            code = _run(worker)
+    _leave(code)
+
+
+def _run(worker: Worker) -> int:
+    """Its exit code, also when it ends with an error: that is told here, and nothing is raised past `_leave`."""
+    try:
+        return worker.run()
+    except BaseException as error:
+        return tell(error)
+
+
+def _leave(code: int) -> NoReturn:
+    """A handler's thread cannot be ended from outside; its row is given back or will be, so nobody waits for it."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def load(app: str) -> Any:
-    """The inbox that MODULE:INBOX names, the working directory first; BadSettings with what was found instead."""
+    """The inbox that MODULE:INBOX or FILE:INBOX names; BadSettings with what was found instead."""
     from ..inbox import Inbox
 
-    module, colon, name = app.partition(":")
-    if not colon or not module or not name:
+    module, _, name = app.rpartition(":")
+    if not module or not name:
         raise BadSettings(f"{app!r} is no inbox: write MODULE:INBOX, e.g. shop.jobs:inbox")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = importlib.import_module(module.removesuffix(".py").replace("/", "."))
-    except ModuleNotFoundError as error:
-        raise BadSettings(f"{app!r} cannot be loaded: {error} (looked in {Path.cwd()} and the Python path)") from None
+    is_path = "/" in module or module.endswith(".py") or module.startswith(".")
+    found = _load_file(app, module) if is_path else _import(app, module, Path.cwd())
     inbox = getattr(found, name, None)
     if not isinstance(inbox, Inbox):
         near = [key for key, value in vars(found).items() if isinstance(value, Inbox)]
@@ -112,6 +130,40 @@ def load(app: str) -> Any:
     if not inbox.handlers:
         raise BadSettings(f'{app!r} has no handlers: write `@{name}.handler("kind")` on a function')
     return inbox
+
+
+def _load_file(app: str, path: str) -> ModuleType:
+    """The module in this file, under the name that others import it by: from the working directory if it is below."""
+    file = Path(f"{path.removesuffix('.py')}.py").resolve()
+    if not file.is_file():
+        raise BadSettings(f"{app!r} names no Python file ({file}): write FILE:INBOX, e.g. ./shop.py:inbox")
+    root = Path.cwd() if file.is_relative_to(Path.cwd()) else file.parent
+    while (root / "__init__.py").exists():
+        root = root.parent
+    found = _import(app, ".".join(file.relative_to(root).with_suffix("").parts), root)
+    if Path(found.__file__ or "").resolve() != file:
+        raise BadSettings(f"{app!r} is hidden by another module {found.__name__!r} ({found.__file__}): rename it")
+    return found
+
+
+def _import(app: str, module: str, root: Path) -> ModuleType:
+    """This module, looked for below root first; what it raises is told with the line of theirs that did."""
+    sys.path[:0] = dict.fromkeys([str(root), str(Path.cwd())])
+    try:
+        return importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        where = _line_of_theirs(error) or f"looked in {root} and on the Python path"
+        raise BadSettings(f"{app!r} cannot be loaded: {said} ({where})") from None
+
+
+def _line_of_theirs(error: BaseException) -> str:
+    """file:line of the last call that is neither Python's nor a library's nor ours; empty if none of theirs ran."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
+    others = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parents[1]), "<frozen")
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(others)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 
 def weights(text: str | None) -> dict[str, float] | None:

@@ -17,13 +17,13 @@ CREATE FUNCTION tenure.presence_key(worker text) RETURNS bigint LANGUAGE sql STA
   SELECT hashtextextended('presence of ' || worker, 'tenure.workers'::regclass::oid::bigint)
 $$;
 
-CREATE FUNCTION tenure.is_present(key bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT EXISTS (
-    SELECT FROM pg_locks AS l
-    WHERE l.locktype = 'advisory'  -- implied: no other kind has this objsubid and these two halves of a hash
-      AND l.objsubid = 1
-      AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-      AND l.classid::bigint << 32 | l.objid::bigint = key)
+-- The keys of all sessions that are there, read in one go: a look at pg_locks stops every other lock for a moment.
+CREATE FUNCTION tenure.presences() RETURNS SETOF bigint LANGUAGE sql VOLATILE AS $$
+  SELECT l.classid::bigint << 32 | l.objid::bigint
+  FROM pg_locks AS l
+  WHERE l.locktype = 'advisory'  -- implied: no other kind has this objsubid and these two halves of a hash
+    AND l.objsubid = 1
+    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
 $$;
 
 -- Housekeeping, by whoever comes first when it is due. The stamp only saves work: every chore is safe to do twice at once.

@@ -162,7 +162,7 @@ BEGIN
   SELECT q.paused, q.max_running, q.max_per_key, q.rate_per_second, q.burst, q.tokens, q.refilled_at INTO limits
   FROM tenure.queues AS q WHERE q.queue = of_queue
   FOR UPDATE;
-  IF limits.paused OR EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = for_worker AND w.status <> 'alive') THEN
+  IF limits.paused OR EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = for_worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL)) THEN
     RETURN;
   END IF;
 

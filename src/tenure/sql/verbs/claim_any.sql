@@ -28,7 +28,7 @@ WHERE i.ctid = ANY (ARRAY(
     LIMIT :n
     FOR UPDATE SKIP LOCKED
   ) AS taken
-  WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')
+  WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL))
     AND lane.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.limited))
   LIMIT :n
 ))

@@ -30,7 +30,7 @@ WITH RECURSIVE head AS (
     AND r.status = 'pending'  -- implied: a processing ordered row has its key taken, by the primary key of keys
     AND r.available_at <= statement_timestamp()
     AND NOT EXISTS (SELECT FROM tenure.keys AS k WHERE k.queue = r.queue AND k.partition_key = r.partition_key)
-    AND NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND w.status <> 'alive')
+    AND NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL))
   ORDER BY r.id
   LIMIT :n
   FOR UPDATE OF r SKIP LOCKED

@@ -9,13 +9,16 @@ WITH gone AS (
   WHERE w.status = 'dead'
     AND w.presence IS NOT NULL
     AND w.gone_at < clock_timestamp() - :grace_seconds * interval '1 second'
+), theirs AS (
+  SELECT i.id, i.claimed_by FROM tenure.live AS i
+  JOIN gone ON gone.id = i.claimed_by
+  WHERE i.id = ANY (ARRAY(SELECT tenure.held(NULL) WHERE EXISTS (SELECT FROM gone)))  -- implied: the join; spares the look at every row
 ), left_behind AS (
   SELECT i.id, i.lease_generation, i.fence_token,
          GREATEST(0, date_part('epoch', tenure.backoff(i.attempts) - (clock_timestamp() - gone.gone_at))) AS delay
   FROM tenure.live AS i
   JOIN gone ON gone.id = i.claimed_by
-  WHERE EXISTS (SELECT FROM gone)  -- implied: the join; spares the look at every held row when nobody is gone
-    AND i.id = ANY (ARRAY(SELECT tenure.held(NULL) WHERE EXISTS (SELECT FROM gone)))
+  WHERE i.id = ANY (ARRAY(SELECT theirs.id FROM theirs))  -- implied: as above
   ORDER BY i.id
   LIMIT :n
   FOR UPDATE OF i SKIP LOCKED
@@ -27,7 +30,7 @@ WITH gone AS (
   -- Nothing left of this worker: not to be looked at again.
   UPDATE tenure.workers AS w SET presence = NULL FROM gone
   WHERE w.id = gone.id
-    AND NOT EXISTS (SELECT FROM left_behind)
+    AND NOT EXISTS (SELECT FROM theirs WHERE theirs.claimed_by = w.id)
 )
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at
 FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, listed.delays) AS ended

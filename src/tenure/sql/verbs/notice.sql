@@ -3,7 +3,7 @@
 -- out: id, seen (gone, back, dead)
 -- why: only workers that have shown presence are judged by it. One that was paused is still there: its lease decides.
 WITH judged AS (
-  SELECT w.id, w.status, w.gone_at, tenure.is_present(w.presence) AS present
+  SELECT w.id, w.status, w.gone_at, w.presence = ANY (ARRAY(SELECT tenure.presences())) AS present
   FROM tenure.workers AS w
   WHERE w.presence IS NOT NULL
   ORDER BY w.id
