@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
+from .arrivals import announce, arrived, unstarted
 from .connect import Patience, QueueConnection
 from .db import run, run_both
-from .events import JobCompleted, LeaseAcquired
+from .events import JobCompleted
 from .fleet import wait
 from .handler import Handler
 from .holds import Holds
@@ -18,7 +19,7 @@ from .intake import ORDERED, UNORDERED, Ask, Intake
 from .job import Connections, Job
 from .line import Crew, Line
 from .model import Claimed
-from .outcome import Completed, Outcome, Release
+from .outcome import Completed, Outcome
 from .pace import jittered
 from .questions import board, claimed
 from .settling import Batch, batches, report
@@ -221,40 +222,14 @@ class Desk(Line):
             self._start_jobs(ask, rows)
 
     def _start_jobs(self, ask: Ask, rows: list[Claimed]) -> None:
-        terms, handlers = self.crew.terms, self._handlers
-        deadline = ask.sent + terms.lease_seconds - terms.margin_of(terms.lease_seconds)
-        if deadline <= time.monotonic():
-            return  # over before we heard of them: no handler may start
-        renew_at, at = ask.sent + terms.renew_seconds, time.monotonic()
-        jobs = []
-        for row in rows:
-            job = Job(row, deadline=deadline, connections=self._connections, schema=terms.schema)
-            job.started, job.renew_at, job.lease_seconds = at, renew_at, terms.lease_seconds
-            job.source = ask.source
-            if (handler := handlers.get(row.kind)) is not None:
-                job.handler, job.accept_late = handler, handler.handling.late_completion == "accept"
-                if handler.handling.lease_seconds is not None:
-                    job.lease_seconds, job.renew_at = handler.handling.lease_seconds, ask.sent
-            jobs.append(job)
+        jobs = arrived(ask, rows, self.crew.terms, self._handlers, self._connections, time.monotonic())
         self._holds.take(jobs)
         if self.draining:
-            self._release(jobs)
+            self._unsettled += unstarted(jobs)
             return
         if self.crew.bus.each_job:
-            self._announce(jobs)
+            announce(self.crew, jobs)
         self._start(jobs)
-
-    def _release(self, jobs: list[Job]) -> None:
-        """They came after the drain began: they go back unstarted."""
-        for job in jobs:
-            job.ended, job.outcome = True, Release()
-        self._unsettled += jobs
-
-    def _announce(self, jobs: list[Job]) -> None:
-        for job in jobs:
-            row = job.claimed
-            waited = row.ends_seconds - self.crew.terms.lease_seconds - row.available_seconds
-            self.crew.bus.emit(LeaseAcquired(self.crew.worker, row.id, row.generation, row.kind, row.queue, waited))
 
     def _recover(self, conn: QueueConnection) -> None:
         """A claim whose reply was lost may have taken rows: they are ours, from when it was sent."""

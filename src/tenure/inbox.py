@@ -8,6 +8,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from .backoff import Backoff
 from .errors import BadSettings, UnknownHandler
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
+from .model import NewRow
 from .schedule import Schedule
 from .settings import DEFAULT_SCHEMA, check_schema_name
 
@@ -79,27 +80,20 @@ class Inbox:
     ) -> Schedule:
         """Let a handler be called by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
 
-        `tick_as` names the field in which the handler gets the time it was called for, as text like "2026-10-25T00:30:00Z".
+        `tick_as` names the field in which it gets the time it is called for, in UTC like "2026-10-25T00:30:00Z".
         """
         if name in self.schedules:
             raise BadSettings(f"schedule {name!r} is there already: {self.schedules[name].cron}")
         if not isinstance(handler, Handler):
             raise BadSettings(f"schedule {name!r} calls {handler!r}: give it a handler, made with @inbox.handler(…)")
-        tick = {tick_as: _SOME_TICK} if tick_as is not None else {}
+        tick = {tick_as: _SOME_TICK} if tick_as is not None and not payload else {}
         row = handler.row(*payload, **fields, **tick)
-        if row.hold:
-            raise BadSettings(
-                f"schedule {name!r} calls {row.kind!r}, which has hold=True: schedules cannot, leave it out"
-            )
-        if tick and _SOME_TICK in (row.key or ""):
-            raise BadSettings(
-                f"schedule {name!r} has tick_as={tick_as!r} in its key: its rows share one, name other fields"
-            )
+        _check_can_tick(name, row)
         self.schedules[name] = Schedule(
             name,
             cron,
             row.kind,
-            {name: value for name, value in row.payload.items() if name != tick_as} if tick else row.payload,
+            fields if tick else row.payload,
             zone=zone,
             queue=row.queue,
             key=row.key,
@@ -123,3 +117,14 @@ class Inbox:
     def queues(self) -> Mapping[str, float]:
         """The queues its handlers are sent to, all of the same weight."""
         return dict.fromkeys(sorted({handler.options.queue for handler in self.handlers.values()}), 1.0)
+
+
+def _check_can_tick(name: str, row: NewRow) -> None:
+    if row.hold:
+        raise BadSettings(
+            f"schedule {name!r} calls {row.kind!r}, which has hold=True: hold is not for schedules, drop it"
+        )
+    if _SOME_TICK in (row.key or ""):
+        raise BadSettings(
+            f"schedule {name!r} has its tick in key={row.key!r}: all its rows share one key, drop the tick"
+        )

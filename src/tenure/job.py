@@ -54,6 +54,7 @@ class Job:
         "source",
         "started",
         "stop",
+        "timer",
     )
 
     def __init__(
@@ -80,6 +81,7 @@ class Job:
         self.started = 0.0
         self.handler: Handler[..., Any] | None = None
         self.stop: Any = None  # how to stop its handler, once it runs
+        self.timer: Any = None  # what will stop it when its time is up
         self.outcome: Any = None
 
     def __repr__(self) -> str:

@@ -40,17 +40,17 @@ class Log:
 def words(at: datetime, event: Event, fields: dict[str, Any]) -> str:
     """One line for people: time, what happened, and its facts; of an error only the last line."""
     facts = " ".join(f"{name}={short(value)}" for name, value in fields.items() if name != "event" and value != "")
-    return f"{at:%H:%M:%S.%f}"[:-3] + f" {event.level:<7} {event.name:<20} {facts}"
+    return printable(f"{at:%H:%M:%S.%f}"[:-3] + f" {event.level:<7} {event.name:<20} {facts}")
 
 
 def short(value: Any) -> str:
-    """A value as one word or in quotes; of a long text the last line, and nothing a terminal would obey."""
+    """A value as one word or in quotes; of a long text the last line."""
     if isinstance(value, float):
         return f"{value:.3f}"
     last = (str(value).strip().splitlines() or [""])[-1][:200]
-    return printable(json.dumps(last, ensure_ascii=False) if " " in last else last)
+    return json.dumps(last, ensure_ascii=False) if " " in last else last
 
 
 def printable(text: str) -> str:
-    """The text with all that is not seen written out, like \\x1b: what others wrote must not steer a terminal."""
+    r"""The text with all that cannot be seen written out, like \x1b: what others wrote must not steer a terminal."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import multiprocessing
 import threading
 import time
-import traceback
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-from .errors import Cancelled, InvalidPayload, StaleLease
+from .children import Back, Children
+from .errors import Cancelled, StaleLease
 from .events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from .handler import Handler
 from .job import Job
-from .lender import Lender
 from .line import Crew
-from .model import Claimed
-from .outcome import COMPLETED, Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
+from .outcome import DeadLetter, Outcome, Release, Retry, Snooze
+from .settling import Poison, arguments, as_outcome, said
 
-UNKNOWN_KIND_SECONDS = 10.0
+TURNED_AWAY_SECONDS = 10.0  # for how long a row is out of the way that this worker cannot run
 OUR_OWN = ("lease_expired", "presence_lost", "drained")  # reasons to stop that the database has not confirmed
-_OUTCOMES = (Completed, Retry, Snooze, Fail, DeadLetter, Release)
 
 Settle = Callable[[Job, Outcome | None], None]
 
@@ -34,12 +31,13 @@ class Pools:
     def __init__(self, crew: Crew, settle: Settle, free: Callable[[Job], None]) -> None:
         self._slots, self._url, self._bus = crew.terms.slots, crew.terms.url, crew.bus
         self._crew, self._settle, self._free = crew, settle, free
+        self._lock = threading.Lock()  # who ends a job: its handler, or we without it
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
-        self._processes: ProcessPoolExecutor | None = None
+        self._children: Children | None = None
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Coroutines run on this loop."""
+        """Coroutines run on this loop, and so does the clock of all others."""
         self._loop = loop
 
     def start(self, jobs: list[Job]) -> None:
@@ -47,106 +45,145 @@ class Pools:
         on_loop = []
         for job in jobs:
             if job.handler is None:
-                self._end(job, Snooze(UNKNOWN_KIND_SECONDS, f"no handler for kind {job.kind!r} in this worker"))
+                self._turn_away(job, f"no handler for kind {job.kind!r} in this worker")
             elif job.handler.handling.pool == "loop":
                 on_loop.append(job)
-            elif job.handler.handling.pool == "thread":
-                self._in_thread(job)
             else:
-                self._in_process(job)
-        if on_loop and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._on_loop, on_loop)
+                self._start_off_loop(job, job.handler)
+        if on_loop and not self._call_on_loop(self._on_loop, on_loop):
+            for job in on_loop:
+                self._turn_away(job, "its worker was stopped")
+
+    def _start_off_loop(self, job: Job, handler: Handler[..., Any]) -> None:
+        try:
+            self._in_thread(job, handler) if handler.handling.pool == "thread" else self._in_child(job, handler)
+        except Exception as error:  # no thread or process to be had, or none that could find the handler
+            self._turn_away(job, str(error))
+
+    def _turn_away(self, job: Job, why: str) -> None:
+        job.lost = "drained"  # should it be started after all
+        self._end(job, Snooze(TURNED_AWAY_SECONDS, why))
 
     # -- on the loop
+
+    def _call_on_loop(self, function: Callable[..., object], *args: Any) -> bool:
+        """From any thread; False when the loop is closed, and this worker at its end."""
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            return False
+        return True
 
     def _on_loop(self, jobs: list[Job]) -> None:
         assert self._loop is not None
         for job in jobs:
             asking = self._loop.create_task(self._attend(job))
-            job.stop = _Stop(self._loop, asking)
+            job.stop = partial(self._call_on_loop, asking.cancel)
 
     async def _attend(self, job: Job) -> None:
         """Carry one coroutine to its end; a CancelledError is ours if we had a reason, else the handler's own."""
-        handler = self._begin(job)
-        timer = self._set_timer(job, handler)
         try:
-            args, fields = _arguments(handler, job)
+            handler = self._begin(job)
+            self._set_timer(job)
+            args, fields = arguments(handler, job)
             job.check()  # as below; cancelling what has not begun would skip its end, and keep its slot for ever
             outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
         except BaseException as error:  # SystemExit and the like end the attempt, not the worker
             outcome = self._of_error(job, error)
-        if timer is not None:
-            timer.cancel()
         self._end(job, outcome)
 
-    def _set_timer(self, job: Job, handler: Handler[..., Any]) -> asyncio.TimerHandle | None:
-        if handler.handling.timeout_seconds is None or self._loop is None:
-            return None
-        return self._loop.call_later(handler.handling.timeout_seconds, self._overrun, job)
+    # -- in threads
 
-    # -- in threads and processes
-
-    def _in_thread(self, job: Job) -> None:
+    def _in_thread(self, job: Job, handler: Handler[..., Any]) -> None:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
-        self._threads.submit(self._run_plain, job)
+        self._threads.submit(self._run_plain, job, handler)
 
-    def _run_plain(self, job: Job) -> None:
-        handler = self._begin(job)
-        timer = self._set_alarm(job, handler)
+    def _run_plain(self, job: Job, handler: Handler[..., Any]) -> None:
         try:
-            args, fields = _arguments(handler, job)
+            self._begin(job)
+            self._set_timer(job)
+            args, fields = arguments(handler, job)
             job.check()  # a slow start may have cost the lease
             outcome: Outcome | None = as_outcome(handler.function(*args, **fields))
         except BaseException as error:
             outcome = self._of_error(job, error)
-        if timer is not None:
-            timer.cancel()
         self._end(job, outcome)
 
-    def _in_process(self, job: Job) -> None:
-        handler = self._begin(job)
-        timer = self._set_alarm(job, handler)
+    # -- in processes
 
-        def ended(future: Future[Any]) -> None:
-            if timer is not None:
-                timer.cancel()
-            self._end(job, self._of_future(job, future))
-
+    def _in_child(self, job: Job, handler: Handler[..., Any]) -> None:
+        self._begin(job)
+        children = self._children or self._new_children()
         try:
-            self._process_pool().submit(
-                run_in_process,
-                handler.function.__module__,
-                handler.function.__qualname__,
-                job.claimed,
-                self._url,
-                job.schema,
-            ).add_done_callback(ended)
-        except BrokenExecutor:
-            self._processes = None
-            self._end(job, Retry("the process it was to run in had died"))
+            future = children.submit(job, handler)
+        except BrokenExecutor:  # a child died with nothing to do: no job's fault
+            self._abandon(children)
+            children = self._new_children()
+            future = children.submit(job, handler)
+        job.stop = _Recall(self.let_go, children, job)
+        if job.lost or job.cancel_asked:
+            job.stop()  # nobody could, before
+        self._set_timer(job)
+        future.add_done_callback(partial(self._came_back, job, children))
 
-    def _process_pool(self) -> ProcessPoolExecutor:
-        if self._processes is None:
-            self._processes = ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
-        return self._processes
+    def _new_children(self) -> Children:
+        self._children = Children(self._slots, self._url)
+        return self._children
 
-    def _of_future(self, job: Job, future: Future[Any]) -> Outcome | None:
+    def _abandon(self, children: Children) -> None:
+        """One of them has died, and the pool with it: the others go too, or they would work on for nobody."""
+        with self._lock:
+            if self._children is children:
+                self._children = None
+        children.cut()
+
+    def _came_back(self, job: Job, children: Children, future: Future[Back]) -> None:
         try:
-            return as_outcome(future.result())
+            back, job.settled = future.result()
+            outcome = self._of_error(job, back()) if isinstance(back, partial) else back
         except BrokenExecutor as error:
-            self._processes = None
-            return Retry(f"the process it ran in died: {error}")
+            self._abandon(children)
+            outcome = Retry(f"the process it ran in died: {error}")
         except BaseException as error:
-            return self._of_error(job, error)
+            outcome = self._of_error(job, error)
+        self._end(job, outcome)
 
-    def _set_alarm(self, job: Job, handler: Handler[..., Any]) -> threading.Timer | None:
-        if handler.handling.timeout_seconds is None:
-            return None
-        timer = threading.Timer(handler.handling.timeout_seconds, self._overrun, [job])
-        timer.daemon = True
-        timer.start()
-        return timer
+    # -- when time is up
+
+    def _set_timer(self, job: Job) -> None:
+        if seconds := _timeout_seconds(job):
+            self._call_on_loop(self._arm, job, seconds)
+
+    def _arm(self, job: Job, seconds: float) -> None:
+        if self._loop is not None and not job.ended:
+            job.timer = self._loop.call_later(seconds, self._time_up, job)
+
+    def _time_up(self, job: Job) -> None:
+        """Its time counts from when its handler was called, which in a child may be later than we thought."""
+        began = job.stop.began if isinstance(job.stop, _Recall) else job.started
+        left = began + _timeout_seconds(job) - time.monotonic()
+        self._arm(job, left) if left > 0 else self._overrun(job)
+
+    def _overrun(self, job: Job) -> None:
+        """The row goes on without this handler, which is asked to stop and keeps its slot until it does."""
+        seconds = _timeout_seconds(job)
+        if job.lost or not self.let_go(job, Retry(f"timed out after {seconds:g} s")):
+            return
+        job.lost = "timed_out"
+        if job.stop is not None:
+            job.stop()
+        self._bus.emit(HandlerOverran(self._crew.worker, job.id, job.token, job.kind, seconds))
+
+    def let_go(self, job: Job, outcome: Outcome) -> bool:
+        """Settle a row before its handler has ended; False if the handler was faster."""
+        with self._lock:
+            if job.ended or job.overran:
+                return False
+            job.overran = True
+        self._settle(job, outcome)
+        return True
 
     # -- the same for all
 
@@ -159,87 +196,64 @@ class Pools:
 
     def _end(self, job: Job, outcome: Outcome | None) -> None:
         """The handler has returned. If its row was settled before it did, only its slot is left to free."""
-        job.ended = True
-        if job.overran:
-            self._free(job)
-        else:
-            self._settle(job, outcome)
-
-    def _overrun(self, job: Job) -> None:
-        """Time is up: the row goes on without this handler, which is asked to stop and keeps its slot until it does."""
-        if job.ended or job.lost or job.handler is None:
-            return
-        seconds = job.handler.handling.timeout_seconds or 0.0
-        job.overran, job.lost = True, "timed_out"
-        self._bus.emit(HandlerOverran(self._crew.worker, job.id, job.token, job.kind, seconds))
-        self._settle(job, Retry(f"timed out after {seconds:g} s"))
-        if job.stop is not None:
-            job.stop()
+        with self._lock:
+            if job.ended:
+                return
+            job.ended = True
+        if _timeout_seconds(job):
+            self._call_on_loop(_disarm, job)
+        self._free(job) if job.overran else self._settle(job, outcome)
 
     def _of_error(self, job: Job, error: BaseException) -> Outcome | None:
         if isinstance(error, StaleLease) and error.verb in ("enter", "complete"):
-            told = (error.current, error.reason, error.verb)
-            self._bus.emit(StaleWriteBlocked(self._crew.worker, job.id, job.token, *told))
+            self._blocked(job, error)
         if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
             # Never a failure of the job. Where only we ourselves spoke, the row may still be ours to give back.
             return Release() if job.lost in OUR_OWN else None
         if isinstance(error, Cancelled) or job.cancel_asked:
             return Release("cancelled on request")
-        if isinstance(error, _Poison):
+        if isinstance(error, Poison):
             return DeadLetter(str(error))
         return Retry(said(error))
 
+    def _blocked(self, job: Job, error: StaleLease) -> None:
+        told = (error.current, error.reason, error.verb)
+        try:
+            self._bus.emit(StaleWriteBlocked(self._crew.worker, job.id, job.token, *told))
+        except Exception as bug:  # of a subscriber: the job must end even so
+            self._crew.failed(bug)
+
     def close(self) -> None:
-        """Take no more; what still runs is not waited for."""
-        for pool in (self._threads, self._processes):
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
+        """Take no more; what still runs is not waited for, and in a child it ends."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._children is not None:
+            self._children.close()
 
 
-class _Poison(Exception):
-    """This row's payload does not fit its handler: trying again is of no use."""
+class _Recall:
+    """Stops a job in a child: the child is told, and a row that is to be given back does not wait for it."""
 
+    __slots__ = ("_children", "_job", "_let_go")
 
-def _arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    try:
-        return handler.arguments(job)
-    except InvalidPayload as error:
-        raise _Poison(str(error)) from None
-
-
-class _Stop:
-    """Cancels a coroutine from any thread."""
-
-    __slots__ = ("_asking", "_loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, asking: asyncio.Task[None]) -> None:
-        self._loop, self._asking = loop, asking
+    def __init__(self, let_go: Callable[[Job, Outcome], bool], children: Children, job: Job) -> None:
+        self._let_go, self._children, self._job = let_go, children, job
 
     def __call__(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._asking.cancel)
-        except RuntimeError:
-            return  # the loop is closed: nothing runs on it
+        self._children.tell(self._job)
+        if self._job.lost == "drained":
+            self._let_go(self._job, Release("its worker was stopped"))
+
+    @property
+    def began(self) -> float:
+        """When its handler was called; now, if it is yet to be."""
+        return self._children.started(self._job) or time.monotonic()
 
 
-def as_outcome(value: Any) -> Outcome:
-    """What a handler returned: an outcome, or anything else for Completed."""
-    return value if isinstance(value, _OUTCOMES) else COMPLETED
+def _timeout_seconds(job: Job) -> float:
+    return (job.handler and job.handler.handling.timeout_seconds) or 0.0
 
 
-def said(error: BaseException) -> str:
-    """An exception with its traceback, whatever its own words do."""
-    try:
-        return "".join(traceback.format_exception(error))[-8000:]
-    except Exception:
-        return f"{type(error).__name__} (whose text cannot be had)"
-
-
-def run_in_process(module: str, qualname: str, claimed: Claimed, url: str, schema: str) -> Any:
-    """In a child process: find the handler where it was defined, and call it."""
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    job = Job(claimed, connections=Lender(url), schema=schema)
-    args, fields = _arguments(found, job)
-    return found.function(*args, **fields)
+def _disarm(job: Job) -> None:
+    if job.timer is not None:
+        job.timer.cancel()

@@ -1,12 +1,15 @@
-"""How outcomes become statements, and what the answers mean: one statement for each verb, however many jobs."""
+"""How attempts become outcomes, outcomes statements (one for each verb, however many jobs), and what answers mean."""
 
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from . import settle
 from .backoff import delay_for
+from .errors import BadSettings, InvalidPayload
 from .events import (
     Bus,
     Event,
@@ -18,9 +21,11 @@ from .events import (
     JobRetried,
     StaleWriteBlocked,
 )
+from .handler import Handler
 from .job import Job
 from .model import Settled
-from .outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
+from .outcome import COMPLETED, Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
+from .payload import DELAY_SECONDS_MAX
 from .statement import Statement
 
 Batch = tuple[list[Job], Statement[list[Settled]]]
@@ -33,13 +38,88 @@ _ENDED: dict[str | None, type[JobRetried]] = {
 }
 
 
+class Poison(Exception):
+    """This row's payload does not fit its handler: trying again is of no use."""
+
+
+class Told(Exception):
+    """What was raised in another process, as text."""
+
+
+def arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What to call a handler with, or Poison."""
+    try:
+        return handler.arguments(job)
+    except InvalidPayload as error:
+        raise Poison(str(error)) from None
+
+
+def as_outcome(value: Any) -> Outcome:
+    """What a handler returned, as an outcome that the database will take: anything that is none means Completed."""
+    for kind in (Completed, Retry, Snooze, Fail, DeadLetter, Release):
+        if isinstance(value, kind):
+            try:
+                return _checked(kind, value)
+            except Exception as error:
+                return Retry(f"the handler returned {type(value).__name__}, which is no outcome: {_text(error)}")
+    return COMPLETED
+
+
+def _checked(kind: type[Outcome], value: Any) -> Outcome:
+    """The same, of the plain class, with text for an error and a number for a delay."""
+    if kind is Completed:
+        return COMPLETED
+    error = "" if value.error is None else _text(value.error)
+    if kind is Snooze:
+        return Snooze(_seconds("seconds", value.seconds), error)
+    if kind is Retry and value.after_seconds is not None:
+        return Retry(error, _seconds("after_seconds", value.after_seconds))
+    return kind(error)  # type: ignore[call-arg]
+
+
+def _seconds(name: str, value: Any) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= DELAY_SECONDS_MAX:
+        raise BadSettings(f"{name}={_text(value)} must be a number within 0 and {DELAY_SECONDS_MAX:.0f}")
+    return float(value)
+
+
+def said(error: BaseException) -> str:
+    """An exception with its traceback, whatever its own words do."""
+    if isinstance(error, Poison | Told):
+        return str(error)
+    try:
+        return "".join(traceback.format_exception(error))[-8000:]
+    except Exception:
+        return f"{type(error).__name__} (whose text cannot be had)"
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"{type(value).__name__} (whose text cannot be had)"
+
+
 def batches(jobs: Sequence[Job]) -> Iterator[Batch]:
     """These jobs' outcomes as statements, the completions first."""
     groups: dict[tuple[type[Outcome], bool], list[Job]] = {}
     for job in jobs:
         groups.setdefault((type(job.outcome), job.accept_late), []).append(job)
     for (kind, late), group in sorted(groups.items(), key=lambda pair: pair[0][0] is not Completed):
-        yield group, _statement(kind, late, group)
+        try:
+            made = [(group, _statement(kind, late, group))]
+        except Exception:
+            made = [_alone(kind, late, job) for job in group]
+        yield from made
+
+
+def _alone(kind: type[Outcome], late: bool, job: Job) -> Batch:
+    """One job of a batch that no statement could be made for: if it is this one's fault, its attempt has failed."""
+    try:
+        return [job], _statement(kind, late, [job])
+    except Exception as error:
+        job.outcome = Retry(said(error))
+        return [job], _statement(Retry, late, [job])
 
 
 def _statement(kind: type[Outcome], late: bool, jobs: list[Job]) -> Statement[list[Settled]]:

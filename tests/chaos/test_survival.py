@@ -317,7 +317,8 @@ def test_a_worker_declared_dead_goes_on_under_another_id(world: World) -> None:
         assert world.row(id).finished_by == hired.worker.id
         gate.open.set()
         hired.saw(JobCompleted, 2)
-    all_at_first_try(world, hired, [held, id])
+    assert tokens(world, [id]) == {("completed", 1, 1): 1}
+    assert tokens(world, [held]) == {("completed", 1, 2): 1}, "stopped, given back at no cost, and run again"
     assert world.sql("SELECT id, status FROM workers") == [(before, "dead")]
 
 

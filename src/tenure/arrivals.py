@@ -1,0 +1,55 @@
+"""What a claim brought, as jobs: each with its handler, and a deadline that counts from when the claim was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .events import LeaseAcquired
+from .handler import Handler
+from .intake import Ask
+from .job import Connections, Job
+from .line import Crew
+from .model import Claimed
+from .outcome import Release
+from .terms import Terms
+
+
+def arrived(
+    ask: Ask,
+    rows: Sequence[Claimed],
+    terms: Terms,
+    handlers: Mapping[str, Handler[..., Any]],
+    connections: Connections,
+    at: float,
+) -> list[Job]:
+    """These rows as jobs; none if their lease was over before we heard of them: then no handler may start."""
+    deadline = ask.sent + terms.lease_seconds - terms.margin_of(terms.lease_seconds)
+    if deadline <= at:
+        return []
+    jobs = []
+    for row in rows:
+        job = Job(row, deadline=deadline, connections=connections, schema=terms.schema)
+        job.started, job.source = at, ask.source
+        job.renew_at, job.lease_seconds = ask.sent + terms.renew_seconds, terms.lease_seconds
+        if (handler := handlers.get(row.kind)) is not None:
+            job.handler, job.accept_late = handler, handler.handling.late_completion == "accept"
+            if handler.handling.lease_seconds is not None:
+                job.lease_seconds, job.renew_at = handler.handling.lease_seconds, ask.sent
+        jobs.append(job)
+    return jobs
+
+
+def unstarted(jobs: list[Job]) -> list[Job]:
+    """They came after the drain began: they go back as they are."""
+    for job in jobs:
+        job.ended, job.outcome = True, Release()
+    return jobs
+
+
+def announce(crew: Crew, jobs: Sequence[Job]) -> None:
+    """Say which rows were taken, and how long each had waited."""
+    for job in jobs:
+        row = job.claimed
+        waited = row.ends_seconds - crew.terms.lease_seconds - row.available_seconds
+        crew.bus.emit(LeaseAcquired(crew.worker, row.id, row.generation, row.kind, row.queue, waited))

@@ -1,0 +1,142 @@
+"""What a handler cannot be is refused where it is written, in one sentence, and not when the first row fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from crew import eventually, working
+from tenure.errors import BadSettings
+from tenure.handler import Handler
+from tenure.inbox import Inbox
+from world import World
+
+
+def plain(order_id: int) -> None:
+    """A handler that can be anywhere."""
+
+
+def two_sets(things: set[int] | list[int]) -> None:
+    """JSON has one kind of array: nobody could tell these apart."""
+
+
+def misspelt(order_id: datetime.never) -> None:  # type: ignore[name-defined]
+    """An annotation that raises when it is read."""
+
+
+def nested() -> Callable[[], None]:
+    """A function that only this call knows."""
+
+    def inner() -> None: ...
+
+    return inner
+
+
+REFUSED: dict[str, tuple[dict[str, Any], Callable[..., Any], str]] = {
+    "an unknown pool": ({"pool": "fork"}, plain, "pool='fork' is not known: choose from loop, thread, process"),
+    "an empty pool": ({"pool": ""}, plain, "pool='' is not known"),
+    "text as attempts": ({"max_attempts": "3"}, plain, "'k' cannot be sent: max_attempts='3' must be a whole number"),
+    "no attempts": ({"max_attempts": 0}, plain, "max_attempts=0 must be a whole number within 1 and 10000"),
+    "a high priority": ({"priority": 1000}, plain, "priority=1000 must be a whole number within -100 and 100"),
+    "an empty queue": ({"queue": ""}, plain, "queue='' has 0 bytes"),
+    "a number as key": ({"key": 5}, plain, "key=5 must be text"),
+    "an empty key": ({"key": ""}, plain, "key='' has 0 bytes"),
+    "hold without order": ({"key": "k", "hold": True}, plain, "hold=True needs ordered=True"),
+    "text as a lease": ({"lease_seconds": "5"}, plain, "lease_seconds='5' must be a number within 1 and 86400"),
+    "too short a lease": ({"lease_seconds": 0.001}, plain, "lease_seconds=0.001 must be .*: leave it out"),
+    "a truth as a lease": ({"lease_seconds": True}, plain, "lease_seconds=True must be a number"),
+    "a lease that is no number": ({"lease_seconds": float("nan")}, plain, "lease_seconds=nan must be"),
+    "text as a timeout": ({"timeout_seconds": "5"}, plain, "timeout_seconds='5' must be a number above 0"),
+    "no time at all": ({"timeout_seconds": 0}, plain, "timeout_seconds=0 must be .*: leave it out for no limit"),
+    "endless time": ({"timeout_seconds": float("inf")}, plain, "timeout_seconds=inf must be"),
+    "text as a type": ({"payload": "x"}, plain, "'k' has payload='x': give it a type, e.g. a dataclass"),
+    "half a type": ({"payload": dict[str, int]}, plain, r"payload=dict\[str, int\]: give it a type"),
+    "two arrays in one": ({}, two_sets, "takes what no JSON can be read as .*: use plain types"),
+    "an annotation that raises": ({}, misspelt, "has an annotation that cannot be read .*never"),
+    "a lambda elsewhere": (
+        {"pool": "process"},
+        lambda: None,
+        "'<lambda>', which another process cannot import: define",
+    ),
+    "an inner function elsewhere": ({"pool": "process"}, nested(), "is 'nested.<locals>.inner', which another process"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_work_is_refused_where_it_is_written(case: str) -> None:
+    options, function, says = REFUSED[case]
+    inbox = Inbox()
+    with pytest.raises(BadSettings, match=says) as refused:
+        inbox.handler("k", **options)(function)
+    assert "\n" not in str(refused.value)
+    assert not inbox.handlers
+
+
+@pytest.mark.parametrize("kind", [plain, None, b"k", ["k"], 5])
+def test_a_kind_that_is_not_text_is_refused(kind: Any) -> None:
+    with pytest.raises(BadSettings, match=r'must be text: write @inbox.handler\("send_receipt"\)'):
+        Inbox().handler(kind)
+
+
+def test_an_empty_kind_is_refused() -> None:
+    with pytest.raises(BadSettings, match="kind='' has 0 bytes: it must have 1 to 128"):
+        Inbox().handler("")(plain)
+
+
+def test_what_is_at_the_edge_is_taken() -> None:
+    edge = {"priority": 100, "max_attempts": 10_000, "lease_seconds": 1, "timeout_seconds": 0.001}
+    handler = Inbox().handler("k", key=lambda order_id: f"o{order_id}", ordered=True, hold=True, **edge)(plain)  # type: ignore[arg-type]
+    assert handler.row(order_id=7).key == "o7"
+    assert Inbox().handler("k", pool="process")(plain).handling.pool == "process"
+
+
+def test_a_schedule_calls_handlers_and_nothing_else() -> None:
+    with pytest.raises(BadSettings, match=r"'nightly' calls <function plain .*>: give it a handler"):
+        Inbox().schedule("nightly", "@daily", plain, order_id=7)  # type: ignore[arg-type]
+
+
+def test_a_schedule_keeps_order_but_cannot_hold() -> None:
+    inbox = Inbox()
+    kept = inbox.handler("kept", key="k", ordered=True)(plain)
+    held = inbox.handler("held", key="k", ordered=True, hold=True)(plain)
+    assert inbox.schedule("nightly", "@daily", kept, order_id=7).ordered
+    with pytest.raises(BadSettings, match="'held', which has hold=True: hold is not for schedules"):
+        inbox.schedule("weekly", "@weekly", held, order_id=7)
+
+
+def test_a_tick_that_would_be_in_the_key_of_every_row_is_refused() -> None:
+    inbox = Inbox()
+
+    @inbox.handler("hourly", key="at:{hour}")
+    def hourly(hour: datetime) -> None: ...
+
+    with pytest.raises(BadSettings, match="has its tick in key='at:2000-01-01T00:00:00Z'"):
+        inbox.schedule("hours", "@hourly", hourly, tick_as="hour")
+
+
+def test_a_field_the_handler_does_not_take_cannot_be_its_tick() -> None:
+    inbox = Inbox()
+    handler: Handler[..., None] = inbox.handler("k")(plain)
+    with pytest.raises(ValueError, match="'k' does not take 'hour': it takes order_id"):
+        inbox.schedule("hours", "@hourly", handler, order_id=7, tick_as="hour")
+
+
+@pytest.mark.one_server
+def test_a_handler_is_told_which_tick_it_is_called_for(world: World) -> None:
+    inbox, called, heard = Inbox(), threading.Event(), []
+
+    @inbox.handler("tick")
+    def tick(at: datetime, team: int) -> None:
+        heard.append((at, team))
+        called.set()
+
+    inbox.schedule("seconds", "* * * * * *", tick, tick_as="at", team=7)
+    assert inbox.schedules["seconds"].payload == {"team": 7}
+    with working(world, inbox):
+        eventually(called.is_set)
+    at, team = heard[0]
+    assert (at.utcoffset() is not None, at.microsecond, team) == (True, 0, 7)
