@@ -22,7 +22,7 @@ from .job import Job
 from .line import Crew, Line
 from .pace import jittered
 from .questions import channel, live_workers, ping
-from .ring import Ring, moved, ring_of
+from .ring import Ring, moved, rings_of
 from .tail import NOTE, Tailer, channel_of
 from .terms import new_worker_id
 from .trouble import trouble_of
@@ -288,7 +288,7 @@ class Keeper(Line):
         """Who is there, and which buckets are ours?"""
         terms = self.crew.terms
         alive = run(conn, live_workers(ttl_seconds=terms.ttl_seconds), terms.schema)
-        ring = ring_of(alive, terms.queues)
+        ring = rings_of(alive).get(tuple(sorted(terms.queues)), Ring(()))
         if ring != self.ring:
             before, self.ring = self.ring, ring
             owned = len(ring.buckets_of(self.crew.worker))

@@ -52,10 +52,12 @@ class Ring:
         return f"Ring({list(self.workers)!r})"
 
 
-def ring_of(workers: Iterable[Worker], queues: Iterable[str]) -> Ring:
-    """The ring of those who serve just these queues. Others have rings of their own: a bucket's owner must serve it."""
-    ours = sorted(queues)
-    return Ring(worker.id for worker in workers if sorted(worker.metadata.get("queues", ours)) == ours)
+def rings_of(workers: Iterable[Worker]) -> dict[tuple[str, ...], Ring]:
+    """A ring for each set of queues that workers serve: the owner of a bucket must be one who takes its rows."""
+    members: dict[tuple[str, ...], list[str]] = {}
+    for worker in workers:
+        members.setdefault(tuple(sorted(worker.metadata.get("queues", ()))), []).append(worker.id)
+    return {queues: Ring(ids) for queues, ids in sorted(members.items())}
 
 
 def moved(before: Ring, after: Ring) -> int:

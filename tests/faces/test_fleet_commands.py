@@ -106,11 +106,21 @@ def test_the_document_of_workers_has_every_field(fleet_of_three: World) -> None:
 def test_the_ring_is_what_the_live_workers_make_of_it(fleet_of_three: World) -> None:
     ring = Ring(["w-here", "w-pooled"])
     head, *lines = tenure(fleet_of_three, "ring").stdout.splitlines()
-    assert head.split() == ["worker", "buckets", "share"]
+    assert head.split() == ["worker", "buckets", "share", "queues"]
     assert [line.split()[:2] for line in lines] == [[id, str(len(ring.buckets_of(id)))] for id in ring.workers]
     assert all("█" in line for line in lines)
     found = document(fleet_of_three, "ring")["workers"]
-    assert found == [{"id": id, "buckets": len(ring.buckets_of(id))} for id in ring.workers]
+    queues = ["default", "mail"]
+    assert found == [{"id": id, "buckets": len(ring.buckets_of(id)), "queues": queues} for id in ring.workers]
+
+
+def test_workers_of_other_queues_have_a_ring_of_their_own(fleet_of_three: World) -> None:
+    fleet_of_three.run(fleet.register("w-reports", {**SAID, "queues": ["reports"]}))
+    shares = {each["id"]: each["buckets"] for each in document(fleet_of_three, "ring")["workers"]}
+    assert shares["w-reports"] == 1024
+    assert shares["w-here"] + shares["w-pooled"] == 1024
+    said = tenure(fleet_of_three, "ring", "--bucket", "5").stdout.splitlines()
+    assert said[1] == "bucket 5 is owned by w-reports for reports"
 
 
 def test_the_owner_of_a_key_is_the_owner_of_the_databases_bucket(fleet_of_three: World) -> None:
@@ -119,7 +129,8 @@ def test_the_owner_of_a_key_is_the_owner_of_the_databases_bucket(fleet_of_three:
     owner = Ring(["w-here", "w-pooled"]).owner_of(bucket)
     said = f"key 'order:9182' is in bucket {bucket}, which is owned by {owner}\n"
     assert tenure(fleet_of_three, "ring", "--key", "order:9182").stdout == said
-    assert document(fleet_of_three, "ring", "--bucket", str(bucket)) == {"schema": 1, "bucket": bucket, "owner": owner}
+    found = document(fleet_of_three, "ring", "--bucket", str(bucket))
+    assert found == {"schema": 1, "bucket": bucket, "owner": owner, "owners": {"default,mail": owner}}
 
 
 def test_a_ring_without_workers_owns_nothing(world: World) -> None:

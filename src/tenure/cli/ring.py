@@ -12,11 +12,12 @@ from ..errors import NO
 from ..model import BUCKETS
 from ..questions import bucket as bucket_of
 from ..questions import live_workers
-from ..ring import Ring
+from ..ring import Ring, rings_of
 from .database import opened, options
 from .table import table
 
 BAR_MAX = 40
+Rings = dict[tuple[str, ...], Ring]
 
 
 @click.command()
@@ -27,43 +28,52 @@ BAR_MAX = 40
 def command(key: str | None, bucket: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Show how the buckets are dealt out to the live workers.
 
-    The ring spreads work: a row is looked for by the owner of its bucket first, and by everybody else after a while.
+    Workers that serve the same queues share a ring. It spreads work: a row is looked for by the owner of its bucket
+    first, and by everybody else after a while.
     """
     if key is not None and bucket is not None:
         raise click.UsageError("--key and --bucket are two questions: ask one")
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        ring = Ring(worker.id for worker in db.run(conn, live_workers(), database.schema))
+        alive = db.run(conn, live_workers(), database.schema)
+        rings = rings_of(alive)
         if key is not None:
             bucket = db.run(conn, bucket_of(key), database.schema)
     if bucket is None:
-        click.echo(json.dumps(_document(ring)) if as_json else _table(ring))
+        click.echo(json.dumps(_document(rings)) if as_json else _table(rings))
         return
-    owner = ring.owner_of(bucket) if ring.workers else None
+    owners = {",".join(queues): ring.owner_of(bucket) for queues, ring in rings.items()}
     asked = {"key": key} if key is not None else {}
-    click.echo(
-        json.dumps({"schema": 1, **asked, "bucket": bucket, "owner": owner}) if as_json else _said(key, bucket, owner)
-    )
-    if owner is None:
+    answer = {"schema": 1, **asked, "bucket": bucket, "owner": next(iter(owners.values()), None), "owners": owners}
+    click.echo(json.dumps(answer) if as_json else _said(key, bucket, owners))
+    if not owners:
         raise click.exceptions.Exit(NO)
 
 
-def _said(key: str | None, bucket: int, owner: str | None) -> str:
+def _said(key: str | None, bucket: int, owners: dict[str, str]) -> str:
     where = f"bucket {bucket}" if key is None else f"key {key!r} is in bucket {bucket}, which"
-    return f"{where} is owned by {owner}" if owner else f"{where} has no owner: no worker is alive"
+    if not owners:
+        return f"{where} has no owner: no worker is alive"
+    if len(owners) == 1:
+        return f"{where} is owned by {next(iter(owners.values()))}"
+    return "\n".join(f"{where} is owned by {owner} for {queues}" for queues, owner in owners.items())
 
 
-def _document(ring: Ring) -> dict[str, Any]:
-    return {"schema": 1, "buckets": BUCKETS, "workers": [{"id": id, "buckets": n} for id, n in _shares(ring)]}
+def _document(rings: Rings) -> dict[str, Any]:
+    workers = [{"id": id, "buckets": n, "queues": list(queues)} for queues, id, n in _shares(rings)]
+    return {"schema": 1, "buckets": BUCKETS, "workers": workers}
 
 
-def _table(ring: Ring) -> str:
-    if not ring.workers:
+def _table(rings: Rings) -> str:
+    if not rings:
         return "no live workers: nobody owns a bucket"
-    most = max(n for _, n in _shares(ring))
-    lines = [(id, str(n), f"{n / BUCKETS:.1%}", "█" * round(BAR_MAX * n / most)) for id, n in _shares(ring)]
-    return table(("worker", "buckets", "share", ""), lines)
+    most = max(n for *_, n in _shares(rings))
+    lines = [
+        (id, str(n), f"{n / BUCKETS:.1%}", ",".join(queues), "█" * round(BAR_MAX * n / most))
+        for queues, id, n in _shares(rings)
+    ]
+    return table(("worker", "buckets", "share", "queues", ""), lines)
 
 
-def _shares(ring: Ring) -> list[tuple[str, int]]:
-    return [(worker, len(ring.buckets_of(worker))) for worker in ring.workers]
+def _shares(rings: Rings) -> list[tuple[tuple[str, ...], str, int]]:
+    return [(queues, id, len(ring.buckets_of(id))) for queues, ring in rings.items() for id in ring.workers]
