@@ -26,7 +26,7 @@ from .settling import Poison, Told, arguments, as_outcome, said
 LOST, CANCEL = 1, 2  # what a worker writes into the cell of a job
 
 # An outcome, or how to make the exception again: one that cannot be unpickled would take the whole pool with it.
-Back = tuple[Outcome | partial[Exception], bool]
+Back = tuple[Outcome | partial[Any], bool]
 
 
 class Children:
@@ -152,7 +152,7 @@ class Away(Job):
 def work(module: str, qualname: str, claimed: Claimed, url: str, schema: str, cell: int) -> Back:
     """Find the handler where it was defined, and call it."""
     job = Away(claimed, cell, connections=_lender(url), schema=schema)
-    back: Outcome | partial[Exception]
+    back: Outcome | partial[Any]
     try:
         handler = _find(module, qualname)
         args, fields = arguments(handler, job)
@@ -164,7 +164,7 @@ def work(module: str, qualname: str, claimed: Claimed, url: str, schema: str, ce
     return back, job.settled
 
 
-def _again(job: Job, error: BaseException) -> partial[Exception]:
+def _again(job: Job, error: BaseException) -> partial[Any]:
     if isinstance(error, StaleLease):
         return partial(StaleLease, job.claimed, error.verb, error.reason, error.current)
     if isinstance(error, Cancelled):

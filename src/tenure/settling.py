@@ -74,7 +74,7 @@ def _checked(kind: type[Outcome], value: Any) -> Outcome:
         return Snooze(_seconds("seconds", value.seconds), error)
     if kind is Retry and value.after_seconds is not None:
         return Retry(error, _seconds("after_seconds", value.after_seconds))
-    return kind(error)  # type: ignore[call-arg]
+    return kind(error)  # type: ignore[call-arg, arg-type]
 
 
 def _seconds(name: str, value: Any) -> float:

@@ -1,11 +1,26 @@
-"""A CPU-bound handler that runs in a process of its own."""
+"""CPU-bound handlers that run in processes of their own, and leave notes in a folder."""
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tenure.backoff import Fixed
+from tenure.errors import StaleLease
 from tenure.inbox import Inbox
 from tenure.job import Job
+from tenure.outcome import Retry
 
 inbox = Inbox()
+
+
+class Odd(Exception):
+    """Cannot be unpickled: it is made from two things and keeps one."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one + two)
 
 
 @inbox.handler("crunch", pool="process", max_attempts=5)
@@ -14,3 +29,64 @@ def crunch(job: Job, n: int) -> None:
     if n < 0:
         raise ValueError("n is negative")
     sum(range(n))
+
+
+@inbox.handler("quick", pool="process", timeout_seconds=0.1)
+def quick(job: Job) -> None:
+    """Well within its time."""
+
+
+@inbox.handler("meet", pool="process")
+def meet(job: Job, folder: str, n: int) -> None:
+    """Wait for the others."""
+    (Path(folder) / str(job.id)).touch()
+    while len(os.listdir(folder)) < n:
+        time.sleep(0.01)
+
+
+def linger(job: Job, folder: str) -> None:
+    """Work until told to stop, and write down what was said."""
+    (Path(folder) / "pid").write_text(str(os.getpid()))
+    try:
+        while True:
+            job.check()
+            time.sleep(0.01)
+    except Exception as error:
+        (Path(folder) / "told").write_text(f"{type(error).__name__} {job.lost} {job.cancel_asked}")
+        raise
+
+
+@inbox.handler("polite", pool="process", backoff=Fixed(3600))
+def polite(job: Job, folder: str) -> None:
+    """Look now and then whether it should stop."""
+    linger(job, folder)
+
+
+@inbox.handler("hasty", pool="process", timeout_seconds=0.2, backoff=Fixed(3600))
+def hasty(job: Job, folder: str) -> None:
+    """The same, in too little time."""
+    linger(job, folder)
+
+
+@inbox.handler("deaf", pool="process", backoff=Fixed(3600))
+def deaf(job: Job, folder: str) -> None:
+    """Go on until the gate opens, whatever anybody says."""
+    (Path(folder) / "pid").write_text(str(os.getpid()))
+    while not (Path(folder) / "gate").exists():
+        time.sleep(0.01)
+
+
+@inbox.handler("raises", pool="process", backoff=Fixed(3600))
+def raises(job: Job, what: str) -> None:
+    """End badly."""
+    if what == "death":
+        os._exit(9)
+    raise Odd("not to be ", "unpickled") if what == "odd" else StaleLease(job.lease, "test", "token_mismatch")
+
+
+@inbox.handler("sealed", pool="process")
+def sealed(job: Job) -> Any:
+    """Completed by its own transaction, whatever it returns."""
+    with job.fenced():
+        pass
+    return Retry("never mind")

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,9 @@ from tenure import questions, verbs
 from tenure.backoff import Fixed
 from tenure.errors import BadSettings, Cancelled, InvalidPayload, StaleLease
 from tenure.events import (
+    Bus,
+    Event,
+    ExecutionStarted,
     HandlerOverran,
     JobCancelled,
     JobCompleted,
@@ -27,7 +31,11 @@ from tenure.events import (
 )
 from tenure.inbox import Inbox
 from tenure.job import Job
+from tenure.line import Crew
 from tenure.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
+from tenure.pools import Pools
+from tenure.settling import batches
+from tenure.terms import Terms
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -167,6 +175,64 @@ def test_an_outcome_is_a_value(world: World, name: str) -> None:
         row = world.row(id)
     assert row.status == expected
     assert row.attempts == (0 if name == "snooze" else 1)
+
+
+class Late(Snooze):
+    """An outcome of the application's own."""
+
+
+class Broken(Fail):
+    """One that forgot its error."""
+
+    def __init__(self) -> None: ...
+
+
+NO_OUTCOMES = {
+    "an exception for its error": (Fail(ValueError("no such order")), "failed", "no such order"),  # type: ignore[arg-type]
+    "an error without words": (DeadLetter(RuntimeError), "dead_letter", "RuntimeError"),  # type: ignore[arg-type]
+    "time that is over": (Snooze(-1), "pending", "Snooze, which is no outcome: seconds=-1 must be"),
+    "no number": (Retry("x", after_seconds="soon"), "pending", "after_seconds=soon must be"),  # type: ignore[arg-type]
+    "a timedelta": (Snooze(timedelta(hours=1)), "pending", "seconds=1:00:00 must be"),  # type: ignore[arg-type]
+    "not a number": (Snooze(float("nan")), "pending", "seconds=nan must be"),
+    "for ever": (Retry("x", after_seconds=float("inf")), "pending", "after_seconds=inf must be"),
+    "a subclass": (Late(3600, "in an hour"), "pending", "in an hour"),
+    "half an outcome": (Broken(), "pending", "Broken, which is no outcome"),
+}
+
+
+@pytest.mark.parametrize("name", NO_OUTCOMES)
+def test_an_outcome_that_is_none_ends_its_own_attempt_alone(world: World, name: str) -> None:
+    inbox = Inbox()
+    outcome, expected, says = NO_OUTCOMES[name]
+
+    @inbox.handler("ends", backoff=Fixed(3600))
+    async def ends(job: Job) -> Any:
+        return outcome
+
+    @inbox.handler("good")
+    async def good(job: Job) -> None: ...
+
+    with working(world, inbox) as hired:
+        id = ends.enqueue(world.conn).id
+        eventually(lambda: [*hired.of(JobRetried)])
+        good.enqueue(world.conn)
+        hired.saw(JobCompleted)
+    row = world.row(id)
+    assert row.status == expected
+    assert says in (row.last_error or "")
+
+
+def test_a_job_that_no_statement_can_be_made_for_fails_alone(world: World) -> None:
+    ids = [world.enqueue("work") for _ in range(3)]
+    jobs = [Job(claimed, schema=world.schema) for claimed in world.run(verbs.claim("w", 3))]
+    for job in jobs:
+        job.outcome = Snooze(-1 if job.id == ids[1] else 60)
+    made = list(batches(jobs))
+    assert [statement.name for _, statement in made].count("retry") == 1
+    for _, statement in made:
+        world.run(statement)
+    assert "must be within 0" in (world.row(ids[1]).last_error or "")
+    assert [world.row(id).attempts for id in ids] == [0, 1, 0]
 
 
 def test_release_gives_a_row_back_without_cost_and_it_runs_again(world: World) -> None:
@@ -451,3 +517,96 @@ def test_a_row_that_somebody_has_locked_does_not_hold_up_the_others(world: World
             hired.saw(JobCompleted, 5, seconds=60)
             assert world.row(ids[0]).status == "processing"
         hired.saw(JobCompleted, 6)
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_subscriber_that_raises_keeps_no_slot(world: World, pool: str) -> None:
+    inbox = Inbox()
+
+    async def on_loop(job: Job) -> None: ...
+
+    def in_thread(job: Job) -> None: ...
+
+    inbox.handler("heard", backoff=Fixed(3600))(on_loop if pool == "loop" else in_thread)
+
+    def raises(event: Event) -> None:
+        if isinstance(event, ExecutionStarted):
+            raise ValueError("no ear for this")
+
+    with working(world, inbox) as hired:
+        hired.worker.bus.subscribe(raises)
+        id = world.enqueue("heard")
+        hired.saw(JobRetried)
+        eventually(lambda: hired.worker.holds.slots_used == 0)
+    assert "no ear for this" in (world.row(id).last_error or "")
+
+
+def test_time_limits_need_no_thread_each(world: World) -> None:
+    inbox = Inbox()
+    gate = threading.Event()
+
+    @inbox.handler("limited", timeout_seconds=3600)
+    def limited(job: Job) -> None:
+        gate.wait(30)
+
+    with working(world, inbox) as hired:
+        for _ in range(5):
+            world.enqueue("limited")
+        eventually(lambda: sum(job.timer is not None for job in hired.worker.holds.busy()) == 5)
+        timers = [job.timer for job in hired.worker.holds.busy()]
+        assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+        gate.set()
+        hired.saw(JobCompleted, 5)
+        eventually(lambda: all(timer.cancelled() for timer in timers))
+
+
+def stage(world: World) -> tuple[Pools, Job, list[str]]:
+    """Pools of a worker that does not run, a job, and what they say became of it."""
+    world.enqueue("work")
+    (claimed,) = world.run(verbs.claim("w", 1))
+    said: list[str] = []
+    crew = Crew(Terms(world.url), Bus(), lambda error: said.append(repr(error)))
+    pools = Pools(crew, lambda _, outcome: said.append(type(outcome).__name__), lambda _: said.append("freed"))
+    pools.open(asyncio.new_event_loop())
+    return pools, Job(claimed), said
+
+
+def test_of_the_handler_and_its_time_limit_exactly_one_settles_the_row(world: World) -> None:
+    pools, job, said = stage(world)
+    finish = threading.Thread(target=lambda: pools._end(job, Completed()))
+
+    class Slow(Job):
+        """Its handler ends at the very moment its time limit looks whether it has."""
+
+        __slots__ = ("_ended",)
+
+        @property
+        def ended(self) -> bool:
+            was: bool = getattr(self, "_ended", False)
+            if threading.current_thread() is not finish:
+                finish.start()
+                finish.join(0.3)
+            return was
+
+        @ended.setter
+        def ended(self, ended: bool) -> None:
+            self._ended = ended
+
+    job = Slow(job.claimed)
+    assert pools.let_go(job, Retry("timed out"))
+    finish.join()
+    assert said == ["Retry", "freed"]
+
+
+def test_a_job_that_comes_after_the_loop_is_closed_is_given_back(world: World) -> None:
+    pools, job, said = stage(world)
+    assert pools._loop is not None
+    pools._loop.close()
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    job.handler = work
+    pools.start([job])
+    assert said == ["Snooze"]

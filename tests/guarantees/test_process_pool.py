@@ -1,0 +1,193 @@
+"""A handler in a process of its own is promised what the others are: its time, a word when it is over, one end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import BrokenExecutor, Future
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps import crunch
+from crew import Hired, Process, eventually, processes, working
+from tenure import verbs
+from tenure.children import Children
+from tenure.events import HandlerOverran, JobCancelled, JobCompleted, JobReleased, JobRetried, StaleWriteBlocked
+from tenure.inbox import Inbox
+from tenure.job import Job
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def pid_in(folder: Path) -> int:
+    """The process of the handler that works in this folder, once it does."""
+    return int(eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), seconds=40))
+
+
+def job_of(hired: Hired) -> Job:
+    (job,) = hired.worker.holds.busy()
+    return job
+
+
+def send(world: World, kind: str, **payload: Any) -> UUID:
+    return world.enqueue(kind, payload)
+
+
+def test_its_time_counts_from_when_it_is_called_not_from_when_its_process_is_made(world: World) -> None:
+    with working(world, crunch.inbox) as hired:
+        id = send(world, "quick")
+        hired.saw(JobCompleted, seconds=40)
+    assert not hired.of(HandlerOverran)
+    assert world.row(id).attempts == 1
+
+
+def test_there_is_a_process_for_every_slot(world: World, tmp_path: Path) -> None:
+    slots = (os.cpu_count() or 1) + 1
+    for _ in range(slots):
+        send(world, "meet", folder=str(tmp_path), n=slots)
+    with working(world, crunch.inbox, slots=slots) as hired:
+        hired.saw(JobCompleted, slots, seconds=50)
+
+
+def test_a_handler_that_runs_too_long_is_told(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox) as hired:
+        id = send(world, "hasty", folder=str(tmp_path))
+        hired.saw(HandlerOverran, seconds=40)
+        eventually(lambda: hired.worker.holds.slots_used == 0)
+    assert (tmp_path / "told").read_text() == "StaleLease lease_lost False"
+    assert "timed out after 0.2 s" in (world.row(id).last_error or "")
+
+
+def test_a_handler_whose_lease_is_lost_is_told_and_its_row_given_back(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox) as hired:
+        id = send(world, "polite", folder=str(tmp_path))
+        pid_in(tmp_path)
+        hired.worker.holds.lose(job_of(hired), "lease_expired", hired.worker.id)
+        hired.saw(JobReleased)
+        assert (tmp_path / "told").read_text() == "StaleLease lease_lost False"
+        assert world.row(id).last_error is None
+
+
+def test_a_handler_that_is_to_be_cancelled_is_told(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox) as hired:
+        id = send(world, "polite", folder=str(tmp_path))
+        pid_in(tmp_path)
+        assert world.run(verbs.cancel([id])) == {id: "asked"}
+        hired.saw(JobCancelled)
+    assert (tmp_path / "told").read_text() == "Cancelled  True"
+    assert world.row(id).status == "cancelled"
+
+
+def test_a_handler_that_does_not_listen_gives_its_row_back_without_cost_and_ends(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox, drain_seconds=0.1) as hired:
+        id = send(world, "deaf", folder=str(tmp_path))
+        pid = pid_in(tmp_path)
+        assert hired.stop() == 0
+    row = world.row(id)
+    assert (row.status, row.attempts) == ("pending", 0)
+    eventually(lambda: not alive(pid))
+
+
+def test_no_process_outlives_its_worker(world: World, tmp_path: Path) -> None:
+    send(world, "deaf", folder=str(tmp_path))
+    worker = Process(world, "apps.crunch:inbox", tmp_path)
+    with processes(worker):
+        pid = pid_in(tmp_path)
+        worker.end(signal.SIGKILL)
+        eventually(lambda: not alive(pid))
+
+
+def test_a_signal_to_all_processes_at_once_is_for_the_worker_alone(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox) as hired:
+        id = send(world, "deaf", folder=str(tmp_path))
+        pid = pid_in(tmp_path)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(pid, number)
+        (tmp_path / "gate").touch()
+        hired.saw(JobCompleted)
+    assert world.row(id).attempts == 1
+    assert not hired.of(JobRetried)
+
+
+@pytest.mark.parametrize("what", ["odd", "stale"])
+def test_no_exception_takes_the_other_processes_with_it(world: World, tmp_path: Path, what: str) -> None:
+    with working(world, crunch.inbox) as hired:
+        send(world, "deaf", folder=str(tmp_path))
+        pid_in(tmp_path)
+        id = send(world, "raises", what=what)
+        eventually(lambda: world.row(id).last_error if what == "odd" else hired.worker.holds.slots_used == 1)
+        (tmp_path / "gate").touch()
+        hired.saw(JobCompleted)
+    assert len(hired.of(JobRetried)) == (what == "odd")
+    assert what == "stale" or "Odd: not to be unpickled" in (world.row(id).last_error or "")
+
+
+def test_a_process_that_dies_costs_an_attempt_and_the_next_job_gets_another(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox) as hired:
+        send(world, "deaf", folder=str(tmp_path))
+        sibling = pid_in(tmp_path)
+        id = send(world, "raises", what="death")
+        hired.saw(JobRetried, 2, seconds=40)
+        eventually(lambda: not alive(sibling))  # its row is somebody else's from now on
+        send(world, "crunch", n=1)
+        hired.saw(JobCompleted, seconds=40)
+    assert "died" in (world.row(id).last_error or "")
+
+
+def test_a_process_that_died_with_nothing_to_do_costs_nothing(world: World, tmp_path: Path) -> None:
+    (tmp_path / "gate").touch()
+    with working(world, crunch.inbox) as hired:
+        send(world, "deaf", folder=str(tmp_path))
+        hired.saw(JobCompleted, seconds=40)
+        os.kill(pid_in(tmp_path), signal.SIGKILL)
+        eventually(lambda: not alive(pid_in(tmp_path)))
+        eventually(lambda: hired.worker._pools._children._pool._broken)  # type: ignore[union-attr]
+        id = send(world, "crunch", n=1)
+        hired.saw(JobCompleted, 2, seconds=40)
+    assert world.row(id).attempts == 1
+
+
+def test_the_end_of_an_old_pool_does_not_end_a_new_one(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox) as hired:
+        send(world, "deaf", folder=str(tmp_path))
+        pid_in(tmp_path)
+        pools, old, late = hired.worker._pools, Children(1, world.url), Future[Any]()
+        late.set_exception(BrokenExecutor("long ago"))
+        now = pools._children
+        pools._came_back(job_of(hired), old, late)
+        assert pools._children is now
+        (tmp_path / "gate").touch()
+
+
+def test_what_a_handler_completed_itself_is_completed(world: World) -> None:
+    with working(world, crunch.inbox) as hired:
+        id = send(world, "sealed")
+        hired.saw(JobCompleted, seconds=40)
+    assert world.row(id).status == "completed"
+    assert not hired.of(StaleWriteBlocked)
+
+
+def hidden(job: Job) -> None:
+    """Under this name, another process would find a function and no handler."""
+
+
+def test_a_handler_that_no_other_process_could_find_is_refused_in_words_and_without_cost(world: World) -> None:
+    inbox = Inbox()
+    inbox.handler("hidden", pool="process")(hidden)
+    with working(world, inbox) as hired:
+        id = world.enqueue("hidden")
+        (event,) = hired.saw(JobReleased)
+    assert "decorate a function at the top of a module" in event.error
+    assert (world.row(id).status, world.row(id).attempts) == ("pending", 0)
