@@ -1,4 +1,4 @@
-"""Processes for CPU-bound handlers: one for each slot in use, told when to stop, and gone when their worker is."""
+"""Processes for CPU-bound handlers: each runs one job at a time, hears what befalls it, and leaves with its worker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import Future, ProcessPoolExecutor
-from ctypes import Array, c_byte, c_double
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 from .errors import BadSettings, Cancelled, StaleLease
 from .handler import Handler
@@ -23,64 +23,95 @@ from .model import Claimed
 from .outcome import Outcome
 from .settling import Poison, Told, arguments, as_outcome, said
 
-LOST, CANCEL = 1, 2  # what a worker writes into the cell of a job
+SPAWN = multiprocessing.get_context("spawn")
 
-# An outcome, or how to make the exception again: one that cannot be unpickled would take the whole pool with it.
-Back = tuple[Outcome | partial[Any], bool]
+
+class Errand(NamedTuple):
+    """What a child is sent out with."""
+
+    module: str
+    qualname: str
+    claimed: Claimed
+    url: str
+    schema: str
+
+
+class Back(NamedTuple):
+    """What it comes back with. Exceptions come as a way to make them again: not every one can be unpickled."""
+
+    ended: Outcome | partial[Any]
+    settled: bool
+
+
+class Child:
+    """One process, and the pipe to it: errands and words go down, the start and the end of each errand come up."""
+
+    def __init__(self) -> None:
+        self._pipe, theirs = SPAWN.Pipe()
+        self._sending = threading.Lock()
+        self.process = SPAWN.Process(target=_live, args=[theirs])
+        self.process.start()
+        theirs.close()  # now its end is the child's alone: should it die, the pipe ends
+
+    def run(self, job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
+        """Blocks until the handler has ended; Told if its process did first."""
+        try:
+            self._send(errand)
+            if job.lost or job.cancel_asked:
+                self.tell(job)
+            while not isinstance(word := self._pipe.recv(), Back):
+                started(word)
+        except (EOFError, OSError):
+            self.process.join(1.0)
+            raise Told(f"the process it ran in died with exit code {self.process.exitcode}") from None
+        return word
+
+    def tell(self, job: Job) -> None:
+        """Let the child know what has befallen a job; it does not care if it has another one by now."""
+        try:
+            self._send((job.claimed.token, job.lost, job.cancel_asked))
+        except OSError:
+            return  # it is dead
+
+    def _send(self, word: Any) -> None:
+        with self._sending:
+            self._pipe.send(word)
 
 
 class Children:
-    """A pool of processes, and a cell for each of their jobs in memory that they share with this worker."""
+    """The children of a worker: as many as it has jobs for at once, each used again as long as it lives."""
 
-    def __init__(self, slots: int, url: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._url, self._lock = url, threading.Lock()
-        self._free, self._cells = list(range(slots)), dict[Job, int]()
-        self._words, self._starts = context.RawArray(c_byte, slots), context.RawArray(c_double, slots)
-        lifeline, self._lifeline = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(
-            slots, mp_context=context, initializer=_move_in, initargs=(lifeline, self._words, self._starts)
-        )
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Child] = []
+        self._out: set[Child] = set()
+        self._closed = False
 
-    def submit(self, job: Job, handler: Handler[..., Any]) -> Future[Back]:
-        """Send a job out; BrokenExecutor if a child has died, BadSettings if no child could find its handler."""
-        module, qualname = whereabouts(handler)
+    @contextmanager
+    def lent(self) -> Iterator[Child]:
+        """A child for one job; one that did not bring it to an end is not lent again."""
         with self._lock:
-            cell = self._cells[job] = self._free.pop()
-            self._words[cell], self._starts[cell] = 0, 0.0
+            if self._closed:
+                raise Told("its worker was stopped")
+            self._idle = [child for child in self._idle if child.process.is_alive()]
+            child = self._idle.pop() if self._idle else Child()
+            self._out.add(child)
         try:
-            future = self._pool.submit(work, module, qualname, job.claimed, self._url, job.schema, cell)
+            yield child
         except BaseException:
-            self._returned(job)
+            child.process.kill()
             raise
-        future.add_done_callback(lambda _: self._returned(job))
-        return future
-
-    def _returned(self, job: Job) -> None:
-        job.started = self.started(job) or job.started
-        with self._lock:
-            self._free.append(self._cells.pop(job))
-
-    def tell(self, job: Job) -> None:
-        """Let the child know what has befallen the job; one that is back needs no word, and has no cell."""
-        with self._lock:
-            if job in self._cells:
-                word = (LOST if job.lost else 0) | (CANCEL if job.cancel_asked else 0)
-                self._words[self._cells[job]] = word
-
-    def started(self, job: Job) -> float:
-        """When its handler was called, on the monotonic clock that all processes share; zero before."""
-        with self._lock:
-            return self._starts[self._cells[job]] if job in self._cells else 0.0
-
-    def cut(self) -> None:
-        """Let go of the lifeline: every child ends at once, whatever it does."""
-        self._lifeline.close()
+        finally:
+            with self._lock:
+                self._out.discard(child)
+                self._idle.append(child)
 
     def close(self) -> None:
-        """Take no more, wait for nobody."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self.cut()
+        """End them all, whatever they do."""
+        with self._lock:
+            self._closed = True
+            for child in [*self._idle, *self._out]:
+                child.process.kill()
 
 
 def whereabouts(handler: Handler[..., Any]) -> tuple[str, str]:
@@ -104,64 +135,47 @@ def _find(module: str, qualname: str) -> Any:
 
 # -- in the child
 
-_words: Array[c_byte]
-_starts: Array[c_double]
 _lender = functools.cache(Lender)
 
 
-def _move_in(lifeline: Connection, words: Array[c_byte], starts: Array[c_double]) -> None:
-    """Be deaf to what a terminal or an init system sends to all at once (the worker decides), and leave with it."""
-    global _words, _starts
-    _words, _starts = words, starts
+def _live(pipe: Any) -> None:
+    """Errand after errand, until the worker ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # not SIG_IGN: a handler's own children would inherit that
-    threading.Thread(target=_leave_with, args=[lifeline], daemon=True).start()
+        # What a terminal or an init system sends to all at once is for the worker alone. A handler that does nothing
+        # is not inherited as SIG_IGN would be by what a job starts.
+        signal.signal(number, lambda *_: None)
+    errands: SimpleQueue[tuple[Job, Errand]] = SimpleQueue()
+    threading.Thread(target=_listen, args=[pipe, errands], daemon=True).start()
+    while True:
+        pipe.send(_work(*errands.get(), pipe.send))
 
 
-def _leave_with(lifeline: Connection) -> None:
-    wait([lifeline])
-    os._exit(1)
+def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
+    job: Job | None = None
+    while True:
+        try:
+            word = pipe.recv()
+        except (EOFError, OSError):
+            os._exit(1)  # nobody is left to work for
+        if isinstance(word, Errand):
+            job = Job(word.claimed, connections=_lender(word.url), schema=word.schema)
+            errands.put((job, word))
+        elif job is not None and job.claimed.token == word[0]:
+            _, job.lost, job.cancel_asked = word
 
 
-class Away(Job):
-    """A job as a child sees it: whether it is lost or to be cancelled is for the worker to say, in the job's cell."""
-
-    __slots__ = ("_cell",)
-
-    def __init__(self, claimed: Claimed, cell: int, **rest: Any) -> None:
-        self._cell = cell
-        super().__init__(claimed, **rest)
-
-    @property
-    def lost(self) -> str:
-        """Why, once it is lost."""
-        return "lease_lost" if _words[self._cell] & LOST else ""
-
-    @lost.setter
-    def lost(self, _: str) -> None: ...
-
-    @property
-    def cancel_asked(self) -> bool:
-        """Has somebody asked?"""
-        return bool(_words[self._cell] & CANCEL)
-
-    @cancel_asked.setter
-    def cancel_asked(self, _: bool) -> None: ...
-
-
-def work(module: str, qualname: str, claimed: Claimed, url: str, schema: str, cell: int) -> Back:
+def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
     """Find the handler where it was defined, and call it."""
-    job = Away(claimed, cell, connections=_lender(url), schema=schema)
-    back: Outcome | partial[Any]
+    ended: Outcome | partial[Any]
     try:
-        handler = _find(module, qualname)
+        handler = _find(errand.module, errand.qualname)
         args, fields = arguments(handler, job)
         job.check()  # it may have been lost on the way
-        _starts[cell] = time.monotonic()
-        back = as_outcome(handler.function(*args, **fields))
+        started(time.monotonic())  # a clock that all processes share
+        ended = as_outcome(handler.function(*args, **fields))
     except BaseException as error:
-        back = _again(job, error)
-    return back, job.settled
+        ended = _again(job, error)
+    return Back(ended, job.settled)
 
 
 def _again(job: Job, error: BaseException) -> partial[Any]:

@@ -6,11 +6,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from .children import Back, Children
+from .children import Child, Children, Errand, whereabouts
 from .errors import Cancelled, StaleLease
 from .events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from .handler import Handler
@@ -34,7 +34,7 @@ class Pools:
         self._lock = threading.Lock()  # who ends a job: its handler, or we without it
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
-        self._children: Children | None = None
+        self._children = Children()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Coroutines run on this loop, and so does the clock of all others."""
@@ -49,15 +49,19 @@ class Pools:
             elif job.handler.handling.pool == "loop":
                 on_loop.append(job)
             else:
-                self._start_off_loop(job, job.handler)
+                self._in_thread(job, job.handler)
         if on_loop and not self._call_on_loop(self._on_loop, on_loop):
             for job in on_loop:
                 self._turn_away(job, "its worker was stopped")
 
-    def _start_off_loop(self, job: Job, handler: Handler[..., Any]) -> None:
+    def _in_thread(self, job: Job, handler: Handler[..., Any]) -> None:
         try:
-            self._in_thread(job, handler) if handler.handling.pool == "thread" else self._in_child(job, handler)
-        except Exception as error:  # no thread or process to be had, or none that could find the handler
+            if handler.handling.pool == "process":
+                whereabouts(handler)
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
+            self._threads.submit(self._run_plain, job, handler)
+        except Exception as error:  # a handler that no process could find, or no thread is to be had
             self._turn_away(job, str(error))
 
     def _turn_away(self, job: Job, why: str) -> None:
@@ -93,62 +97,40 @@ class Pools:
             outcome = self._of_error(job, error)
         self._end(job, outcome)
 
-    # -- in threads
-
-    def _in_thread(self, job: Job, handler: Handler[..., Any]) -> None:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
-        self._threads.submit(self._run_plain, job, handler)
+    # -- in threads, which for a handler in a process just wait
 
     def _run_plain(self, job: Job, handler: Handler[..., Any]) -> None:
         try:
             self._begin(job)
+            if handler.handling.pool == "process":
+                outcome: Outcome | None = self._in_child(job, handler)
+            else:
+                self._set_timer(job)
+                args, fields = arguments(handler, job)
+                job.check()  # a slow start may have cost the lease
+                outcome = as_outcome(handler.function(*args, **fields))
+        except BaseException as error:
+            outcome = self._of_error(job, error)
+        self._end(job, outcome)
+
+    def _in_child(self, job: Job, handler: Handler[..., Any]) -> Outcome:
+        def started(at: float) -> None:
+            job.started = at
             self._set_timer(job)
-            args, fields = arguments(handler, job)
-            job.check()  # a slow start may have cost the lease
-            outcome: Outcome | None = as_outcome(handler.function(*args, **fields))
-        except BaseException as error:
-            outcome = self._of_error(job, error)
-        self._end(job, outcome)
 
-    # -- in processes
+        with self._children.lent() as child:
+            job.stop = partial(self._recall, job, child)
+            errand = Errand(*whereabouts(handler), job.claimed, self._url, job.schema)
+            ended, job.settled = child.run(job, errand, started)
+        if isinstance(ended, partial):
+            raise ended()
+        return ended
 
-    def _in_child(self, job: Job, handler: Handler[..., Any]) -> None:
-        self._begin(job)
-        children = self._children or self._new_children()
-        try:
-            future = children.submit(job, handler)
-        except BrokenExecutor:  # a child died with nothing to do: no job's fault
-            self._abandon(children)
-            children = self._new_children()
-            future = children.submit(job, handler)
-        job.stop = _Recall(self.let_go, children, job)
-        if job.lost or job.cancel_asked:
-            job.stop()  # nobody could, before
-        self._set_timer(job)
-        future.add_done_callback(partial(self._came_back, job, children))
-
-    def _new_children(self) -> Children:
-        self._children = Children(self._slots, self._url)
-        return self._children
-
-    def _abandon(self, children: Children) -> None:
-        """One of them has died, and the pool with it: the others go too, or they would work on for nobody."""
-        with self._lock:
-            if self._children is children:
-                self._children = None
-        children.cut()
-
-    def _came_back(self, job: Job, children: Children, future: Future[Back]) -> None:
-        try:
-            back, job.settled = future.result()
-            outcome = self._of_error(job, back()) if isinstance(back, partial) else back
-        except BrokenExecutor as error:
-            self._abandon(children)
-            outcome = Retry(f"the process it ran in died: {error}")
-        except BaseException as error:
-            outcome = self._of_error(job, error)
-        self._end(job, outcome)
+    def _recall(self, job: Job, child: Child) -> None:
+        """The child is told; a row that is to be given back does not wait for it."""
+        child.tell(job)
+        if job.lost == "drained":
+            self.let_go(job, Release("its worker was stopped"))
 
     # -- when time is up
 
@@ -158,13 +140,7 @@ class Pools:
 
     def _arm(self, job: Job, seconds: float) -> None:
         if self._loop is not None and not job.ended:
-            job.timer = self._loop.call_later(seconds, self._time_up, job)
-
-    def _time_up(self, job: Job) -> None:
-        """Its time counts from when its handler was called, which in a child may be later than we thought."""
-        began = job.stop.began if isinstance(job.stop, _Recall) else job.started
-        left = began + _timeout_seconds(job) - time.monotonic()
-        self._arm(job, left) if left > 0 else self._overrun(job)
+            job.timer = self._loop.call_later(seconds, self._overrun, job)
 
     def _overrun(self, job: Job) -> None:
         """The row goes on without this handler, which is asked to stop and keeps its slot until it does."""
@@ -206,7 +182,8 @@ class Pools:
 
     def _of_error(self, job: Job, error: BaseException) -> Outcome | None:
         if isinstance(error, StaleLease) and error.verb in ("enter", "complete"):
-            self._blocked(job, error)
+            told = (error.current, error.reason, error.verb)
+            self._bus.emit(StaleWriteBlocked(self._crew.worker, job.id, job.token, *told))
         if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
             # Never a failure of the job. Where only we ourselves spoke, the row may still be ours to give back.
             return Release() if job.lost in OUR_OWN else None
@@ -216,38 +193,11 @@ class Pools:
             return DeadLetter(str(error))
         return Retry(said(error))
 
-    def _blocked(self, job: Job, error: StaleLease) -> None:
-        told = (error.current, error.reason, error.verb)
-        try:
-            self._bus.emit(StaleWriteBlocked(self._crew.worker, job.id, job.token, *told))
-        except Exception as bug:  # of a subscriber: the job must end even so
-            self._crew.failed(bug)
-
     def close(self) -> None:
         """Take no more; what still runs is not waited for, and in a child it ends."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._children is not None:
-            self._children.close()
-
-
-class _Recall:
-    """Stops a job in a child: the child is told, and a row that is to be given back does not wait for it."""
-
-    __slots__ = ("_children", "_job", "_let_go")
-
-    def __init__(self, let_go: Callable[[Job, Outcome], bool], children: Children, job: Job) -> None:
-        self._let_go, self._children, self._job = let_go, children, job
-
-    def __call__(self) -> None:
-        self._children.tell(self._job)
-        if self._job.lost == "drained":
-            self._let_go(self._job, Release("its worker was stopped"))
-
-    @property
-    def began(self) -> float:
-        """When its handler was called; now, if it is yet to be."""
-        return self._children.started(self._job) or time.monotonic()
+        self._children.close()
 
 
 def _timeout_seconds(job: Job) -> float:

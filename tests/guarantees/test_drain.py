@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from chaos.proxy import FaultProxy
-from crew import eventually, working
+from crew import Process, eventually, processes, working
 from tenure import questions
 from tenure.errors import TRY_LATER, BadSettings
 from tenure.events import JobCompleted, JobReleased, WorkerDraining, WorkerExit
@@ -138,6 +139,17 @@ def test_a_handler_that_blocks_the_loop_does_not_hold_up_the_drain(world: World)
         gate.set()
     assert codes == [0]
     assert (row.status, row.attempts) == ("pending", 0)
+
+
+def test_a_process_whose_loop_is_blocked_ends_on_sigterm_and_gives_its_row_back(world: World, tmp_path: Path) -> None:
+    id = world.enqueue("stuck")
+    process = Process(world, "apps.stuck:inbox", tmp_path, "--drain-seconds", "1")
+    with processes(process):
+        process.saw("execution_started")
+        assert process.end() == 0
+    row = world.row(id)
+    assert (row.status, row.attempts) == ("pending", 0)
+    assert world.sql("SELECT * FROM workers") == []
 
 
 def test_a_silent_database_does_not_hold_up_the_exit(world: World) -> None:

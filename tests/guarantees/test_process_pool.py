@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,8 +13,15 @@ import pytest
 from apps import crunch
 from crew import Hired, Process, eventually, processes, working
 from tenure import verbs
-from tenure.children import Children
-from tenure.events import HandlerOverran, JobCancelled, JobCompleted, JobReleased, JobRetried, StaleWriteBlocked
+from tenure.events import (
+    HandlerOverran,
+    JobCancelled,
+    JobCompleted,
+    JobReleased,
+    JobRetried,
+    LeaseAcquired,
+    StaleWriteBlocked,
+)
 from tenure.inbox import Inbox
 from tenure.job import Job
 from world import World
@@ -66,7 +72,7 @@ def test_a_handler_that_runs_too_long_is_told(world: World, tmp_path: Path) -> N
         id = send(world, "hasty", folder=str(tmp_path))
         hired.saw(HandlerOverran, seconds=40)
         eventually(lambda: hired.worker.holds.slots_used == 0)
-    assert (tmp_path / "told").read_text() == "StaleLease lease_lost False"
+    assert (tmp_path / "told").read_text() == "StaleLease timed_out False"
     assert "timed out after 0.2 s" in (world.row(id).last_error or "")
 
 
@@ -76,7 +82,7 @@ def test_a_handler_whose_lease_is_lost_is_told_and_its_row_given_back(world: Wor
         pid_in(tmp_path)
         hired.worker.holds.lose(job_of(hired), "lease_expired", hired.worker.id)
         hired.saw(JobReleased)
-        assert (tmp_path / "told").read_text() == "StaleLease lease_lost False"
+        assert (tmp_path / "told").read_text() == "StaleLease lease_expired False"
         assert world.row(id).last_error is None
 
 
@@ -127,23 +133,24 @@ def test_no_exception_takes_the_other_processes_with_it(world: World, tmp_path: 
         send(world, "deaf", folder=str(tmp_path))
         pid_in(tmp_path)
         id = send(world, "raises", what=what)
-        eventually(lambda: world.row(id).last_error if what == "odd" else hired.worker.holds.slots_used == 1)
+        hired.saw(LeaseAcquired, 2)
+        eventually(lambda: hired.worker.holds.slots_used == 1)
         (tmp_path / "gate").touch()
         hired.saw(JobCompleted)
     assert len(hired.of(JobRetried)) == (what == "odd")
     assert what == "stale" or "Odd: not to be unpickled" in (world.row(id).last_error or "")
 
 
-def test_a_process_that_dies_costs_an_attempt_and_the_next_job_gets_another(world: World, tmp_path: Path) -> None:
+def test_a_process_that_dies_costs_its_own_job_an_attempt_and_no_other(world: World, tmp_path: Path) -> None:
     with working(world, crunch.inbox) as hired:
-        send(world, "deaf", folder=str(tmp_path))
-        sibling = pid_in(tmp_path)
+        other = send(world, "deaf", folder=str(tmp_path))
+        pid_in(tmp_path)
         id = send(world, "raises", what="death")
-        hired.saw(JobRetried, 2, seconds=40)
-        eventually(lambda: not alive(sibling))  # its row is somebody else's from now on
-        send(world, "crunch", n=1)
+        hired.saw(JobRetried, seconds=40)
+        (tmp_path / "gate").touch()
         hired.saw(JobCompleted, seconds=40)
-    assert "died" in (world.row(id).last_error or "")
+    assert "died with exit code 9" in (world.row(id).last_error or "")
+    assert (world.row(other).status, world.row(other).attempts) == ("completed", 1)
 
 
 def test_a_process_that_died_with_nothing_to_do_costs_nothing(world: World, tmp_path: Path) -> None:
@@ -153,22 +160,21 @@ def test_a_process_that_died_with_nothing_to_do_costs_nothing(world: World, tmp_
         hired.saw(JobCompleted, seconds=40)
         os.kill(pid_in(tmp_path), signal.SIGKILL)
         eventually(lambda: not alive(pid_in(tmp_path)))
-        eventually(lambda: hired.worker._pools._children._pool._broken)  # type: ignore[union-attr]
         id = send(world, "crunch", n=1)
         hired.saw(JobCompleted, 2, seconds=40)
     assert world.row(id).attempts == 1
+    assert not hired.of(JobRetried)
 
 
-def test_the_end_of_an_old_pool_does_not_end_a_new_one(world: World, tmp_path: Path) -> None:
+def test_a_process_is_used_again(world: World, tmp_path: Path) -> None:
+    (tmp_path / "gate").touch()
+    pids = set()
     with working(world, crunch.inbox) as hired:
-        send(world, "deaf", folder=str(tmp_path))
-        pid_in(tmp_path)
-        pools, old, late = hired.worker._pools, Children(1, world.url), Future[Any]()
-        late.set_exception(BrokenExecutor("long ago"))
-        now = pools._children
-        pools._came_back(job_of(hired), old, late)
-        assert pools._children is now
-        (tmp_path / "gate").touch()
+        for n in range(1, 4):
+            send(world, "deaf", folder=str(tmp_path))
+            hired.saw(JobCompleted, n, seconds=40)
+            pids.add(pid_in(tmp_path))
+    assert len(pids) == 1
 
 
 def test_what_a_handler_completed_itself_is_completed(world: World) -> None:

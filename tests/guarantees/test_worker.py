@@ -19,8 +19,6 @@ from tenure.backoff import Fixed
 from tenure.errors import BadSettings, Cancelled, InvalidPayload, StaleLease
 from tenure.events import (
     Bus,
-    Event,
-    ExecutionStarted,
     HandlerOverran,
     JobCancelled,
     JobCompleted,
@@ -520,25 +518,27 @@ def test_a_row_that_somebody_has_locked_does_not_hold_up_the_others(world: World
 
 
 @pytest.mark.parametrize("pool", ["loop", "thread"])
-def test_a_subscriber_that_raises_keeps_no_slot(world: World, pool: str) -> None:
+@pytest.mark.parametrize("step", ["_begin", "_set_timer"])
+def test_a_job_that_cannot_be_started_keeps_no_slot(
+    world: World, monkeypatch: pytest.MonkeyPatch, pool: str, step: str
+) -> None:
     inbox = Inbox()
 
     async def on_loop(job: Job) -> None: ...
 
     def in_thread(job: Job) -> None: ...
 
-    inbox.handler("heard", backoff=Fixed(3600))(on_loop if pool == "loop" else in_thread)
+    inbox.handler("limited", timeout_seconds=60, backoff=Fixed(3600))(on_loop if pool == "loop" else in_thread)
 
-    def raises(event: Event) -> None:
-        if isinstance(event, ExecutionStarted):
-            raise ValueError("no ear for this")
+    def fails(_pools: Pools, _job: Job) -> None:
+        raise OSError("nothing left to start it with")
 
+    monkeypatch.setattr(Pools, step, fails)
     with working(world, inbox) as hired:
-        hired.worker.bus.subscribe(raises)
-        id = world.enqueue("heard")
+        id = world.enqueue("limited")
         hired.saw(JobRetried)
         eventually(lambda: hired.worker.holds.slots_used == 0)
-    assert "no ear for this" in (world.row(id).last_error or "")
+    assert "nothing left to start it with" in (world.row(id).last_error or "")
 
 
 def test_time_limits_need_no_thread_each(world: World) -> None:

@@ -20,7 +20,7 @@ FLOORS = [
     ["connect", "db"],  # the only I/O
     ["migrate", "fence", "cron", "lender"],  # one promise each
     ["terms", "signature", "job", "handler", "inbox"],  # what a handler's author sees
-    ["holds", "intake", "arrivals", "settling", "line", "tail"],  # what the threads of a worker share
+    ["holds", "intake", "arrivals", "settling", "line", "tail", "children"],  # what the threads of a worker share
     ["desk", "keeper", "housekeeping", "pools"],  # one loop each
     ["worker"],  # the process
     ["log", "metrics", "health"],  # its telemetry

@@ -86,6 +86,7 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
         bus = Bus()
         bus.subscribe(Log(sys.stderr, as_json=rest["as_json"]), each_job=rest["verbose"])
         worker = Worker(inbox, terms, bus)
+        worker.at_last = _leave
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, rest["health_host"], rest["health_port"]) as health:

@@ -2,7 +2,7 @@
 -- in: n int
 -- out: id, status, seen_seconds, up_seconds, present (NULL: it shows none, leases alone decide), metadata
 SELECT w.id, w.status, date_part('epoch', clock_timestamp() - w.last_seen_at), date_part('epoch', clock_timestamp() - w.started_at),
-       w.presence = ANY (ARRAY(SELECT tenure.presences())), w.metadata::text
+       CASE WHEN w.presence IS NOT NULL THEN w.presence = ANY (ARRAY(SELECT tenure.presences())) END, w.metadata::text
 FROM tenure.workers AS w
 ORDER BY w.status = 'dead', w.id
 LIMIT :n
