@@ -101,10 +101,11 @@ class Children:
         except BaseException:
             child.process.kill()
             raise
-        finally:
+        else:
             with self._lock:
-                self._out.discard(child)
                 self._idle.append(child)
+        finally:
+            self._out.discard(child)
 
     def close(self) -> None:
         """End them all, whatever they do."""

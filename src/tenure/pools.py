@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from .children import Child, Children, Errand, whereabouts
+from .children import Children, Errand, whereabouts
 from .errors import Cancelled, StaleLease
 from .events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from .handler import Handler
@@ -119,18 +119,12 @@ class Pools:
             self._set_timer(job)
 
         with self._children.lent() as child:
-            job.stop = partial(self._recall, job, child)
+            job.stop = partial(child.tell, job)
             errand = Errand(*whereabouts(handler), job.claimed, self._url, job.schema)
             ended, job.settled = child.run(job, errand, started)
         if isinstance(ended, partial):
             raise ended()
         return ended
-
-    def _recall(self, job: Job, child: Child) -> None:
-        """The child is told; a row that is to be given back does not wait for it."""
-        child.tell(job)
-        if job.lost == "drained":
-            self.let_go(job, Release("its worker was stopped"))
 
     # -- when time is up
 

@@ -310,6 +310,33 @@ def test_the_tape_and_the_effects_go_with_their_row_and_not_before(world: World)
     assert world.status(done) == "completed"
 
 
+def test_an_effect_younger_than_retention_is_kept_and_an_older_one_goes_while_others_live(world: World) -> None:
+    world.enqueue()
+    job = world.claim_one()
+    world.run(verbs.once(job.lease, "receipt"))
+    world.complete(job.lease)
+    assert world.run(verbs.archive())["effects_forgotten"] == 0
+    _age(world, 15)
+    world.enqueue()
+    assert world.run(verbs.archive())["effects_forgotten"] == 1
+
+
+def test_a_stray_row_of_another_day_does_not_keep_todays_partition_from_being_made(world: World) -> None:
+    today = f"archive_{datetime.now(UTC):%Y%m%d}"
+    world.sql(f"DROP TABLE {today}")
+    world.enqueue()
+    world.complete(world.claim_one().lease)
+    world.sql("UPDATE archive_rest SET completed_at = completed_at - interval '3 days'")
+    assert world.run(verbs.archive())["partitions_made"] == 1
+
+
+def test_a_table_of_somebody_elses_is_not_dropped_for_its_name(world: World) -> None:
+    world.sql("CREATE TABLE theirs (day date) PARTITION BY LIST (day)")
+    world.sql("CREATE TABLE archive_20200101 PARTITION OF theirs FOR VALUES IN ('2020-01-01')")
+    assert world.run(verbs.archive())["partitions_dropped"] == 0
+    assert world.count("archive_20200101") == 0
+
+
 def test_cancelled_rows_are_forgotten_and_dead_letters_never(world: World) -> None:
     cancelled, failed, dead = (world.enqueue(key=f"order:{n}") for n in range(3))
     world.run(verbs.cancel([cancelled]))
