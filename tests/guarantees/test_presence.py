@@ -253,3 +253,14 @@ def test_a_worker_that_is_missed_claims_nothing_until_it_is_back(world: World, w
     assert world.run(claim) == []
     world.run(fleet.appear("A"), world.connect())
     assert len(world.run(claim)) == 1
+
+
+def test_in_a_long_transaction_too_the_grace_is_counted_by_the_clock(world: World) -> None:
+    world.enqueue("work")
+    job = world.claim_one("A")
+    keeper = world.connect()
+    with keeper.transaction():
+        keeper.execute("SELECT 1")
+        vanished(world, "A")
+        world.sql("UPDATE workers SET status = 'dead'")
+        assert [swept.id for swept in world.run(fleet.evict(grace_seconds=0), keeper)] == [job.id]

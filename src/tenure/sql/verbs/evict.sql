@@ -7,7 +7,7 @@
 WITH gone AS (
   SELECT w.id, w.gone_at FROM tenure.workers AS w
   WHERE w.status = 'dead'
-    AND w.presence IS NOT NULL
+    AND w.presence IS NOT NULL  -- implied: nothing is left of the others; spares the look at every held row
     AND w.gone_at < clock_timestamp() - :grace_seconds * interval '1 second'
 ), theirs AS (
   SELECT i.id, i.claimed_by FROM tenure.live AS i
@@ -15,7 +15,7 @@ WITH gone AS (
   WHERE i.id = ANY (ARRAY(SELECT tenure.held(NULL) WHERE EXISTS (SELECT FROM gone)))  -- implied: the join; spares the look at every row
 ), left_behind AS (
   SELECT i.id, i.lease_generation, i.fence_token,
-         GREATEST(0, date_part('epoch', tenure.backoff(i.attempts) - (clock_timestamp() - gone.gone_at))) AS delay
+         GREATEST(0, date_part('epoch', tenure.backoff(i.attempts) - (clock_timestamp() - gone.gone_at))) AS delay  -- implied: too long by the age of a transaction of its own
   FROM tenure.live AS i
   JOIN gone ON gone.id = i.claimed_by
   WHERE i.id = ANY (ARRAY(SELECT theirs.id FROM theirs))  -- implied: as above
