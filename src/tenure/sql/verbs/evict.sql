@@ -30,7 +30,8 @@ WITH gone AS (
   -- Nothing left of this worker: not to be looked at again.
   UPDATE tenure.workers AS w SET presence = NULL FROM gone
   WHERE w.id = gone.id
-    AND NOT EXISTS (SELECT FROM theirs WHERE theirs.claimed_by = w.id)
+    AND NOT EXISTS (SELECT FROM theirs
+                    WHERE theirs.claimed_by = w.id)  -- implied: without it each waits for the rows of all; only later
 )
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at
 FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, listed.delays) AS ended
