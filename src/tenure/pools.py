@@ -20,6 +20,7 @@ from .outcome import DeadLetter, Outcome, Release, Retry, Snooze
 from .settling import Poison, arguments, as_outcome, said
 
 TURNED_AWAY_SECONDS = 10.0  # for how long a row is out of the way that this worker cannot run
+TURNED_AWAY_SECONDS_MAX = 600.0
 OUR_OWN = ("lease_expired", "presence_lost", "drained")  # reasons to stop that the database has not confirmed
 
 Settle = Callable[[Job, Outcome | None], None]
@@ -66,7 +67,8 @@ class Pools:
 
     def _turn_away(self, job: Job, why: str) -> None:
         job.lost = "drained"  # should it be started after all
-        self._end(job, Snooze(TURNED_AWAY_SECONDS, why))
+        # Longer each time: a fleet that does not know a kind must not hand its rows round for ever.
+        self._end(job, Snooze(min(TURNED_AWAY_SECONDS_MAX, TURNED_AWAY_SECONDS * 2 ** min(job.token - 1, 10)), why))
 
     # -- on the loop
 

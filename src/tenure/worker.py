@@ -150,9 +150,7 @@ class Worker:
                     job.stop()
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
         for job in self.holds.busy():
-            if not job.ended and not job.overran:
-                job.overran = True
-                self.desk.settle(job, Release("its worker was stopped"))
+            self._pools.let_go(job, Release("its worker was stopped"))
         self._until(lambda: not self._left(), LAST_WORDS_SECONDS / 2)
 
     def _end(self) -> None:
