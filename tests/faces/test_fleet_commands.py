@@ -27,7 +27,9 @@ from tenure.terms import Terms
 from tenure.worker import Worker
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
+# Minds Ctrl-C also when the tests were started in the background of a shell, which lets its children ignore it.
+MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+TENURE = [sys.executable, "-c", f"{MIND_CTRL_C}; from tenure.cli import main; main()"]
 NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
 ID = UUID(int=1)
 SAID = {"host": "box", "pid": 7, "queues": ["mail", "default"], "slots": 20, "slots_used": 3, "wakeup": "notify"}
