@@ -43,6 +43,10 @@ class Back(NamedTuple):
     settled: bool
 
 
+class Unbegun(Told):
+    """The process died before it called the handler: nothing was tried."""
+
+
 class Child:
     """One process, and the pipe to it: errands and words go down, the start and the end of each errand come up."""
 
@@ -54,16 +58,19 @@ class Child:
         theirs.close()  # now its end is the child's alone: should it die, the pipe ends
 
     def run(self, job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
-        """Blocks until the handler has ended; Told if its process did first."""
+        """Blocks until the handler has ended; Told if its process did first, Unbegun if the handler was not called."""
+        begun = False
         try:
             self._send(errand)
             if job.lost or job.cancel_asked:
                 self.tell(job)
             while not isinstance(word := self._pipe.recv(), Back):
+                begun = True
                 started(word)
         except (EOFError, OSError):
             self.process.join(1.0)
-            raise Told(f"the process it ran in died with exit code {self.process.exitcode}") from None
+            died = f"the process it ran in died with exit code {self.process.exitcode}"
+            raise (Told if begun else Unbegun)(died) from None
         return word
 
     def tell(self, job: Job) -> None:

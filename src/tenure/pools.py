@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from .children import Children, Errand, whereabouts
+from .children import Children, Errand, Unbegun, whereabouts
 from .errors import Cancelled, StaleLease
 from .events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from .handler import Handler
@@ -20,7 +20,8 @@ from .outcome import DeadLetter, Outcome, Release, Retry, Snooze
 from .settling import Poison, arguments, as_outcome, said
 
 TURNED_AWAY_SECONDS = 10.0  # for how long a row is out of the way that this worker cannot run
-TURNED_AWAY_SECONDS_MAX = 600.0
+UNBEGUN_SECONDS = 0.5
+LATER_SECONDS_MAX = 600.0
 OUR_OWN = ("lease_expired", "presence_lost", "drained")  # reasons to stop that the database has not confirmed
 
 Settle = Callable[[Job, Outcome | None], None]
@@ -67,8 +68,7 @@ class Pools:
 
     def _turn_away(self, job: Job, why: str) -> None:
         job.lost = "drained"  # should it be started after all
-        # Longer each time: a fleet that does not know a kind must not hand its rows round for ever.
-        self._end(job, Snooze(min(TURNED_AWAY_SECONDS_MAX, TURNED_AWAY_SECONDS * 2 ** min(job.token - 1, 10)), why))
+        self._end(job, _later(job, TURNED_AWAY_SECONDS, why))
 
     # -- on the loop
 
@@ -187,6 +187,8 @@ class Pools:
             return Release("cancelled on request")
         if isinstance(error, Poison):
             return DeadLetter(str(error))
+        if isinstance(error, Unbegun):
+            return _later(job, UNBEGUN_SECONDS, str(error))
         return Retry(said(error))
 
     def close(self) -> None:
@@ -194,6 +196,11 @@ class Pools:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         self._children.close()
+
+
+def _later(job: Job, seconds: float, why: str) -> Snooze:
+    """At no cost, but longer each time: what nobody can start must not be handed round for ever."""
+    return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(job.token - 1, 10)), why)
 
 
 def _timeout_seconds(job: Job) -> float:
