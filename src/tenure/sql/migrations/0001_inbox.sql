@@ -19,18 +19,20 @@
 -- Who works, and where:
 --   workers       one row a process: alive, draining or dead
 --   queues        what was set for a queue: paused, limits, the rate
+--   schedules     which row is to be enqueued when, again and again
 --   chores        what housekeeping does, how often, and when it was last done
 --   incarnation   which server this is; its epoch is the high part of every fence token
 --
 -- The verbs, one file each in sql/verbs:
---   enqueue                                      producers
+--   enqueue, copy                                producers
 --   claim, claim_any, claim_ordered, renew       a worker takes rows and keeps them
 --   claim_limited                                the same from a queue with limits
 --   complete, retry, fail, dead_letter, release  the holder ends an attempt, under its lease
 --   enter, once, fence, holding                  the holder guards an effect
---   sweep, sweep_workers, archive                housekeeping
---   register, appear, heartbeat, wait, drain, leave   a worker's own row
---   take_turn, notice, evict                     housekeeping of the fleet
+--   register, appear, heartbeat, wait, drain, leave   a worker's own row, and its presence
+--   tell, echo                                   a note to every worker, or to oneself
+--   take_turn, sweep, sweep_workers, notice, evict, archive, vacuum_live   housekeeping
+--   plan, tick, unplan, pause_schedule, resume_schedule   what runs by the clock
 --   cancel, redrive, pause, resume, limit        operators
 --
 -- Three rules hold everywhere:
