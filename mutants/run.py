@@ -35,6 +35,8 @@ import servers  # noqa: E402
 
 AT_ONCE = 3  # on two cores: they also wait for locks
 LIKELY = (8, 40)
+KILLERS = ROOT / "mutants/killers.tsv"  # who killed what in the last whole run: asked first, so that a run is short
+KILLERS_FIRST = 4
 SECONDS_A_MUTANT = 420
 SECONDS_FOR_ALL = 3600
 MACHINE = "tests/properties/test_state_machine.py"
@@ -140,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_line(verdict), flush=True)
             verdicts.append(verdict)
     _summary(verdicts, time.monotonic() - began)
+    if not (options.quick or options.statements or options.lines):
+        _remember(verdicts)
     return 0 if all(verdict.fine for verdict in verdicts) else 1
 
 
@@ -193,6 +197,7 @@ class Bench:
         self.files = {path: (self.root / path).read_text(encoding="utf-8") for path in _test_files(self.root)}
         self.tests = dict(part for path, text in self.files.items() for part in _test_functions(path, text))
         self.seconds = {test: 1.0 for test in self.tests if SLOW_WORDS.search(test)}
+        self.killers = [line.split("\t") for line in KILLERS.read_text(encoding="utf-8").splitlines()]
 
     def baseline(self) -> list[str]:
         """The tests that are red without any mutant: none, or the mutants would prove little."""
@@ -211,15 +216,19 @@ class Bench:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
                 mutant = waiting.pop()
-                running.append(Trial(self, mutant, self._in_order(mutant.statement), SECONDS_A_MUTANT))
+                running.append(Trial(self, mutant, self._in_order(mutant), SECONDS_A_MUTANT))
             time.sleep(0.05)
             for trial in [trial for trial in running if trial.over]:
                 running.remove(trial)
                 assert trial.mutant
-                yield _verdict(trial.mutant, *trial.end())
+                verdict = _verdict(trial.mutant, *trial.end())
+                if verdict.word == "killed":
+                    self.killers.append([trial.mutant.statement, trial.mutant.what, verdict.why.split(" ")[0]])
+                yield verdict
 
-    def _in_order(self, statement: str) -> list[list[str]]:
-        """The tests that speak most of the statement and take least, with the state machine; then more; then all."""
+    def _in_order(self, mutant: Mutant) -> list[list[str]]:
+        """Who killed it last time; the tests that speak most of the statement and take least; more; all."""
+        statement = mutant.statement
         words = WORDS.get(statement, (f"{statement}(",))
         score = {
             test: _mentions(words, text, self.files[test.split("::")[0]]) / (0.2 + self.seconds.get(test, 0.0))
@@ -230,8 +239,16 @@ class Bench:
         slower = [path for path in self.files if path in SLOWER]
         machine = [] if statement in BEYOND_THE_MACHINE else [[MACHINE]]
         few, more = LIKELY[0], max(LIKELY[0], min(LIKELY[1], sum(score[test] > 0 for test in ranked)))
-        stages = [ranked[:few], ranked[few:more], *machine]
+        stages = [self._killers_of(mutant), ranked[:few], ranked[few:more], *machine]
         return stages if self.likely else [*stages, [*ranked[more:], *slower]]
+
+    def _killers_of(self, mutant: Mutant) -> list[str]:
+        """The tests that killed this mutant before, or the latest few that killed another of its statement."""
+        this = (mutant.statement, mutant.what)
+        before = [test for statement, what, test in self.killers if (statement, what) == this]
+        beside = [test for statement, _, test in self.killers if statement == mutant.statement]
+        names = dict.fromkeys([*before[::-1], *beside[::-1]][:KILLERS_FIRST])
+        return [test for name in names for test in self.tests if test.endswith(f"/{name}")]
 
 
 class Trial:
@@ -340,6 +357,15 @@ def _summary(verdicts: Sequence[Verdict], took: float) -> None:
         f"{words.count(word)} {word}" for word in ("killed", "implied", "SURVIVED", "BROKEN") if word in words
     )
     print(f"\n{len(verdicts)} mutants: {told} in {took:.0f} s")
+
+
+def _remember(verdicts: Sequence[Verdict]) -> None:
+    killed = [
+        f"{verdict.mutant.statement}\t{verdict.mutant.what}\t{verdict.why.split(' ')[0]}\n"
+        for verdict in verdicts
+        if verdict.word == "killed"
+    ]
+    KILLERS.write_text("".join(sorted(set(killed))), encoding="utf-8")
 
 
 if __name__ == "__main__":

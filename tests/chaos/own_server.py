@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -53,10 +55,22 @@ def own_server(folder: Path, **settings: str) -> Iterator[OwnServer]:
         server.close()
 
 
-def occupy(url: str) -> list[psycopg.Connection[tuple[object, ...]]]:
-    """Take every connection that the server has left."""
-    taken = []
-    with contextlib.suppress(psycopg.OperationalError):
-        while True:
-            taken.append(psycopg.connect(url))
+def occupy(url: str) -> list[psycopg.Connection[tuple[Any, ...]]]:
+    """Take every connection that the server has left, also those whose last owner is still on its way out."""
+    taken: list[psycopg.Connection[tuple[Any, ...]]] = []
+    by = time.monotonic() + 10.0
+    while time.monotonic() < by and (not taken or _room(taken[0])):
+        try:
+            taken.append(psycopg.connect(url, autocommit=True))
+        except psycopg.OperationalError:
+            if not taken:
+                break
     return taken
+
+
+def _room(conn: psycopg.Connection[tuple[Any, ...]]) -> int:
+    (room,) = conn.execute(
+        "SELECT current_setting('max_connections')::int - count(*) FROM pg_stat_activity"
+        " WHERE backend_type = 'client backend'"
+    ).fetchone() or (0,)
+    return int(room)
