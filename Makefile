@@ -22,7 +22,7 @@ test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has
 	@tools/postgres15
 	@tools/pgbouncer
 	@tools/promtool
-	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile
+	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile --max-worker-restart 0
 
 check: setup ## ruff and mypy --strict
 	@$(BIN)/ruff check .

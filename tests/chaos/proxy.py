@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import socket
 import struct
+import sys
 import termios
 import threading
 import time
@@ -54,7 +55,10 @@ class FaultProxy:
         self._flowing.set()
 
     def blackhole(self) -> None:
-        """Let packets vanish both ways, as behind a pulled cable: nothing is forwarded or acknowledged (Linux)."""
+        """Let packets vanish both ways, as behind a pulled cable: nothing is forwarded or acknowledged.
+
+        Where packets cannot be dropped (`can_drop_packets`) they are acknowledged all the same.
+        """
         self._flowing.clear()
         # The kernel would go on sending what the peer has not acknowledged yet, and that is a sign of life.
         until(lambda: not any(_unacknowledged(end) for end in self._ends()), "what was sent has arrived")
@@ -137,10 +141,23 @@ class FaultProxy:
 
     def _filter(self, option: int) -> None:
         """Put the filter that drops every packet on all sockets, or take it off; new ones inherit the listener's."""
-        program = struct.pack("HP", 1, ctypes.addressof(_DROP_ALL))
         for end in (self._listener, *self._ends()):
             with suppress(OSError):  # one that has no filter to take off, or has just ended
-                end.setsockopt(socket.SOL_SOCKET, option, program)
+                end.setsockopt(socket.SOL_SOCKET, option, _program())
+
+
+def can_drop_packets() -> bool:
+    """Linux has the filter; some systems let only root use it."""
+    with socket.socket() as end:
+        try:
+            end.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, _program())
+        except OSError:
+            return False
+    return sys.platform == "linux"
+
+
+def _program() -> bytes:
+    return struct.pack("HP", 1, ctypes.addressof(_DROP_ALL))
 
 
 def _unacknowledged(end: socket.socket) -> int:

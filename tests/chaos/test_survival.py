@@ -21,7 +21,7 @@ import pytest
 
 from chaos.own_server import OwnServer, occupy, own_server
 from chaos.pgbouncer import PROGRAM, pgbouncer
-from chaos.proxy import FaultProxy
+from chaos.proxy import FaultProxy, can_drop_packets
 from crew import Hired, eventually, working
 from tenure import db, desk, lender, verbs
 from tenure.events import (
@@ -331,6 +331,7 @@ def impatient(proxy: FaultProxy) -> str:
     return f"{proxy.url} {settings}"
 
 
+@pytest.mark.skipif(not can_drop_packets(), reason="this user may not drop packets (Linux, often only root)")
 def test_a_worker_comes_back_from_a_black_hole(world: World) -> None:
     gate = Gate()
     with (
