@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check mutants lease-race lease-race-log soak-order docs bench bench-claim bench-recovery bench-snapshot clean
+.PHONY: help setup demo test check mutants lease-race lease-race-log soak-order docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -22,6 +22,7 @@ test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has
 	@tools/postgres15
 	@tools/pgbouncer
 	@tools/promtool
+	@tools/chromium
 	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile --max-worker-restart 0
 
 check: setup ## ruff and mypy --strict
@@ -55,6 +56,10 @@ bench-snapshot: setup ## claim time and rate while a snapshot is held for three 
 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim
+
+bench-pages: setup ## every page of the dashboard with a million rows, in SQL and over HTTP
+	@$(BIN)/python -m bench.pages
+	@$(BIN)/python -m bench.http_pages
 
 clean: ## remove what setup built
 	rm -rf $(VENV)

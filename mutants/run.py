@@ -48,6 +48,7 @@ LEFT_OUT = (
     "test_drain.py",
     "test_idle_fleet.py",
     "test_leases_kept.py",
+    "test_operated_workers.py",
     "test_wakeup.py",
     "test_worker.py",
     "test_worker_crash_points.py",
@@ -100,6 +101,8 @@ WORDS = {
     "idempotency": ("UniqueViolation", "idempotency"),
     "effects": ("UniqueViolation", "once("),
     "workers": ("register(",),
+    "keep_audit": ("acts.mark(", "FROM audit"),
+    "rouse": ("notes()",),
 }
 
 # A statement that does not even run is killed by nobody: these say the mutant, not the guard, is broken.
@@ -301,7 +304,17 @@ def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> s
         "TENURE_TEST_STEPS": "1000",
         "TENURE_TEST_SHRINK": "no",
     }
-    pytest = [sys.executable, "-m", "pytest", "--maxfail=1", "-q", "--timeout=30", "--tb=short", "-rfE"]
+    pytest = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--maxfail=1",
+        "-q",
+        "--timeout=30",
+        "--timeout-method=signal",
+        "--tb=short",
+        "-rfE",
+    ]
     check = "import sys, tenure; sys.exit(0 if tenure.__file__.startswith(sys.argv[1]) else 70)"
     commands = [[sys.executable, "-c", check, str(tree)], *([*pytest, *stage] for stage in stages)]
     line = " && ".join(shlex.join(command) for command in commands)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .events import LeaseAcquired
+from .events import ClaimAnswered, JobCompleted, LeaseAcquired, Woken
 from .handler import Handler
 from .intake import Ask
 from .job import Connections, Job
@@ -40,6 +41,20 @@ def arrived(
     return jobs
 
 
+def answered(crew: Crew, ask: Ask, rows: Sequence[Claimed]) -> None:
+    """Say that a claim was answered, and after how long."""
+    seconds = time.monotonic() - ask.sent
+    crew.tracing.claimed(crew.worker, rows, seconds)
+    if crew.bus.each_job:
+        crew.bus.emit(ClaimAnswered(crew.worker, len(rows), seconds))
+
+
+def woken(crew: Crew, source: str) -> None:
+    """Say what made this worker look for rows."""
+    if crew.bus.each_job:
+        crew.bus.emit(Woken(crew.worker, source))
+
+
 def unstarted(jobs: list[Job]) -> list[Job]:
     """They came after the drain began: they go back as they are."""
     for job in jobs:
@@ -48,8 +63,16 @@ def unstarted(jobs: list[Job]) -> list[Job]:
 
 
 def announce(crew: Crew, jobs: Sequence[Job]) -> None:
-    """Say which rows were taken, and how long each had waited."""
-    for job in jobs:
+    """Say which rows were taken, and how long each had waited: to the tally always, one by one if somebody asks."""
+    crew.tally.took(jobs, crew.terms.lease_seconds)
+    for job in jobs if crew.bus.each_job else ():
         row = job.claimed
         waited = row.ends_seconds - crew.terms.lease_seconds - row.available_seconds
         crew.bus.emit(LeaseAcquired(crew.worker, row.id, row.generation, row.kind, row.queue, waited))
+
+
+def completed(crew: Crew, jobs: Sequence[Job], at: float) -> None:
+    """Say which rows their handlers have completed themselves; alike."""
+    crew.tally.completed(jobs, at)
+    for job in jobs if crew.bus.each_job else ():
+        crew.bus.emit(JobCompleted(crew.worker, job.id, job.token, job.kind, job.queue, at - job.started))

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
@@ -22,6 +22,7 @@ from .lender import Lender
 from .model import Claimed
 from .outcome import Outcome
 from .settling import Poison, Told, arguments, as_outcome, said
+from .tracing import within
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -34,6 +35,7 @@ class Errand(NamedTuple):
     claimed: Claimed
     url: str
     schema: str
+    trace: Mapping[str, str] | None = None  # the context of the job's span
 
 
 class Back(NamedTuple):
@@ -176,11 +178,12 @@ def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
     """Find the handler where it was defined, and call it."""
     ended: Outcome | partial[Any]
     try:
-        handler = _find(errand.module, errand.qualname)
+        handler = job.handler = _find(errand.module, errand.qualname)
         args, fields = arguments(handler, job)
         job.check()  # it may have been lost on the way
         started(time.monotonic())  # a clock that all processes share
-        ended = as_outcome(handler.function(*args, **fields))
+        with within(errand.trace):
+            ended = as_outcome(handler.function(*args, **fields))
     except BaseException as error:
         ended = _again(job, error)
     return Back(ended, job.settled)

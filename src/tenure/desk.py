@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from .arrivals import announce, arrived, unstarted
+from .arrivals import announce, answered, arrived, completed, unstarted, woken
 from .connect import Patience, QueueConnection
 from .db import run, run_both
-from .events import JobCompleted
 from .fleet import wait
 from .handler import Handler
 from .holds import Holds
@@ -138,6 +137,7 @@ class Desk(Line):
         elif where == "*" or (where.isdigit() and self.intake.owns(int(where))):
             self.intake.rouse(queue)
             self._look_soon()
+            woken(self.crew, "notify")
 
     def _round(self, conn: QueueConnection) -> None:
         at = time.monotonic()
@@ -151,6 +151,7 @@ class Desk(Line):
         todo = self._batches() if self._unsettled else []
         ask = self._next_ask(at)
         for jobs, statement in todo:
+            since = time.time_ns()
             if ask is not None and statement.name == "complete":
                 self._asked = ask
                 answers, rows = run_both(conn, statement, ask.statement, self.crew.terms.schema)
@@ -158,6 +159,7 @@ class Desk(Line):
                 ask = None
             else:
                 answers = run(conn, statement, self.crew.terms.schema)
+            self.crew.tracing.settled(self.crew.worker, answers, [job.trace for job in jobs], since)
             self._answered(jobs, answers)
         if ask is not None:
             self._asked = ask
@@ -190,19 +192,13 @@ class Desk(Line):
         for job in over:
             job.answered = True
         self._holds.free(over)
-        if self.crew.bus.each_job:
-            for job in over:
-                if job.settled:
-                    self._completed(job)
-
-    def _completed(self, job: Job) -> None:
-        run_seconds = time.monotonic() - job.started
-        self.crew.bus.emit(JobCompleted(self.crew.worker, job.id, job.token, job.kind, job.queue, run_seconds))
+        completed(self.crew, [job for job in over if job.settled], time.monotonic())
 
     def _answered(self, jobs: list[Job], answers: Any) -> None:
         """The database has spoken: tell the world, and free the slots of those whose handler has ended."""
         at = time.monotonic()
         bus, worker = self.crew.bus, self.crew.worker
+        self.crew.tally.settled(jobs, answers, at)
         for job, settled in zip(jobs, answers, strict=True):
             if bus.each_job or settled.standing != "applied" or not isinstance(job.outcome, Completed):
                 report(bus, worker, job, settled, at - job.started)
@@ -217,6 +213,7 @@ class Desk(Line):
     def _received(self, ask: Ask, rows: list[Claimed]) -> None:
         self._asked = None
         self.intake.told(ask, rows, time.monotonic())
+        answered(self.crew, ask, rows)
         if rows:
             self._look_soon()  # behind what was due, the board may show what is due next
             self._start_jobs(ask, rows)
@@ -227,8 +224,7 @@ class Desk(Line):
         if self.draining:
             self._unsettled += unstarted(jobs)
             return
-        if self.crew.bus.each_job:
-            announce(self.crew, jobs)
+        announce(self.crew, jobs)
         self._start(jobs)
 
     def _recover(self, conn: QueueConnection) -> None:
@@ -261,6 +257,7 @@ class Desk(Line):
             self._poll_at = at + jittered(terms.poll_seconds, self.intake.chance())
             self._everywhere = {UNORDERED, ORDERED}
             self.intake.rouse()
+            woken(self.crew, "poll")
         if due is not None and due < BOARD_SECONDS:
             self._board_at = at + max(0.0, due)
         self._due_at = at + (due if due is not None else terms.poll_seconds)

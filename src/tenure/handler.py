@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 import msgspec
+from psycopg import AsyncConnection
 
 from .backoff import Backoff, check_backoff
 from .db import run
 from .errors import BadSettings, InvalidPayload
+from .events import Bus, RowEnqueued
 from .job import Job
 from .model import Enqueued, NewRow
 from .payload import DELAY_SECONDS_MAX, check_row
 from .signature import Signature
+from .tracing import Span, Tracing
 from .verbs import LEASE_SECONDS_MAX, enqueue
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection, Connection
+    from psycopg import Connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +45,7 @@ class Options:
     at: datetime | None = None
     delay_seconds: float = 0.0
     idempotency_key: str | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,14 @@ class Handler(Generic[P, R]):
         options: Options,
         handling: Handling,
         payload: type[Any] | None = None,
+        bus: Bus | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.kind, self.schema = function, kind, schema
         self.options, self.handling = check_options(kind, options), handling
         self.signature = Signature(function, kind, payload)
+        self.bus, self.tracing = bus or Bus(), tracing or Tracing()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function itself, as in a test."""
@@ -140,11 +147,32 @@ class Sender:
     def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
     def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
-        answer: Enqueued | Awaitable[Enqueued] = run(conn, enqueue(self.row(*payload, **fields)), self.handler.schema)
+        row = self._row(payload, fields)
+        if isinstance(conn, AsyncConnection):
+            return self._send_awaiting(conn, row)
+        with self.handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, run(conn, enqueue(self._traced(row)), self.handler.schema))
+
+    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow) -> Enqueued:
+        with self.handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
+
+    def _sent(self, span: Span, row: NewRow, answer: Enqueued) -> Enqueued:
+        span.sent(answer)
+        if self.handler.bus.each_job:
+            self.handler.bus.emit(RowEnqueued(answer.id, row.kind, row.queue, answer.outcome))
         return answer
 
     def row(self, *payload: Any, **fields: Any) -> NewRow:
         """The row these arguments make; InvalidPayload if the handler could not be called with them."""
+        return self._traced(self._row(payload, fields))
+
+    def _traced(self, row: NewRow) -> NewRow:
+        """The row with the trace context of the moment in its headers."""
+        headers = self.handler.tracing.carried(row.headers)
+        return row if headers is row.headers else replace(row, headers=headers)
+
+    def _row(self, payload: tuple[Any, ...], fields: dict[str, Any]) -> NewRow:
         options = replace(self.handler.options, **self.changed)
         sent = self.handler.signature.payload(payload, fields)
         plain = {name: getattr(options, name) for name in Options.__dataclass_fields__ if name != "key"}

@@ -92,13 +92,12 @@ class Health:
 
     def _readyz(self) -> Answer:
         worker, now = self._worker, self._reading()
-        lines = {"desk": worker.desk.connected, "keeper": worker.keeper.connected}
-        reasons = [f"the {who} has no connection to the database" for who, connected in lines.items() if not connected]
+        reasons = [f"the {who} has no connection to the database" for who, there in now.database.items() if not there]
         if not self._started:
             reasons.append("not yet in the registry and the ring")
         if worker.draining:
             reasons.append("it was asked to stop and drains")
-        return _verdict(reasons, worker=worker.id, database=lines, **now._asdict())
+        return _verdict(reasons, worker=worker.id, **now._asdict())
 
     def _count(self) -> Answer:
         return Answer(200, self._metrics.text(), CONTENT_TYPE)
@@ -111,6 +110,7 @@ class Health:
             slots_used=worker.holds.slots_used,
             buckets_owned=len(worker.keeper.ring.buckets_of(worker.id)),
             wakeup="notify" if worker.keeper.listening else "poll",
+            database={"desk": worker.desk.connected, "keeper": worker.keeper.connected},
         )
 
     def _hear(self, event: Event) -> None:

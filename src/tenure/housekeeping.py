@@ -1,4 +1,4 @@
-"""Housekeeping: leases, workers, archive, schedules and the hot table, by whichever worker's turn it is."""
+"""Housekeeping: leases, workers, archive, schedules, the hot table, by whichever worker's turn it is; and the tally."""
 
 from __future__ import annotations
 
@@ -42,13 +42,25 @@ class Housekeeper(Line):
         }
 
     def work(self, conn: QueueConnection) -> None:
-        """Turn after turn."""
+        """Turn after turn. A worker that was told to do no housekeeping still writes down what itself has done."""
         while not self.ended.wait(self._pause_seconds()):
-            due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
+            if self.crew.terms.housekeeping:
+                self._turn(conn)
+            if self.crew.tally.due():
+                self._tally(conn)
             self.answered()
-            for chore in sorted(due):
-                if chore in self._chores:
-                    self._do(conn, chore)
+
+    def _turn(self, conn: QueueConnection) -> None:
+        due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
+        self.answered()
+        for chore in sorted(due):
+            if chore in self._chores:
+                self._do(conn, chore)
+
+    def _tally(self, conn: QueueConnection) -> None:
+        failed = self.crew.tally.write(conn, self.crew.terms.schema)
+        if failed:
+            self.crew.bus.emit(ChoreFailed(self.crew.worker, "tally", failed))
 
     def _do(self, conn: QueueConnection, chore: str) -> None:
         """One chore; what goes wrong in it is said, and is no reason to leave the others undone."""

@@ -7,10 +7,12 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from .backoff import Backoff
 from .errors import BadSettings, UnknownHandler
+from .events import Bus
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
 from .model import NewRow
 from .schedule import Schedule
 from .settings import DEFAULT_SCHEMA, check_schema_name
+from .tracing import Mode, Tracing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,8 +22,9 @@ _SOME_TICK = "2000-01-01T00:00:00Z"  # stands for the times that are to come
 class Inbox:
     """What an application can do: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions."""
 
-    def __init__(self, *, schema: str = DEFAULT_SCHEMA) -> None:
+    def __init__(self, *, schema: str = DEFAULT_SCHEMA, trace: Mode | None = None) -> None:
         self.schema = check_schema_name(schema)
+        self.bus, self.tracing = Bus(), Tracing(trace)
         self.handlers: dict[str, Handler[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
 
@@ -61,6 +64,8 @@ class Inbox:
                 options=Options(queue, key, priority, max_attempts, ordered, hold),
                 handling=handling,
                 payload=payload,
+                bus=self.bus,
+                tracing=self.tracing,
             )
             self.handlers[kind] = made
             return made

@@ -8,11 +8,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+import msgspec
+
 from .db import run
 from .errors import Cancelled, StaleLease
 from .fence import fenced
 from .model import Claimed, Lease
 from .settings import DEFAULT_SCHEMA
+from .tracing import NOTHING, Span
 from .verbs import fence, holding, once
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ class Job:
         "started",
         "stop",
         "timer",
+        "trace",
     )
 
     def __init__(
@@ -83,6 +87,7 @@ class Job:
         self.stop: Any = None  # how to stop its handler, once it runs
         self.timer: Any = None  # what will stop it when its time is up
         self.outcome: Any = None
+        self.trace: Any = None  # the context of its span
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
@@ -144,6 +149,12 @@ class Job:
         if self.lost or self.seconds_left <= 0:
             raise StaleLease(self.claimed, "check", self.lost or "lease_expired")
 
+    @property
+    def sent_headers(self) -> dict[str, str]:
+        """What its producer sent along with it, the trace context among it."""
+        found: dict[str, str] = msgspec.json.decode(self.claimed.headers or "{}")
+        return found
+
     def headers(self) -> dict[str, str]:
         """For an HTTP call made for this job: the receiver can dedupe by id and refuse an older fence."""
         return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
@@ -184,7 +195,8 @@ class JobFence:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         self._job.settling = error is None
-        swallowed: bool | None = self._stack.__exit__(kind, error, trace)
+        with self._span(error):
+            swallowed: bool | None = self._stack.__exit__(kind, error, trace)
         self._job.settled = error is None
         return swallowed
 
@@ -200,12 +212,18 @@ class JobFence:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         self._job.settling = error is None
-        swallowed: bool | None = await self._stack.__aexit__(kind, error, trace)
+        with self._span(error):
+            swallowed: bool | None = await self._stack.__aexit__(kind, error, trace)
         self._job.settled = error is None
         return swallowed
 
     def _fenced(self, conn: Any) -> fenced:
         return fenced(conn, self._job.claimed, schema=self._job.schema, accept_late=self._job.accept_late)
+
+    def _span(self, error: BaseException | None) -> Span:
+        """The completion, if there is one to come: an error rolls back."""
+        handler = self._job.handler
+        return NOTHING if handler is None or error else handler.tracing.settling("complete", self._job.claimed)
 
     def _lender(self) -> Connections:
         if self._job._connections is None:

@@ -10,6 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from .connect import Patience, QueueConnection
@@ -45,6 +46,7 @@ class Keeper(Line):
         self._tailer = Tailer(self._tail)
         self.on_note: Callable[[str], None] = lambda _note: None
         self.on_ring: Callable[[Ring], None] = lambda _ring: None
+        self.on_drain: Callable[[], None] = lambda: None
         self.ring = Ring(())
         self.listening = False
         self.ticked_at = time.monotonic()  # for liveness: this thread goes round, whatever the database does
@@ -131,7 +133,8 @@ class Keeper(Line):
     def _or_anew(self, conn: QueueConnection, say: Callable[[], Any]) -> None:
         """Say it; if the registry holds us for dead, register under a new id, which loses what the old one held."""
         try:
-            say()
+            if say() == "draining":
+                self.on_drain()
         except WorkerEvicted:
             for job in self._holds.held():
                 self._holds.lose(job, "presence_lost", self.crew.worker)
@@ -143,15 +146,14 @@ class Keeper(Line):
 
     def _leave(self, conn: QueueConnection) -> None:
         """The last word: a heartbeat after it would bring us back under another id."""
+        self.crew.tally.write(conn, self.crew.terms.schema, everything=True)  # nothing is held: no lease waits for it
         self._say(conn, leave(self.crew.worker))
         self.end()
 
     def _say(self, conn: QueueConnection, statement: Any) -> None:
-        try:
+        with suppress(WorkerEvicted):  # out of the registry already
             run(conn, statement, self.crew.terms.schema)
             run(conn, tell("ring"), self.crew.terms.schema)
-        except WorkerEvicted:
-            pass  # out of the registry already
 
     # -- listening
 
@@ -181,15 +183,14 @@ class Keeper(Line):
         if not self._channel or conn.pooled:
             self.ended.wait(min(seconds, TICK_SECONDS))
             return
+        bring_on = {"ring": "ring", f"cancel {self.crew.worker}": "renew", f"drain {self.crew.worker}": "heartbeat"}
         for heard in conn.notifies(timeout=min(seconds, TICK_SECONDS), stop_after=1):
             if heard.channel == self._private:
                 self._echo = "" if heard.payload == self._echo else self._echo
-            elif heard.payload == "ring":
-                self._due["ring"] = 0.0
+            elif heard.payload in bring_on:
+                self._due[bring_on[heard.payload]] = 0.0
             elif heard.payload == NOTE:
                 self._tailer.hear(time.monotonic())
-            elif heard.payload == f"cancel {self.crew.worker}":
-                self._due["renew"] = 0.0
             else:
                 self.on_note(heard.payload)
 
@@ -201,8 +202,7 @@ class Keeper(Line):
 
     def _tail(self, watched: bool) -> None:
         """Send our events to those who watch, from now on or no more."""
-        change = self.crew.bus.subscribe if watched else self.crew.bus.unsubscribe
-        change(self._tailer)
+        (self.crew.bus.subscribe if watched else self.crew.bus.unsubscribe)(self._tailer)
 
     # -- keeping
 
@@ -271,6 +271,7 @@ class Keeper(Line):
                 if job.stop is not None:
                     job.stop()
         self._heard(at)
+        self.crew.tally.renewed(len(renewed.kept))
         self.crew.bus.emit(LeasesRenewed(self.crew.worker, len(renewed.kept)))
 
     def _lost_one(self, job: Job) -> None:

@@ -14,6 +14,7 @@ from .verbs import LEASE_SECONDS, claim_params, claimed_by
 
 SLOTS_MAX = 10_000
 RATE_MAX = 1_000_000
+RATE_MIN = 0.000_001  # one row in eleven days; far below, the arithmetic of the rate underflows
 
 
 class Queue(NamedTuple):
@@ -86,7 +87,7 @@ def limit(
         raise BadSettings(f"burst={burst} needs rate_per_second: it says how far the rate may be exceeded at once")
     _check(max_running, "max_running", 1, SLOTS_MAX, int)
     _check(max_per_key, "max_per_key", 1, SLOTS_MAX, int)
-    _check(rate_per_second, "rate_per_second", 0, RATE_MAX, (int, float))
+    _check(rate_per_second, "rate_per_second", RATE_MIN, RATE_MAX, (int, float))
     _check(burst, "burst", 1, RATE_MAX, int)
     params = {
         "queue": check_name(queue, "queue"),
@@ -105,10 +106,10 @@ def queues() -> Statement[list[Queue]]:
 
 
 def _check(
-    value: float | None, name: str, least: int, most: int, kind: type[int] | tuple[type[int], type[float]]
+    value: float | None, name: str, least: float, most: int, kind: type[int] | tuple[type[int], type[float]]
 ) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, kind) or not (value > 0 and least <= value <= most):
-        wanted = "a whole number from 1 to" if kind is int else "above 0 and at most"
+        wanted = "a whole number from 1 to" if kind is int else f"from {least:g} to"
         raise BadSettings(f"{name}={value!r} must be {wanted} {most}: to stop a queue, pause it")

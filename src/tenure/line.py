@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .connect import Patience, QueueConnection, connect
-from .events import Bus, DatabaseBack, DatabaseUnreachable
+from .events import Bus, DatabaseBack, DatabaseUnreachable, StatementTurnedAway
 from .pace import Pace, jittered
+from .tally import Tally
 from .terms import Terms, new_worker_id
+from .tracing import Tracing
 from .trouble import trouble_of
 
 AGAIN_SECONDS = 0.2  # before a statement that was turned away goes again
@@ -25,6 +27,8 @@ class Crew:
     bus: Bus
     failed: Callable[[BaseException], None]  # what to do when a thread of ours meets a bug: the worker must not limp on
     worker: str = field(default_factory=new_worker_id)  # a worker declared dead goes on under another id
+    tally: Tally = field(default_factory=Tally)
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 class Line(threading.Thread):
@@ -79,6 +83,8 @@ class Line(threading.Thread):
             except Exception as error:
                 if trouble_of(error) != "again":
                     raise
+                if self.crew.bus.each_job:
+                    self.crew.bus.emit(StatementTurnedAway(self.crew.worker, self.who, *_words(error)))
                 self.turned_away()
                 self.ended.wait(jittered(AGAIN_SECONDS, random.random()))  # noqa: S311
 
@@ -96,7 +102,11 @@ class Line(threading.Thread):
         self.connected = False
         if self._away_since is None:
             self._away_since = time.monotonic()
-            said = " ".join(str(error).split())[:300]
-            self.crew.bus.emit(DatabaseUnreachable(self.crew.worker, self.who, said))
+            self.crew.bus.emit(DatabaseUnreachable(self.crew.worker, self.who, *_words(error)))
         self.cut_off()
         self.ended.wait(self._pace.next(random.random()))  # noqa: S311
+
+
+def _words(error: Exception) -> tuple[str, str]:
+    """What an error says, in one line, and of which class it is."""
+    return " ".join(str(error).split())[:300], type(error).__name__

@@ -1,8 +1,9 @@
-"""Events as lines: for people, or one JSON object each."""
+"""Events as lines: for people, or one JSON object each; to a stream, or to the `tenure` logger of an application."""
 
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -24,11 +25,7 @@ class Log:
             return
         at = datetime.now(UTC)
         fields = event.fields()
-        line = (
-            json.dumps({"at": at.isoformat(), "level": event.level, **fields})
-            if self._as_json
-            else words(at, event, fields)
-        )
+        line = as_json(at, event.level, fields) if self._as_json else words(at, event, fields)
         try:
             with self._lock:
                 self._stream.write(line + "\n")
@@ -37,10 +34,48 @@ class Log:
             self._broken = True
 
 
+class Bridge:
+    """A subscriber that hands each event to the standard library's logger `tenure`, its fields as extras."""
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger("tenure")
+
+    def __call__(self, event: Event) -> None:
+        """Log one event under its own level."""
+        level = logging.getLevelNamesMapping()[event.level.upper()]
+        if event.news and self._logger.isEnabledFor(level):
+            fields = event.fields()
+            self._logger.log(level, "%s %s", event.name, facts(fields), extra=fields)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: ours as `tenure worker --json` writes them, others' with their text and their extras."""
+
+    _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of one record."""
+        extras = {name: value for name, value in vars(record).items() if name not in self._OWN}
+        if "event" not in extras:
+            extras = {"logger": record.name, "message": record.getMessage(), **extras}
+        if record.exc_info:
+            extras["traceback"] = self.formatException(record.exc_info)
+        return as_json(datetime.fromtimestamp(record.created, UTC), record.levelname.lower(), extras)
+
+
+def as_json(at: datetime, level: str, fields: dict[str, Any]) -> str:
+    """One line for machines; what JSON does not have is written as text."""
+    return json.dumps({"at": at.isoformat(), "level": level, **fields}, default=str)
+
+
 def words(at: datetime, event: Event, fields: dict[str, Any]) -> str:
     """One line for people: time, what happened, and its facts; of an error only the last line."""
-    facts = " ".join(f"{name}={short(value)}" for name, value in fields.items() if name != "event" and value != "")
-    return printable(f"{at:%H:%M:%S.%f}"[:-3] + f" {event.level:<7} {event.name:<20} {facts}")
+    return printable(f"{at:%H:%M:%S.%f}"[:-3] + f" {event.level:<7} {event.name:<20} {facts(fields)}")
+
+
+def facts(fields: dict[str, Any]) -> str:
+    """The fields of an event as name=value, what is empty left out."""
+    return " ".join(f"{name}={short(value)}" for name, value in fields.items() if name != "event" and value != "")
 
 
 def short(value: Any) -> str:

@@ -19,7 +19,10 @@ from .errors import BadSettings, SchemaMismatch
 from .questions import Applied, migrations
 from .settings import DEFAULT_SCHEMA, check_schema_name
 
+ROLE_PREFIX = "tenure"
 _KIND = re.compile(r"^-- kind: (expand|contract)$", re.MULTILINE)
+_ROLE = re.compile(r"\btenure_(producer|worker|operator|readonly)\b")
+_ROLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,10 @@ def newest() -> int:
 def script(schema: str = DEFAULT_SCHEMA, to: int | None = None) -> str:
     """All of it as SQL for somebody else to run: every migration with its own entry in the record."""
     check_schema_name(schema)
-    parts = ["BEGIN;", _begin(schema)]
+    parts = ["BEGIN;", _addressed(_text("begin"), schema)]
     for migration in _up_to(to):
         parts += [sql.in_schema(migration.text, schema), _record(migration, schema)]
-    return "\n".join([*parts, "COMMIT;", ""])
+    return "\n".join([*parts, _addressed(_text("closed"), schema), "COMMIT;", ""])
 
 
 def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None) -> list[Migration]:
@@ -70,17 +73,35 @@ def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = 
     check_schema_name(schema)
     wanted = _up_to(to)
     with conn.transaction():
-        # Held to the end of the transaction: the second process waits here, then finds nothing to do.
-        conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
+        _lock(conn, schema)
         if not _exists(conn, schema):
-            _run_script(conn, _begin(schema))
+            _run_script(conn, _addressed(_text("begin"), schema))
         done = applied(conn, schema)
         check(done, schema)
         missing = [migration for migration in wanted if migration.version > len(done)]
         for migration in missing:
             _run_script(conn, sql.in_schema(migration.text, schema))
             _run_script(conn, _record(migration, schema))
+        if missing:
+            _run_script(conn, _addressed(_text("closed"), schema))
     return missing
+
+
+def roles(schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> str:
+    """The SQL that makes the four group roles, where they are missing, and grants each the least it needs."""
+    check_schema_name(schema)
+    if not _ROLE_PREFIX.fullmatch(prefix) or prefix.startswith("pg_"):
+        raise BadSettings(
+            f"--role-prefix {prefix!r} is not a plain name: use a-z, 0-9 and _, at most 48 letters, not pg_ at first"
+        )
+    return _addressed(_ROLE.sub(rf"{prefix}_\1", _text("roles")), schema)
+
+
+def grant(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> None:
+    """Make and grant the roles; safe to run twice and by ten processes at once."""
+    with conn.transaction():
+        _lock(conn, schema)
+        _run_script(conn, roles(schema, prefix))
 
 
 def applied(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Sequence[Applied]:
@@ -120,17 +141,27 @@ def _up_to(to: int | None) -> tuple[Migration, ...]:
     return known()[: to or newest()]
 
 
-def _begin(schema: str) -> str:
-    text = (files(sql) / "begin.sql").read_text(encoding="utf-8")
-    named = text.replace("SCHEMA tenure;", f'SCHEMA "{schema}";').replace("('tenure')", f"('\"{schema}\"')")
+def _text(name: str) -> str:
+    """One of the files that stand beside the migrations."""
+    return (files(sql) / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _addressed(text: str, schema: str) -> str:
+    """The same for another schema than tenure, where it speaks of the schema itself, too."""
+    named = re.sub(r"\bSCHEMA tenure\b", f'SCHEMA "{schema}"', text).replace("('tenure')", f"('\"{schema}\"')")
     return sql.in_schema(named, schema)
 
 
 def _record(migration: Migration, schema: str) -> str:
-    text = (files(sql) / "record.sql").read_text(encoding="utf-8")
+    text = _addressed(_text("record"), schema)
     for name in ("version", "name", "checksum", "kind"):
         text = text.replace(f":'{name}'", f"'{getattr(migration, name)}'")
-    return sql.in_schema(text, schema)
+    return text
+
+
+def _lock(conn: Connection[Any], schema: str) -> None:
+    """Held to the end of the transaction: the second process waits here, then finds nothing to do."""
+    conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
 
 
 def _exists(conn: Connection[Any], schema: str) -> bool:

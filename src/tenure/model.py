@@ -65,6 +65,7 @@ class Claimed(NamedTuple):
     generation: int
     fence: int
     ends_seconds: float
+    headers: str | None  # what the producer sent along, as JSON text
     worker: str
 
     @property
@@ -105,6 +106,7 @@ class NewRow:
     max_attempts: int = 5
     ordered: bool = False
     hold: bool = False
+    headers: Mapping[str, str] | None = None
 
 
 class Enqueued(NamedTuple):
@@ -192,6 +194,7 @@ class Row(NamedTuple):
     cancel_asked: bool
     finished_at: datetime | None
     finished_by: str | None
+    headers: str | None
 
 
 class Attempt(NamedTuple):
@@ -232,17 +235,6 @@ class Stuck(NamedTuple):
     claimed_by: str
     lease_expires_at: datetime
     attempts: int
-    last_error: str | None
-
-
-class DeadGroup(NamedTuple):
-    """What ended badly of one kind, with the latest error."""
-
-    kind: str
-    status: str
-    rows: int
-    first_at: datetime
-    last_at: datetime
     last_error: str | None
 
 

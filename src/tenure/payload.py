@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,10 +21,16 @@ KEY_BYTES_MAX = 512
 NAME_BYTES_MAX = 128
 DELAY_SECONDS_MAX = 315_576_000.0
 ERROR_BYTES_MAX = 8192
+HEADERS_BYTES_MAX = 4096
 
 
 def encode(payload: Any) -> str:
-    """The payload as JSON text that Postgres takes and every Python gives back, or InvalidPayload."""
+    """The payload as JSON text that Postgres takes and every Python gives back, or InvalidPayload.
+
+    A msgspec.Raw is JSON already and stays as it was written, digit by digit.
+    """
+    if isinstance(payload, msgspec.Raw):
+        return _encode_raw(bytes(payload))
     try:
         plain = msgspec.to_builtins(payload, str_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
@@ -37,6 +44,40 @@ def encode(payload: Any) -> str:
     if size > PAYLOAD_BYTES_MAX:
         raise InvalidPayload(
             f"payload has {size} bytes, the limit is {PAYLOAD_BYTES_MAX}: store it elsewhere and send its address"
+        )
+    return text
+
+
+def _encode_raw(raw: bytes) -> str:
+    if len(raw) > PAYLOAD_BYTES_MAX:
+        raise InvalidPayload(
+            f"payload has {len(raw)} bytes, the limit is {PAYLOAD_BYTES_MAX}: store it elsewhere and send its address"
+        )
+    try:
+        _inspect(json.loads(raw))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidPayload):
+            raise
+        raise _not_json(raw, error) from None
+    return raw.decode()
+
+
+def encode_headers(headers: Mapping[str, str] | None) -> str | None:
+    """What a producer sends along with a row, as JSON text; None for nothing, InvalidPayload for what is not text."""
+    if headers is None or headers == {}:
+        return None
+    if not isinstance(headers, Mapping):
+        raise InvalidPayload(f"headers={headers!r} must be a mapping of text to text, not {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidPayload(f"headers[{name!r}]={value!r} must be text named by text: use str()")
+        check_text(name, f"headers: the name {name[:40]!r}")
+        check_text(value, f"headers[{name[:40]!r}]")
+    text = json.dumps(dict(headers), ensure_ascii=False, separators=(", ", ": "))
+    if len(text.encode()) > HEADERS_BYTES_MAX:
+        raise InvalidPayload(
+            f"headers have {len(text.encode())} bytes, the limit is {HEADERS_BYTES_MAX}: "
+            "put what is larger into the payload"
         )
     return text
 
@@ -106,6 +147,7 @@ def check_row(row: NewRow) -> None:
         raise InvalidPayload("ordered=True needs a key: order is kept per key")
     if row.hold and not row.ordered:
         raise InvalidPayload("hold=True needs ordered=True: it keeps the key waiting for an operator")
+    encode_headers(row.headers)
 
 
 def copy_row(row: NewRow) -> tuple[object, ...]:
@@ -124,6 +166,7 @@ def copy_row(row: NewRow) -> tuple[object, ...]:
         row.max_attempts,
         row.ordered,
         row.hold,
+        encode_headers(row.headers),
     )
 
 

@@ -18,6 +18,7 @@ from .job import Job
 from .line import Crew
 from .outcome import DeadLetter, Outcome, Release, Retry, Snooze
 from .settling import Poison, arguments, as_outcome, said
+from .tracing import Span
 
 TURNED_AWAY_SECONDS = 10.0  # for how long a row is out of the way that this worker cannot run
 UNBEGUN_SECONDS = 0.5
@@ -89,30 +90,38 @@ class Pools:
 
     async def _attend(self, job: Job) -> None:
         """Carry one coroutine to its end; a CancelledError is ours if we had a reason, else the handler's own."""
-        try:
-            handler = self._begin(job)
-            self._set_timer(job)
-            args, fields = arguments(handler, job)
-            job.check()  # as below; cancelling what has not begun would skip its end, and keep its slot for ever
-            outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
-        except BaseException as error:  # SystemExit and the like end the attempt, not the worker
-            outcome = self._of_error(job, error)
+        with self._span(job) as span:
+            try:
+                handler = self._begin(job)
+                self._set_timer(job)
+                args, fields = arguments(handler, job)
+                job.check()  # as below; cancelling what has not begun would skip its end, and keep its slot for ever
+                outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
+            except BaseException as error:  # SystemExit and the like end the attempt, not the worker
+                outcome = self._of_error(job, error)
+                span.ended(outcome, error)
+            else:
+                span.ended(outcome)
         self._end(job, outcome)
 
     # -- in threads, which for a handler in a process just wait
 
     def _run_plain(self, job: Job, handler: Handler[..., Any]) -> None:
-        try:
-            self._begin(job)
-            if handler.handling.pool == "process":
-                outcome: Outcome | None = self._in_child(job, handler)
+        with self._span(job) as span:
+            try:
+                self._begin(job)
+                if handler.handling.pool == "process":
+                    outcome: Outcome | None = self._in_child(job, handler)
+                else:
+                    self._set_timer(job)
+                    args, fields = arguments(handler, job)
+                    job.check()  # a slow start may have cost the lease
+                    outcome = as_outcome(handler.function(*args, **fields))
+            except BaseException as error:
+                outcome = self._of_error(job, error)
+                span.ended(outcome, error)
             else:
-                self._set_timer(job)
-                args, fields = arguments(handler, job)
-                job.check()  # a slow start may have cost the lease
-                outcome = as_outcome(handler.function(*args, **fields))
-        except BaseException as error:
-            outcome = self._of_error(job, error)
+                span.ended(outcome)
         self._end(job, outcome)
 
     def _in_child(self, job: Job, handler: Handler[..., Any]) -> Outcome:
@@ -122,7 +131,7 @@ class Pools:
 
         with self._children.lent() as child:
             job.stop = partial(child.tell, job)
-            errand = Errand(*whereabouts(handler), job.claimed, self._url, job.schema)
+            errand = Errand(*whereabouts(handler), job.claimed, self._url, job.schema, handler.tracing.carried())
             ended, job.settled = child.run(job, errand, started)
         if isinstance(ended, partial):
             raise ended()
@@ -158,6 +167,12 @@ class Pools:
         return True
 
     # -- the same for all
+
+    def _span(self, job: Job) -> Span:
+        """The attempt as a span: current for the handler, and what its settling will hang on."""
+        span = self._crew.tracing.processing(self._crew.worker, job.claimed)
+        job.trace = span.context
+        return span
 
     def _begin(self, job: Job) -> Handler[..., Any]:
         job.started = time.monotonic()

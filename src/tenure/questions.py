@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from .model import Attempt, BlockedKey, Claimed, DeadGroup, Depth, Lane, Offer, Row, Stuck, Worker
+from .model import Attempt, BlockedKey, Claimed, Depth, Lane, Offer, Row, Stuck, Worker
 from .payload import check_text
+from .sql import in_schema, text
 from .statement import Rows, Statement
 from .verbs import claimed_by
 
@@ -23,23 +26,6 @@ def _each(kind: Callable[..., T]) -> Callable[[Rows], list[T]]:
 def row(id: UUID) -> Statement[Row | None]:
     """One row in whatever state, or None."""
     return Statement("row", {"id": id}, lambda rows: Row(*rows[0]) if rows else None)
-
-
-def rows(
-    *,
-    status: str | None = None,
-    kind: str | None = None,
-    queue: str | None = None,
-    key: str | None = None,
-    before: UUID | None = None,
-    n: int = 100,
-) -> Statement[list[Row]]:
-    """The newest rows that match, at most n; `before` is the last id of the page before."""
-    return Statement(
-        "rows",
-        {"status": status, "kind": kind, "queue": queue, "partition_key": key, "before": before, "n": n},
-        _each(Row),
-    )
 
 
 def tape(id: UUID) -> Statement[list[Attempt]]:
@@ -60,11 +46,6 @@ def oldest_runnable() -> Statement[dict[str, float]]:
 def stuck(n: int = 50) -> Statement[list[Stuck]]:
     """Rows past their lease that no sweep has ended yet."""
     return Statement("stuck", {"n": n}, _each(Stuck))
-
-
-def dead_letters(n: int = 50) -> Statement[list[DeadGroup]]:
-    """What ended badly, by kind."""
-    return Statement("dead_letters", {"n": n}, _each(DeadGroup))
 
 
 def blocked_keys(n: int = 50) -> Statement[list[BlockedKey]]:
@@ -130,6 +111,11 @@ def why(id: UUID) -> Statement[str]:
     return Statement("why", {"id": id}, lambda rows: Facts(*rows[0]).sentence() if rows else f"There is no row {id}.")
 
 
+def why_in_sql(id: UUID, schema: str) -> str:
+    """The question behind the sentence, for psql."""
+    return re.sub(r":id\b", f"'{id}'", in_schema(text("why"), schema))
+
+
 class Facts(NamedTuple):
     """What the sentence of `why` is made from."""
 
@@ -147,7 +133,16 @@ class Facts(NamedTuple):
     cancel_asked: bool
     head: UUID | None
     head_status: str | None
+    paused: bool
+    running: int
+    max_running: int | None
+    running_of_key: int
+    max_per_key: int | None
+    tokens: float | None
+    rate_per_second: float | None
     workers: int
+    serving: int
+    able: int
 
     def sentence(self) -> str:
         """The answer for people."""
@@ -175,15 +170,31 @@ class Facts(NamedTuple):
         return f"Its lease under {holder}{asked} ran out {-left:.0f} s ago, {attempt}; the next sweep {then}."
 
     def _waiting(self) -> str:
-        so_far = f" after {self.attempts} of {self.max_attempts} attempts ({self._error()})" if self.attempts else ""
         if self.head is not None:
             return f"It waits behind row {self.head} ({self.head_status}) of the ordered key {self.partition_key!r}."
+        so_far = f" after {self.attempts} of {self.max_attempts} attempts ({self._error()})" if self.attempts else ""
+        paused = f", but the queue {self.queue!r} is paused" if self.paused else ""
         if self.seconds_to_wait > 0:
-            return f"It becomes runnable in {self.seconds_to_wait:.0f} s{so_far}."
-        if self.workers == 0:
-            return f"It has been runnable for {-self.seconds_to_wait:.0f} s{so_far}, but no worker is alive."
+            return f"It becomes runnable in {self.seconds_to_wait:.0f} s{so_far}{paused}."
         waited = f"It has been runnable for {-self.seconds_to_wait:.0f} s{so_far}"
-        return f"{waited} and waits for a free slot of {self.workers} workers."
+        return f"{waited}{paused or self._obstacle()}."
+
+    def _obstacle(self) -> str:
+        """What keeps a row that could run from running, the nearest cause first."""
+        if self.workers == 0:
+            return ", but no worker is alive"
+        if self.serving == 0:
+            return f", but none of {self.workers} workers serves the queue {self.queue!r}"
+        if self.able == 0:
+            return f", but none of {self.serving} workers of its queue has a handler of kind {self.kind!r}"
+        if self.max_running is not None and self.running >= self.max_running:
+            return f", but the queue {self.queue!r} is at its limit: {self.running} of {self.max_running} are running"
+        if self.max_per_key is not None and self.running_of_key >= self.max_per_key:
+            room = f"{self.running_of_key} of {self.max_per_key} are running"
+            return f", but the key {self.partition_key!r} is at its limit: {room}"
+        if self.tokens is not None and self.tokens < 1:
+            return f", but the queue {self.queue!r} starts no more than {self.rate_per_second:g} rows a second"
+        return f" and waits for a free slot of {self.able} worker{'s' * (self.able != 1)}"
 
     def _error(self) -> str:
         return ((self.last_error or "").strip() or "no error recorded").splitlines()[-1][:200]
@@ -210,3 +221,37 @@ def workers(n: int = 1000) -> Statement[list[Member]]:
 def bucket(key: str) -> Statement[int]:
     """The bucket of a partition key."""
     return Statement("bucket", {"partition_key": check_text(key, "key")}, lambda rows: int(rows[0][0]))
+
+
+def clock() -> Statement[datetime]:
+    """The database's time."""
+    return Statement("clock", {}, lambda rows: rows[0][0])
+
+
+def ring_depth(queues: Sequence[str], *, cap: int = 100) -> Statement[dict[int, int]]:
+    """How many rows of these queues wait in each arc of 16 buckets, counted up to a cap in each lane."""
+    return Statement("ring_depth", {"queues": list(queues), "cap": cap}, lambda rows: dict(rows))
+
+
+class QueueDepth(NamedTuple):
+    """How many rows of a queue are in a state; `more`: at least so many."""
+
+    queue: str
+    status: str
+    rows: int
+    more: bool
+
+
+def queue_depths(*, cap: int = 10_000) -> Statement[list[QueueDepth]]:
+    """Rows by queue and state, the completed ones left out, each counted up to a cap (less far with many queues)."""
+    return Statement("queue_depths", {"cap": cap}, _each(QueueDepth))
+
+
+def queue_lags() -> Statement[dict[str, float]]:
+    """Lag in seconds by queue, in bounded time: of ordered keys the first 256 of each queue are asked."""
+    return Statement("queue_lags", {}, lambda rows: dict(rows))
+
+
+def held_by_worker() -> Statement[dict[str, int]]:
+    """How many rows each worker holds, as far as a quick look finds them."""
+    return Statement("held_by_worker", {}, lambda rows: dict(rows))

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from .errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease
 from .model import BUCKETS, Claimed, Enqueued, Held, Lane, Lease, NewRow, Renewed, Swept
-from .payload import check_name, check_row, encode
+from .payload import check_name, check_row, encode, encode_headers
 from .standing import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
@@ -50,6 +50,7 @@ def enqueue_many(rows: Iterable[NewRow]) -> Statement[list[Enqueued]]:
             "max_attempts": array([row.max_attempts for row in rows]),
             "ordered": [row.ordered for row in rows],
             "holds": [row.hold for row in rows],
+            "headers": [encode_headers(row.headers) for row in rows],
         },
         lambda answers: [Enqueued(*answer) for answer in answers],
     )
@@ -189,7 +190,7 @@ def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]
 def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
     """End pending rows as cancelled, ask the holders of processing ones to stop; ids not in the answer had ended."""
     params = {"ids": array(sorted(ids)), "reason": reason}
-    return Statement("cancel", params, lambda rows: {id: outcome for id, outcome, _told in rows})
+    return Statement("cancel", params, lambda rows: {row[0]: row[1] for row in rows})
 
 
 def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:

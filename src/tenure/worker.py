@@ -44,7 +44,8 @@ class Worker:
         self._started, self._returned = threading.Event(), threading.Event()
         self._code = 0
         self.at_last: Callable[[int], None] = lambda _code: None  # what ends a process whose loop is blocked
-        self.crew = Crew(terms, self.bus, self._failed)
+        self.crew = Crew(terms, self.bus, self._failed, tracing=inbox.tracing)
+        self.bus.subscribe(self.crew.tally, each_job=False)
         self.holds = Holds(self.bus)
         self._lender = Lender(terms.url, terms.slots)
         self._pools = Pools(self.crew, lambda job, outcome: self.desk.settle(job, outcome), lambda job: self._free(job))
@@ -54,6 +55,7 @@ class Worker:
         self._watchdog = Watchdog(self.crew, self.holds, lambda: self.keeper.trusted_until)
         self.desk.ears, self.desk.trusted = lambda: self.keeper.ears, lambda: self.keeper.trusted
         self.keeper.on_note, self.keeper.on_ring = self.desk.wake, self._ring_changed
+        self.keeper.on_drain = lambda: None if self.draining else self.stop()  # an operator's word, given once
 
     # -- called from other threads and signal handlers
 
@@ -87,9 +89,13 @@ class Worker:
             for schedule in self.inbox.schedules.values():
                 db.run(conn, plan(schedule), self.terms.schema)
         loop = asyncio.new_event_loop()
+        if self.inbox.bus is not self.bus:
+            self.inbox.bus.subscribe(self.bus.emit)  # what its handlers enqueue
         try:
             loop.run_until_complete(self._serve(loop))
         finally:
+            self.inbox.bus.unsubscribe(self.bus.emit)
+            self.inbox.tracing.flush(LAST_WORDS_SECONDS)
             self._returned.set()
             _close(loop)
         if self._error is not None:
@@ -107,8 +113,7 @@ class Worker:
         await self._lender.close()
 
     def _start(self) -> None:
-        threads = [self._watchdog, self.keeper, self.desk]
-        for thread in [*threads, *([self._housekeeper] if self.terms.housekeeping else [])]:
+        for thread in (self._watchdog, self.keeper, self.desk, self._housekeeper):
             thread.start()
 
     def _drain(self) -> None:
@@ -189,6 +194,7 @@ class Worker:
             "host": platform.node(),
             "pid": os.getpid(),
             "queues": list(self.terms.queues),
+            "kinds": sorted(self.inbox.handlers),
             "slots": self.terms.slots,
             "slots_used": self.holds.slots_used,
             "wakeup": "notify" if self.keeper.listening else "poll",

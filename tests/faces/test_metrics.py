@@ -12,10 +12,12 @@ from uuid import UUID
 
 import pytest
 
+from crew import working
 from guarantees.facts import together
-from tenure import __version__, events
+from tenure import Inbox, Job, __version__, events
 from tenure.events import (
     ChoreDone,
+    ClaimAnswered,
     DatabaseUnreachable,
     Event,
     ExecutionStarted,
@@ -27,9 +29,13 @@ from tenure.events import (
     LeasesRenewed,
     LeasesSwept,
     RingChanged,
+    RowEnqueued,
     StaleWriteBlocked,
+    StatementTurnedAway,
+    Woken,
 )
 from tenure.metrics import BOUNDS_SECONDS, PAIRS_MAX, Metrics, Reading
+from world import World
 
 ID = UUID(int=1)
 NOW = 1_700_000_000.25
@@ -38,7 +44,10 @@ HOSTILE = 'a "quoted" \\ back\nnext line {x="y"} 1'
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics(lambda: Reading(schema=6, slots=20, slots_used=3, buckets_owned=341, wakeup="notify"), lambda: NOW)
+    database = {"desk": True, "keeper": False}
+    return Metrics(
+        lambda: Reading(6, 20, slots_used=3, buckets_owned=341, wakeup="notify", database=database), lambda: NOW
+    )
 
 
 def completed(kind: str = "send_receipt", queue: str = "mail", seconds: float = 0.02) -> JobCompleted:
@@ -59,6 +68,8 @@ def test_a_quiet_worker_says_what_it_is(metrics: Metrics) -> None:
         f'tenure_build_info{{version="{__version__}",schema="6"}}': "1",
         'tenure_wakeup_source{source="notify"}': "1",
         'tenure_wakeup_source{source="poll"}': "0",
+        'tenure_connected{who="desk"}': "1",
+        'tenure_connected{who="keeper"}': "0",
         "tenure_slots": "20",
         "tenure_slots_used": "3",
         "tenure_buckets_owned": "341",
@@ -78,7 +89,19 @@ def test_a_quiet_worker_says_what_it_is(metrics: Metrics) -> None:
             "1",
         ),
         (RingChanged("w", 3, 341, 300), "tenure_ring_changes_total", "1"),
-        (DatabaseUnreachable("w", "desk", "no route"), 'tenure_db_errors_total{who="desk"}', "1"),
+        (
+            DatabaseUnreachable("w", "desk", "no route", "OperationalError"),
+            'tenure_db_errors_total{who="desk",class="OperationalError"}',
+            "1",
+        ),
+        (
+            StatementTurnedAway("w", "keeper", "lock timeout", "LockNotAvailable"),
+            'tenure_db_errors_total{who="keeper",class="LockNotAvailable"}',
+            "1",
+        ),
+        (RowEnqueued(ID, "k", "q", "enqueued"), 'tenure_enqueued_total{queue="q",kind="k"}', "1"),
+        (ClaimAnswered("w", 3, 0.002), 'tenure_claim_seconds_bucket{le="0.0025"}', "1"),
+        (Woken("w", "notify"), 'tenure_wakeups_total{source="notify"}', "1"),
         (
             ChoreDone("w", "archive", "3 rows"),
             'tenure_housekeeping_last_run_timestamp_seconds{chore="archive"}',
@@ -122,6 +145,48 @@ def test_a_histogram_counts_what_took_at_most_so_long(metrics: Metrics) -> None:
     assert found[f'tenure_run_seconds_bucket{{{labels},le="+Inf"}}'] == "4"
     assert found[f"tenure_run_seconds_count{{{labels}}}"] == "4"
     assert float(found[f"tenure_run_seconds_sum{{{labels}}}"]) == pytest.approx(7200.306)
+
+
+def test_a_claim_is_measured_finer_than_a_job(metrics: Metrics) -> None:
+    metrics(ClaimAnswered("w", 0, 0.0008))
+    metrics(ClaimAnswered("w", 20, 0.004))
+    found = numbers(metrics)
+    assert [found[f'tenure_claim_seconds_bucket{{le="{le}"}}'] for le in ("0.001", "0.0025", "0.005")] == [
+        "1",
+        "1",
+        "2",
+    ]
+    assert found["tenure_claim_seconds_count"] == "2"
+
+
+def test_a_duplicate_is_no_row(metrics: Metrics) -> None:
+    metrics(RowEnqueued(ID, "k", "q", "duplicate"))
+    assert not [line for line in numbers(metrics) if line.startswith("tenure_enqueued_total")]
+
+
+@pytest.mark.one_server
+def test_a_worker_counts_what_its_handlers_send_and_how_it_was_woken(world: World, metrics: Metrics) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("second")
+    def second() -> None: ...
+
+    @inbox.handler("first")
+    async def first(job: Job) -> None:
+        async with job.fenced() as tx:
+            await second.using(idempotency_key="once").enqueue(tx)
+            await second.using(idempotency_key="once").enqueue(tx)
+
+    with working(world, inbox, poll_seconds=60) as hired:
+        hired.worker.bus.subscribe(metrics)
+        first.enqueue(world.conn)
+        hired.saw(JobCompleted, 2)
+    first.enqueue(world.conn)
+    found = numbers(metrics)
+    assert found['tenure_enqueued_total{queue="default",kind="first"}'] == "1", "not what was sent without a worker"
+    assert found['tenure_enqueued_total{queue="default",kind="second"}'] == "1", "a duplicate is no row"
+    assert int(found['tenure_wakeups_total{source="notify"}']) >= 1
+    assert int(found["tenure_claim_seconds_count"]) >= 2
 
 
 def test_a_wait_is_never_below_nothing(metrics: Metrics) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from guarantees.facts import user_connection
-from tenure import fleet, questions, verbs
+from tenure import fleet, limits, questions, verbs
 from tenure.model import Claimed, Lane
 from tenure.statement import Statement
 from world import World
@@ -114,22 +114,6 @@ def test_every_row_is_in_the_inbox_whatever_its_state(world: World) -> None:
     assert world.run(questions.row(UUID(int=1))) is None
 
 
-def test_rows_are_filtered_and_paged_newest_first(world: World) -> None:
-    ids = _every_state(world)
-    newest_first = sorted(ids.values(), reverse=True)
-    assert [row.id for row in world.run(questions.rows())] == newest_first
-    first = world.run(questions.rows(n=3))
-    assert [row.id for row in first] == newest_first[:3]
-    assert [row.id for row in world.run(questions.rows(n=10, before=first[-1].id))] == newest_first[3:]
-    for state in ("completed", "failed", "dead_letter", "processing", "cancelled"):
-        assert [row.id for row in world.run(questions.rows(status=state))] == [ids[state]]
-    assert {row.id for row in world.run(questions.rows(status="pending"))} == {ids["pending"], ids["scheduled"]}
-    assert [row.id for row in world.run(questions.rows(kind="failed"))] == [ids["failed"]]
-    assert [row.id for row in world.run(questions.rows(key="key:completed"))] == [ids["completed"]]
-    assert len(world.run(questions.rows(queue="busy"))) == 4
-    assert world.run(questions.rows(queue="busy", kind="pending")) == []
-
-
 def test_the_tape_tells_the_whole_story(world: World) -> None:
     id = world.enqueue(max_attempts=9)
     world.retry(world.claim_one("A").lease, "boom", delay=0)
@@ -212,7 +196,7 @@ def test_a_row_behind_a_head_that_waits_for_its_time_has_no_lag(world: World) ->
     assert world.run(questions.oldest_runnable()) == {}
 
 
-# -- stuck, dead letters, blocked keys
+# -- stuck, blocked keys
 
 
 def test_stuck_rows_are_those_past_their_lease_the_longest_first(world: World) -> None:
@@ -228,25 +212,6 @@ def test_stuck_rows_are_those_past_their_lease_the_longest_first(world: World) -
     assert len(world.run(questions.stuck(n=1))) == 1
     world.sweep()
     assert world.run(questions.stuck()) == []
-
-
-def test_dead_letters_are_grouped_and_show_the_latest_error(world: World) -> None:
-    for error in ("z: the first", "a: the latest"):
-        world.enqueue("send_receipt")
-        world.dead_letter(world.claim_one().lease, error)
-    world.enqueue("send_receipt")
-    world.fail(world.claim_one().lease, "permanent")
-    world.run(verbs.cancel([world.enqueue("send_receipt")]))
-    first, second = world.run(questions.dead_letters())
-    assert (first.kind, first.status, first.rows, first.last_error) == (
-        "send_receipt",
-        "dead_letter",
-        2,
-        "a: the latest",
-    )
-    assert first.first_at < first.last_at
-    assert (second.status, second.rows, second.last_error) == ("failed", 1, "permanent")
-    assert len(world.run(questions.dead_letters(n=1))) == 1
 
 
 def test_blocked_keys_name_the_row_in_the_way_and_how_many_wait(world: World) -> None:
@@ -296,10 +261,62 @@ def test_why_has_a_sentence_for_every_state(world: World) -> None:
 
 def test_why_counts_the_workers_a_runnable_row_waits_for(world: World) -> None:
     id = world.enqueue()
-    for worker in ("A", "B", "C"):
+    for worker in ("A", "B", "C", "D"):
         world.run(fleet.register(worker))
     world.run(fleet.drain("C"))
+    world.sql("UPDATE workers SET gone_at = clock_timestamp() WHERE id = 'D'")
     assert _why(world, id) == "It has been runnable for 0 s and waits for a free slot of 2 workers."
+    world.run(fleet.drain("B"))
+    assert _why(world, id) == "It has been runnable for 0 s and waits for a free slot of 1 worker."
+
+
+@pytest.mark.parametrize(
+    ("says", "obstacle"),
+    [
+        ({"queues": ["mail"], "kinds": ["k"]}, " and waits for a free slot of 1 worker."),
+        ({"queues": ["default"], "kinds": ["k"]}, ", but none of 1 workers serves the queue 'mail'."),
+        ({"queues": ["mail"], "kinds": []}, ", but none of 1 workers of its queue has a handler of kind 'k'."),
+        ({"queues": ["mail"]}, " and waits for a free slot of 1 worker."),
+    ],
+)
+def test_why_says_when_no_worker_would_take_the_row(world: World, says: dict[str, Any], obstacle: str) -> None:
+    id = world.enqueue("k", queue="mail")
+    world.run(fleet.register("A", says))
+    assert _why(world, id) == f"It has been runnable for 0 s{obstacle}"
+
+
+def test_why_names_a_paused_queue(world: World) -> None:
+    now, later = world.enqueue(queue="mail"), world.enqueue(queue="mail", delay_seconds=60)
+    world.run(fleet.register("A"))
+    world.run(limits.pause("mail"))
+    assert _why(world, now) == "It has been runnable for 0 s, but the queue 'mail' is paused."
+    assert _why(world, later) == "It becomes runnable in 60 s, but the queue 'mail' is paused."
+    world.run(limits.resume("mail"))
+    assert "paused" not in _why(world, now)
+
+
+@pytest.mark.parametrize(
+    ("limit", "obstacle"),
+    [
+        ({"max_running": 1}, "the queue 'default' is at its limit: 1 of 1 are running"),
+        ({"max_per_key": 1}, "the key 'k' is at its limit: 1 of 1 are running"),
+        ({"rate_per_second": 0.001, "burst": 1}, "the queue 'default' starts no more than 0.001 rows a second"),
+    ],
+)
+def test_why_names_the_limit_that_is_reached(world: World, limit: dict[str, Any], obstacle: str) -> None:
+    first, second = world.enqueue(key="k"), world.enqueue(key="k")
+    world.run(fleet.register("A"))
+    world.run(limits.limit("default", **limit))
+    assert "free slot" in _why(world, first)
+    assert len(world.run(limits.claim_limited("A", 1, "default"))) == 1
+    waiting = next(id for id in (first, second) if world.status(id) == "pending")
+    assert _why(world, waiting) == f"It has been runnable for 0 s, but {obstacle}."
+
+
+def test_the_sql_of_why_runs_as_it_is_printed(world: World) -> None:
+    id = world.enqueue()
+    ((status, kind, *_),) = world.sql(questions.why_in_sql(id, world.schema).replace("%", "%%"))
+    assert (status, kind) == ("pending", "send_receipt")
 
 
 def test_why_names_the_last_error_of_a_row_that_waits_to_be_tried_again(world: World) -> None:
@@ -386,8 +403,8 @@ def test_questions_may_be_asked_in_a_read_only_transaction(world: World) -> None
     conn.execute("SET TRANSACTION READ ONLY")
     id = ids["processing"]
     asked: list[Statement[Any]] = [
-        questions.row(id), questions.rows(), questions.tape(id), questions.why(id), questions.depth(),
-        questions.oldest_runnable(), questions.stuck(), questions.dead_letters(), questions.blocked_keys(),
+        questions.row(id), questions.tape(id), questions.why(id), questions.depth(),
+        questions.oldest_runnable(), questions.stuck(), questions.blocked_keys(),
         questions.live_workers(), questions.lanes(), questions.claimed("A", 1), questions.migrations(),
     ]  # fmt: skip
     for question in asked:

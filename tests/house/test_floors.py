@@ -14,19 +14,34 @@ ROOT = Path(tenure.__file__).parent
 
 # From the ground up; a module may import from its own floor and from those below it.
 FLOORS = [
-    ["__init__", "errors", "model", "outcome", "events", "settings"],  # words
-    ["sql", "statement", "payload", "standing", "trouble", "backoff", "pace", "partition", "ring"],  # rules: no I/O
-    ["verbs", "settle", "fleet", "limits", "schedule", "questions"],  # verbs and questions as values
-    ["connect", "db"],  # the only I/O
-    ["migrate", "fence", "cron", "lender"],  # one promise each
-    ["terms", "signature", "job", "handler", "inbox"],  # what a handler's author sees
-    ["holds", "intake", "arrivals", "settling", "line", "tail", "children"],  # what the threads of a worker share
-    ["desk", "keeper", "housekeeping", "pools"],  # one loop each
-    ["worker"],  # the process
-    ["log", "metrics", "health"],  # its telemetry
-    ["embedded"],  # a server of our own
-    ["drills"],  # scenes, built from public verbs
-    ["cli"],  # faces
+    # words
+    ["__init__", "errors", "model", "outcome", "events", "settings"],
+    # rules: no I/O
+    ["sql", "statement", "payload", "standing", "trouble", "backoff", "pace", "partition", "ring", "filter", "tracing"],
+    # verbs and questions as values
+    ["verbs", "settle", "fleet", "limits", "schedule", "questions", "finding", "history", "acts"],
+    # the only I/O
+    ["connect", "db"],
+    # one promise each
+    ["migrate", "fence", "cron", "lender", "operate"],
+    # what a handler's author sees
+    ["terms", "signature", "job", "handler", "inbox"],
+    # what the threads of a worker share
+    ["holds", "intake", "arrivals", "settling", "tally", "line", "tail", "children"],
+    # one loop each
+    ["desk", "keeper", "housekeeping", "pools"],
+    # the process
+    ["worker"],
+    # its telemetry
+    ["log", "metrics", "fleet_metrics", "health"],
+    # a server of our own
+    ["embedded"],
+    # scenes, built from public verbs
+    ["drills"],
+    # the operating surface
+    ["doctor", "web"],
+    # faces
+    ["cli"],
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 

@@ -15,7 +15,9 @@ import pytest
 from psycopg import Cursor
 
 import tenure
-from tenure import fleet, limits, questions, schedule, settle, sql, verbs
+from tenure import acts, finding, fleet, history, limits, questions, schedule, settle, sql, verbs
+from tenure.doctor import asks
+from tenure.filter import Filter
 from tenure.model import Lease, NewRow
 from tenure.statement import Statement
 from world import World
@@ -59,12 +61,10 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "settle.fail": [settle.fail([LEASE], ["boom"])],
     "settle.dead_letter": [settle.dead_letter([LEASE], ["boom"])],
     "questions.row": [questions.row(ID)],
-    "questions.rows": [questions.rows()],
     "questions.tape": [questions.tape(ID)],
     "questions.depth": [questions.depth()],
     "questions.oldest_runnable": [questions.oldest_runnable()],
     "questions.stuck": [questions.stuck()],
-    "questions.dead_letters": [questions.dead_letters()],
     "questions.blocked_keys": [questions.blocked_keys()],
     "questions.live_workers": [questions.live_workers()],
     "questions.lanes": [questions.lanes()],
@@ -77,6 +77,45 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "questions.dead_share": [questions.dead_share()],
     "questions.workers": [questions.workers()],
     "questions.bucket": [questions.bucket("k")],
+    "questions.clock": [questions.clock()],
+    "questions.ring_depth": [questions.ring_depth(["default"])],
+    "questions.queue_depths": [questions.queue_depths()],
+    "questions.queue_lags": [questions.queue_lags()],
+    "questions.held_by_worker": [questions.held_by_worker()],
+    "finding.page": [finding.page(Filter())],
+    "finding.ids": [finding.ids(Filter())],
+    "finding.count": [finding.count(Filter())],
+    "finding.statuses": [finding.statuses(Filter())],
+    "finding.overview": [finding.overview()],
+    "finding.dead_groups": [finding.dead_groups()],
+    "finding.effects": [finding.effects(ID)],
+    "finding.first_sent": [finding.first_sent(ID)],
+    "history.tally": [history.tally([], age_seconds=0.0)],
+    "history.refuse": [history.refuse([])],
+    "history.series": [history.series()],
+    "history.fence_strip": [history.fence_strip()],
+    "history.refusals": [history.refusals(ID)],
+    "history.recent_refusals": [history.recent_refusals()],
+    "history.membership": [history.membership()],
+    "acts.retry_now": [acts.retry_now([ID])],
+    "acts.release_held": [acts.release_held([ID])],
+    "acts.delete": [acts.delete([ID])],
+    "acts.free_key": [acts.free_key("default", "k")],
+    "acts.drain_worker": [acts.drain_worker("A")],
+    "acts.note": [acts.note("ann", "cli", "redrive", "kind:a")],
+    "acts.mark": [acts.mark(1, 1, done=True)],
+    "acts.lock_within": [acts.lock_within(0.5)],
+    "acts.audit": [acts.audit()],
+    "doctor.asks.server_facts": [asks.server_facts()],
+    "doctor.asks.transactions": [asks.transactions()],
+    "doctor.asks.indexes": [asks.indexes()],
+    "doctor.asks.hot_table": [asks.hot_table()],
+    "doctor.asks.chores": [asks.chores()],
+    "doctor.asks.archive_days": [asks.archive_days()],
+    "doctor.asks.overdue": [asks.overdue()],
+    "doctor.asks.grants": [asks.grants()],
+    "doctor.asks.backlog_per_worker": [asks.backlog_per_worker()],
+    "doctor.asks.busy_queues": [asks.busy_queues()],
     "limits.claim_limited": [limits.claim_limited("A", 1, "default")],
     "limits.pause": [limits.pause("default")],
     "limits.resume": [limits.resume("default")],
@@ -92,12 +131,13 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
 }
 NO_STATEMENT = {"copy"}  # rows on the wire: db.copy and db.copy_async send it
 NO_ROWS = {"vacuum_live"}  # cannot run inside a transaction, and answers nothing
-NO_TABLE = {"copy", "tell", "echo", "channel", "ping", "clock", "bucket", "dead_share", "vacuum_live"}
+NO_TABLE = {"copy", "tell", "echo", "channel", "ping", "clock", "bucket", "dead_share", "vacuum_live", "lock_within"}
 
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
     "migrate.py": "asks whether there is a schema at all, before any file of ours could",
     "embedded": "makes the database in which the schema will live",
+    "doctor": "tells people what to type, and runs none of it",
     "drills": "plays the user, whose tables and clock are not Tenure's",
 }
 
@@ -134,7 +174,7 @@ def _named(listing: str) -> list[str]:
 def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
     found = {
         f"{module.__name__.removeprefix('tenure.')}.{name}"
-        for module in (verbs, settle, fleet, limits, schedule, questions)
+        for module in (verbs, settle, fleet, limits, schedule, questions, finding, history, acts, asks)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__
         and not name.startswith("_")
@@ -200,7 +240,7 @@ def test_every_table_is_named_with_its_schema(name: str) -> None:
         if target == "LATERAL":
             continue
         built_in = bool(called) and target in ("unnest", "generate_series")
-        assert target.startswith("tenure.") or target in ctes or built_in, f"{name} reads {target}"
+        assert target.startswith(("tenure.", "pg_catalog.")) or target in ctes or built_in, f"{name} reads {target}"
 
 
 @pytest.mark.parametrize("path", sorted(Path(str(files(sql))).rglob("*.sql")), ids=lambda path: path.name)

@@ -11,18 +11,33 @@ import click
 from .. import __version__
 
 COMMANDS = {
+    "audit": "what operators did, when, and to how many rows",
+    "cancel": "end pending rows, ask the holders of running ones to stop",
+    "completion": "print the completion script of a shell",
+    "dead": "what ended badly, grouped by kind and error",
+    "delete": "remove rows for good",
     "demo": "a first look: embedded Postgres, the lease race, a hundred receipts",
+    "doctor": "settings, versions, clock, indexes, bloat, pooler: what is not as it should be",
     "drill": "force a race on a real Postgres and print the proof",
-    "enqueue": "put one row into the inbox",
+    "enqueue": "put rows into the inbox",
+    "health": "ask a worker or server whether it is live or ready, for exec probes",
     "migrate": "bring the schema to the version this package speaks",
-    "pg": "the embedded Postgres: start, stop, status, url, psql, reset",
+    "pg": "the embedded Postgres: start, stop, status, url, psql, dump, reset",
     "queues": "depth and limits of queues; pause, resume, limit",
+    "redrive": "bring failed rows and dead letters back with fresh attempts",
+    "release": "take held rows from their holders, to run elsewhere now",
+    "retry": "let rows that wait for their time run now",
     "ring": "which worker owns which buckets",
+    "row": "one row with its lease tape",
+    "rows": "the rows that match a filter",
     "schedules": "what runs by the clock; pause, resume, remove",
+    "serve": "the dashboard and the HTTP API",
     "sql": "print the SQL of a verb or question",
     "tail": "the events of the fleet as they happen",
+    "top": "the fleet in one live picture",
+    "why": "why a row is not running, in one sentence",
     "worker": "run the handlers of an inbox",
-    "workers": "the processes of the fleet",
+    "workers": "the processes of the fleet; drain one",
 }
 
 EPILOG = """\b

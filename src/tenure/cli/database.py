@@ -29,6 +29,14 @@ def options(command: F) -> F:
     return url(schema(command))
 
 
+def setting(name: str, more: str = "") -> str:
+    """The help of an option that a variable and the settings file can say, too."""
+    known = f"TENURE_{name}"
+    words = settings.KNOWN[known]
+    default = f"; {settings.DEFAULTS[known]}" if known in settings.DEFAULTS else ""
+    return f"{words[0].upper()}{words[1:]}{f', {more}' if more else ''} [env: {known}{default}]."
+
+
 @contextmanager
 def opened(
     database_url: str | None, schema: str | None, flag: str = "--database-url", *, leave_nothing: bool = False

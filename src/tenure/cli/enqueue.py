@@ -1,17 +1,19 @@
-"""`tenure enqueue`: put one row into the inbox from a terminal or a script."""
+"""`tenure enqueue`: put one row into the inbox, or a row for every line of a file."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from datetime import datetime
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from .. import db, migrate, verbs
-from ..errors import InvalidPayload
+from ..errors import NO, InvalidPayload
 from ..model import NewRow
+from .bulk import send
 from .database import opened, options
 
 _DELAY = re.compile(r"\+(\d+(?:\.\d+)?)([smhd])")
@@ -20,7 +22,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @click.command()
 @click.argument("kind")
-@click.argument("payload", default="{}")
+@click.argument("payload", required=False)
+@click.option("--from", "file", type=click.File("rb"), metavar="FILE", help="A JSON payload on each line; - is stdin.")
 @click.option("--key", help="Partition key, e.g. order:9182.")
 @click.option("--queue", default="default", show_default=True)
 @click.option("--priority", type=int, default=0, show_default=True, help="Higher runs sooner, -100 to 100.")
@@ -30,16 +33,40 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.option("--ordered", is_flag=True, help="One row of this key at a time, in order.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
 @options
-def command(kind: str, payload: str, at: str | None, as_json: bool, **rest: Any) -> None:
-    """Put one row of KIND with a JSON PAYLOAD into the inbox."""
+def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | None, as_json: bool, **rest: Any) -> None:
+    """Put a row of KIND with a JSON PAYLOAD into the inbox; with --from, one for each line of a file.
+
+    With --from, the number of the line is added to the idempotency key: a file that was broken off half-way can be sent
+    again, and what is in already stays single. The other options hold for all rows.
+    """
+    if file is not None and payload is not None:
+        raise click.UsageError("PAYLOAD and --from are two answers to one question: give one")
     database_url, schema = rest.pop("database_url"), rest.pop("schema")
-    row = NewRow(kind, _payload(payload), **_when(at), **rest)
-    statement = verbs.enqueue(row)
+    options = {**_when(at), **rest}
+    statement = None if file else verbs.enqueue(NewRow(kind, _payload(payload or "{}"), **options))
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        answer = db.run(conn, statement, database.schema)
-    said = json.dumps({"id": str(answer.id), "outcome": answer.outcome}) if as_json else f"{answer.outcome} {answer.id}"
-    click.echo(said)
+        if statement is not None:
+            answer = db.run(conn, statement, database.schema)
+            one = {"id": str(answer.id), "outcome": answer.outcome}
+            click.echo(json.dumps(one) if as_json else f"{answer.outcome} {answer.id}")
+        elif file is not None:
+            _tell(send(conn, database.schema, file, lambda n, line: _of_line(kind, n, line, options)), as_json)
+
+
+def _of_line(kind: str, n: int, line: str, options: dict[str, Any]) -> NewRow:
+    """The row of one line."""
+    key = options["idempotency_key"]
+    return NewRow(kind, _payload(line.strip()), **{**options, "idempotency_key": key and f"{key}:{n}"})
+
+
+def _tell(outcomes: Counter[str], as_json: bool) -> None:
+    counts = {name: outcomes[name] for name in ("enqueued", "duplicate", "conflict")}
+    said = " · ".join(f"{name} {n:,}" for name, n in counts.items() if n)
+    click.echo(json.dumps({"schema": 1, **counts}) if as_json else said or "no rows: the file is empty")
+    if counts["conflict"]:
+        click.echo("tenure: a key of these was sent before with another payload: those rows were not written", err=True)
+        raise click.exceptions.Exit(NO)
 
 
 def _payload(text: str) -> Any:

@@ -1,46 +1,91 @@
-"""`tenure migrate`: bring the schema to the version this package speaks, or say whether it is."""
+"""`tenure migrate`: bring the schema to the version this package speaks, or say whether it is; grant its roles."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from .. import db, migrate, settings
 from ..errors import NO
 from ..questions import Applied
-from .database import opened, options
+from .database import Database, opened, options
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a migration is missing.")
-@click.option("--sql", "print_sql", is_flag=True, help="Print the SQL instead of running it.")
+@click.option("--sql", "print_sql", is_flag=True, help="Print the SQL instead of running it; with --roles only theirs.")
 @click.option("--to", type=int, metavar="N", help="Stop after migration N.")
+@click.option("--roles", is_flag=True, help="Also make and grant producer, worker, operator and readonly.")
+@click.option(
+    "--role-prefix", metavar="NAME", default=migrate.ROLE_PREFIX, show_default=True, help="As in NAME_worker."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
-def command(check: bool, print_sql: bool, to: int | None, database_url: str | None, schema: str | None) -> None:
+def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
     """Bring the schema to the version this package speaks.
 
-    Safe to run twice, and by ten processes at once: they queue for one lock, all of it is one transaction.
+    Safe to run twice, and by ten processes at once: they queue for one lock, all of it is one transaction. Who uses
+    --roles runs it again after every upgrade.
     """
-    if print_sql:
-        click.echo(migrate.script(settings.load(schema=schema).schema, to), nl=False)
+    if asked["roles"] and (asked["to"] or asked["check"]):
+        raise click.UsageError("--roles goes with the newest schema: leave --to and --check out")
+    if asked["print_sql"]:
+        click.echo(_script(settings.load(schema=schema).schema, asked), nl=False)
         return
     with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure migrate") as conn:
-        if check:
-            _check(migrate.applied(conn, database.schema), database.schema, to)
-            return
-        done = migrate.apply(conn, database.schema, to)
-        for migration in done:
-            click.echo(f"applied  {migration.version:04} {migration.name}")
-        click.echo(f"schema   {database.schema} is at migration {len(migrate.applied(conn, database.schema))}")
+        if asked["check"]:
+            _check(migrate.applied(conn, database.schema), database.schema, asked["to"], asked["as_json"])
+        else:
+            _apply(conn, database, asked)
 
 
-def _check(done: Sequence[Applied], schema: str, to: int | None) -> None:
+def _script(schema: str, asked: dict[str, Any]) -> str:
+    if asked["roles"]:
+        return f"BEGIN;\n{migrate.roles(schema, asked['role_prefix'])}COMMIT;\n"
+    return migrate.script(schema, asked["to"])
+
+
+def _apply(conn: db.QueueConnection, database: Database, asked: dict[str, Any]) -> None:
+    done = migrate.apply(conn, database.schema, asked["to"])
+    if asked["roles"]:
+        migrate.grant(conn, database.schema, asked["role_prefix"])
+    elif done and _roles_in_use(conn, database.schema):
+        click.echo("tenure: roles were granted before this: run `tenure migrate --roles` again", err=True)
+    at = len(migrate.applied(conn, database.schema))
+    if asked["as_json"]:
+        names = [f"{migration.version:04} {migration.name}" for migration in done]
+        _say({"applied": names, "at": at, "needed": migrate.newest(), "roles": asked["roles"]}, database.schema)
+        return
+    for migration in done:
+        click.echo(f"applied  {migration.version:04} {migration.name}")
+    if asked["roles"]:
+        click.echo(f"roles    {asked['role_prefix']}_producer, _worker, _operator and _readonly have their grants")
+    click.echo(f"schema   {database.schema} is at migration {at}")
+
+
+def _roles_in_use(conn: db.QueueConnection, schema: str) -> bool:
+    from ..doctor.asks import grants
+
+    return db.run(conn, grants(), schema).used
+
+
+def _check(done: Sequence[Applied], schema: str, to: int | None, as_json: bool) -> None:
     need = to or migrate.newest()
+    if len(done) >= need:
+        migrate.check(done, schema)
+        if to is None:
+            migrate.judge(done, schema)
+    if as_json:
+        _say({"at": len(done), "needed": need, "ok": len(done) >= need}, schema)
+    else:
+        missing = f", {need} is needed: run `tenure migrate`" if len(done) < need else ""
+        click.echo(f"schema   {schema} is at migration {len(done)}{missing}")
     if len(done) < need:
-        click.echo(f"schema   {schema} is at migration {len(done)}, {need} is needed: run `tenure migrate`")
         raise click.exceptions.Exit(NO)
-    migrate.check(done, schema)
-    if to is None:
-        migrate.judge(done, schema)
-    click.echo(f"schema   {schema} is at migration {len(done)}")
+
+
+def _say(facts: dict[str, Any], schema: str) -> None:
+    click.echo(json.dumps({"schema": 1, "name": schema, **facts}, sort_keys=True))

@@ -1,20 +1,23 @@
-"""`tenure queues`: what stands in each queue and what was set for it; pause, resume and limit one."""
+"""`tenure queues`: what stands in each queue and what was set for it; pause, resume and limit one, free a key."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from .. import db, limits, migrate, questions
+from .. import db, limits, migrate, operate, questions
+from ..errors import NO
 from ..limits import Queue
 from ..model import Depth
 from ..statement import Statement
+from .act import me
 from .database import opened, options
 
+T = TypeVar("T")
 STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
 
 
@@ -26,11 +29,12 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     """What stands in each queue and what was set for it."""
     if ctx.invoked_subcommand is not None:
         where = {"database_url": database_url, "schema": schema}
-        ctx.default_map = {"pause": where, "resume": where, "limit": where}
+        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free"), where)
         return
     depth, known = _run(database_url, schema, questions.depth(), limits.queues())
     rows = _table(depth, known)
-    click.echo(json.dumps(rows, default=str) if as_json else "\n".join(_lines(rows)))
+    document = {"schema": 1, "queues": rows}
+    click.echo(json.dumps(document, sort_keys=True, default=str) if as_json else "\n".join(_lines(rows)))
 
 
 @command.command()
@@ -38,7 +42,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
 @options
 def pause(name: str, database_url: str | None, schema: str | None) -> None:
     """Let nothing more of a queue start; what runs goes on."""
-    (changed,) = _run(database_url, schema, limits.pause(name))
+    changed = _noted(database_url, schema, limits.pause(name), name)
     click.echo(f"{name} is paused" if changed else f"{name} was paused already")
 
 
@@ -47,7 +51,7 @@ def pause(name: str, database_url: str | None, schema: str | None) -> None:
 @options
 def resume(name: str, database_url: str | None, schema: str | None) -> None:
     """Let a paused queue go on."""
-    (changed,) = _run(database_url, schema, limits.resume(name))
+    changed = _noted(database_url, schema, limits.resume(name), name)
     click.echo(f"{name} goes on" if changed else f"{name} was not paused")
 
 
@@ -61,9 +65,30 @@ def resume(name: str, database_url: str | None, schema: str | None) -> None:
 @options
 def limit(name: str, database_url: str | None, schema: str | None, **given: Any) -> None:
     """Limit a queue across all workers; what is not given stays as it was."""
-    _, known = _run(database_url, schema, limits.limit(name, **given), limits.queues())
+    said = " ".join([name, *(f"{each}={value:g}" for each, value in given.items() if value)])
+    _noted(database_url, schema, limits.limit(name, **given), said)
+    (known,) = _run(database_url, schema, limits.queues())
     (now,) = (queue for queue in known if queue.queue == name)
     click.echo(f"{name}: {_words(now._asdict()) or 'no limits'}")
+
+
+@command.command()
+@click.argument("name")
+@click.argument("key")
+@options
+def free(name: str, key: str, database_url: str | None, schema: str | None) -> None:
+    """Let an ordered key go on that waits for an operator; the row it waits for stays dead."""
+    if not _noted(database_url, schema, operate.free_key(name, key), f"{name} {key}"):
+        click.echo(f"tenure: key {key!r} of queue {name!r} does not wait for an operator: nothing to free", err=True)
+        raise click.exceptions.Exit(NO)
+    click.echo(f"{key} goes on")
+
+
+def _noted(database_url: str | None, schema: str | None, statement: Statement[T], target: str) -> T:
+    """Run one mutation, and its line of the audit with it."""
+    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure queues") as conn:
+        migrate.require(conn, database.schema)
+        return operate.noted(conn, statement, me(), statement.name, target, database.schema)
 
 
 def _run(database_url: str | None, schema: str | None, *statements: Statement[Any]) -> list[Any]:

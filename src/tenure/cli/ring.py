@@ -40,12 +40,12 @@ def command(key: str | None, bucket: int | None, as_json: bool, database_url: st
         if key is not None:
             bucket = db.run(conn, bucket_of(key), database.schema)
     if bucket is None:
-        click.echo(json.dumps(_document(rings)) if as_json else _table(rings))
+        click.echo(json.dumps(_document(rings), sort_keys=True) if as_json else _table(rings))
         return
     owners = {",".join(queues): ring.owner_of(bucket) for queues, ring in rings.items()}
     asked = {"key": key} if key is not None else {}
     answer = {"schema": 1, **asked, "bucket": bucket, "owner": next(iter(owners.values()), None), "owners": owners}
-    click.echo(json.dumps(answer) if as_json else _said(key, bucket, owners))
+    click.echo(json.dumps(answer, sort_keys=True) if as_json else _said(key, bucket, owners))
     if not owners:
         raise click.exceptions.Exit(NO)
 

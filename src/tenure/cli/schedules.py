@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from .. import db, migrate
+from .. import db, migrate, operate
 from ..errors import NO
 from ..schedule import Planned, pause_schedule, resume_schedule, schedules, unplan
+from .act import me
 from .database import opened, options
 
 VERBS = {"pause": pause_schedule, "resume": resume_schedule, "remove": unplan}
@@ -34,7 +35,8 @@ def command(verb: str | None, name: str | None, as_json: bool, database_url: str
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         if verb and name:
-            _switch(verb, name, db.run(conn, VERBS[verb](name), database.schema))
+            statement = VERBS[verb](name)
+            _switch(verb, name, operate.noted(conn, statement, me(), statement.name, name, database.schema))
             return
         found = db.run(conn, schedules(), database.schema)
     click.echo(json.dumps(_document(found), sort_keys=True) if as_json else _table(found))

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import difflib
+import json
+
 import click
 
 from .. import settings, sql
+
+ROOMS = ("verbs", "questions")
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--schema", metavar="NAME", help="The schema to write into it [env: TENURE_SCHEMA; tenure].")
-def command(name: str | None, schema: str | None) -> None:
-    """Print the SQL of a verb or question; without a name, list them."""
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(name: str | None, schema: str | None, as_json: bool) -> None:
+    """Print the SQL of a verb or question; without a name, list them.
+
+    `:name` is a parameter, as psql has them. `tenure sql backlog-per-worker` has none: it is for an autoscaler.
+    """
     chosen = settings.load(schema=schema).schema
     if name is None:
-        for room in ("verbs", "questions"):
-            click.echo(f"{room}:")
-            for each in sql.names(room):
-                click.echo(f"  {sql.text(each).splitlines()[0].removeprefix('-- ')}")
+        click.echo(json.dumps({"schema": 1, **_listing()}, sort_keys=True) if as_json else _words())
         return
-    try:
-        click.echo(sql.in_schema(sql.text(name), chosen), nl=False)
-    except KeyError:
-        raise click.UsageError(f"there is no verb or question {name!r}: `tenure sql` lists them") from None
+    text = sql.in_schema(_text(name), chosen)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "name": name.replace("-", "_"), "sql": text}, sort_keys=True))
+    else:
+        click.echo(text, nl=False)
+
+
+def _text(name: str) -> str:
+    known = [each for room in ROOMS for each in sql.names(room)]
+    if name.replace("-", "_") not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+        raise click.UsageError(f"there is no verb or question {name!r}: did you mean {near}? `tenure sql` lists them")
+    return sql.text(name.replace("-", "_"))
+
+
+def _listing() -> dict[str, dict[str, str]]:
+    """Every file by name, with the sentence it begins with."""
+    return {room: {each: _sentence(each) for each in sql.names(room)} for room in ROOMS}
+
+
+def _sentence(name: str) -> str:
+    return sql.text(name).splitlines()[0].removeprefix(f"-- {name}: ")
+
+
+def _words() -> str:
+    lines = []
+    for room, found in _listing().items():
+        lines += [f"{room}:", *(f"  {name}: {sentence}" for name, sentence in found.items())]
+    return "\n".join(lines)

@@ -1,8 +1,12 @@
-"""Plain columns: aligned for people, split by spaces for tools."""
+"""Plain columns: aligned for people, split by spaces for tools; colour only where somebody looks."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+
+import click
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -12,3 +16,10 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in every
     )
+
+
+def painted(text: str, colour: str) -> str:
+    """The text in a colour, if stdout is a terminal and nobody said NO_COLOR."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return click.style(text, fg=colour)

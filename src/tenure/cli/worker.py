@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ..errors import BadSettings
-from ..settings import DEFAULT_SCHEMA, session_url
-from .database import opened, options
+from ..settings import DEFAULT_SCHEMA, find, number, session_url, whole
+from .database import opened, options, setting
 from .trouble import tell
 
 if TYPE_CHECKING:
@@ -25,33 +25,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("app", metavar="MODULE:INBOX")
-@click.option(
-    "--queues", metavar="NAMES", help="Which queues, e.g. mail,reports or with weights mail=3,reports=1 [the inbox's]."
-)
-@click.option("--slots", type=int, default=20, show_default=True, help="How many jobs run at once.")
-@click.option(
-    "--lease-seconds", type=float, default=90.0, show_default=True, help="How long a claim holds without renewal."
-)
-@click.option(
-    "--drain-seconds", type=float, default=25.0, show_default=True, help="How long handlers may finish after SIGTERM."
-)
-@click.option("--poll-seconds", type=float, default=2.0, show_default=True, help="How often to look when nobody calls.")
-@click.option(
-    "--grace-seconds",
-    type=float,
-    default=6.0,
-    show_default=True,
-    help="How long a worker whose session ended may stay away.",
-)
+@click.option("--queues", metavar="NAMES", help=setting("QUEUES", "e.g. mail,reports or with weights mail=3,reports=1"))
+@click.option("--slots", type=int, help=setting("SLOTS"))
+@click.option("--lease-seconds", type=float, help=setting("LEASE_SECONDS"))
+@click.option("--drain-seconds", type=float, help=setting("DRAIN_SECONDS"))
+@click.option("--poll-seconds", type=float, help=setting("POLL_SECONDS"))
+@click.option("--grace-seconds", type=float, help=setting("GRACE_SECONDS"))
 @click.option("--session-url", metavar="URL", help="A direct address beside a pooler's [env: TENURE_SESSION_URL].")
 @click.option("--no-housekeeping", is_flag=True, help="Leave sweeping, archiving and schedules to other workers.")
-@click.option(
-    "--health-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    help="Serve /livez /readyz /startupz /metrics on this port.",
-)
-@click.option("--health-host", default="127.0.0.1", show_default=True, metavar="HOST")
+@click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT", help=setting("HEALTH_PORT"))
+@click.option("--health-host", metavar="HOST", help=setting("HEALTH_HOST"))
 @click.option("--json", "as_json", is_flag=True, help="Log one JSON object a line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
 @options
@@ -75,25 +58,41 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
             database.url,
             session_url(rest["session_url"]),
             database.schema,
-            weights(queues) or inbox.queues,
-            slots=rest["slots"],
-            lease_seconds=rest["lease_seconds"],
-            drain_seconds=rest["drain_seconds"],
-            poll_seconds=rest["poll_seconds"],
-            grace_seconds=rest["grace_seconds"],
+            weights(_said("queues", queues)) or inbox.queues,
+            slots=whole("TENURE_SLOTS", rest["slots"], "--slots"),
+            lease_seconds=_number("lease_seconds", rest),
+            drain_seconds=_number("drain_seconds", rest),
+            poll_seconds=_number("poll_seconds", rest),
+            grace_seconds=_number("grace_seconds", rest),
             housekeeping=not rest["no_housekeeping"],
         )
+        port = (
+            whole("TENURE_HEALTH_PORT", rest["health_port"], "--health-port")
+            if _said("health_port", rest["health_port"])
+            else None
+        )
+        host = _said("health_host", rest["health_host"]) or ""
         bus = Bus()
         bus.subscribe(Log(sys.stderr, as_json=rest["as_json"]), each_job=rest["verbose"])
         worker = Worker(inbox, terms, bus)
         worker.at_last = _leave
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
-        with Health(worker, rest["health_host"], rest["health_port"]) as health:
-            if rest["health_port"] is not None:
-                click.echo(f"health on http://{rest['health_host']}:{health.port}", err=True)
+        with Health(worker, host, port) as health:
+            if port is not None:
+                click.echo(f"health on http://{host}:{health.port}", err=True)
             code = _run(worker)
     _leave(code)
+
+
+def _said(name: str, given: object) -> str | None:
+    """What the flag says, or the variable, or the settings file."""
+    found = find(f"TENURE_{name.upper()}", given, f"--{name.replace('_', '-')}")
+    return found.value if found else None
+
+
+def _number(name: str, given: dict[str, Any]) -> float:
+    return number(f"TENURE_{name.upper()}", given[name], f"--{name.replace('_', '-')}")
 
 
 def _run(worker: Worker) -> int:

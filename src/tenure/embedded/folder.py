@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from .. import settings
 from ..errors import BadSettings, NoDatabase
 from .keeper import BOOT, CLIENTS, LOG, PINNED
 
@@ -162,9 +163,9 @@ def _is_private(folder: Path) -> bool:
 
 def home_folder(major: int) -> Path:
     """The default folder: under TENURE_HOME, XDG_DATA_HOME or the home folder, one for each major version."""
-    named, shared = os.environ.get("TENURE_HOME"), os.environ.get("XDG_DATA_HOME")
+    named, shared = settings.find("TENURE_HOME"), os.environ.get("XDG_DATA_HOME")
     if named:
-        root = Path(named).expanduser()
+        root = Path(named.value).expanduser()
     elif shared and Path(shared).is_absolute():
         root = Path(shared) / "tenure"
     else:

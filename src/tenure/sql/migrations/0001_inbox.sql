@@ -92,6 +92,7 @@ CREATE TABLE tenure.live (
   claimed_by       text,
   idempotency_key  text,
   last_error       text,
+  headers          jsonb,  -- what the producer sent along: trace context, and whatever it likes; text to text
   -- For the planner: a question about other states need not look here.
   CONSTRAINT live_status CHECK (status IN ('pending', 'processing')),  -- implied: live_owned_or_free knows no other
   -- A row is owned wholly or not at all. Short on purpose: every statement that writes here reads it anew.
@@ -128,7 +129,8 @@ CREATE TABLE tenure.archive (
   finished_by      text        NOT NULL,
   idempotency_key  text,
   payload          jsonb       NOT NULL,
-  last_error       text
+  last_error       text,
+  headers          jsonb
 ) PARTITION BY RANGE (completed_at);
 -- Ids are time-ordered: a completion adds its entry at the right edge, and a row is found again however long the history.
 CREATE INDEX archive_id ON tenure.archive (id);
@@ -156,7 +158,8 @@ CREATE TABLE tenure.dead (
   finished_by      text,
   idempotency_key  text,
   payload          jsonb       NOT NULL,
-  last_error       text
+  last_error       text,
+  headers          jsonb
 );
 CREATE INDEX dead_by_kind ON tenure.dead (status, kind, finished_at);
 
@@ -165,19 +168,20 @@ CREATE VIEW tenure.inbox AS
          tenure.bucket(COALESCE(partition_key, id::text)) AS partition_bucket, payload, status, attempts, max_attempts,
          claimed_by, claimed_at, lease_expires_at, lease_generation, available_at, NULL::timestamptz AS completed_at,
          last_error, idempotency_key, created_at,
-         kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at, NULL::text AS finished_by
+         kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at, NULL::text AS finished_by,
+         headers
   FROM tenure.live
   UNION ALL
   SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, status, attempts, max_attempts,
          NULL, claimed_at, NULL, lease_generation, available_at, NULL,
          last_error, idempotency_key, created_at,
-         kind, queue, priority, ordered, fence_token, false, finished_at, finished_by
+         kind, queue, priority, ordered, fence_token, false, finished_at, finished_by, headers
   FROM tenure.dead
   UNION ALL
   SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, 'completed', attempts, max_attempts,
          NULL, claimed_at, NULL, lease_generation, available_at, completed_at,
          last_error, idempotency_key, created_at,
-         kind, queue, priority, ordered, fence_token, false, completed_at, finished_by
+         kind, queue, priority, ordered, fence_token, false, completed_at, finished_by, headers
   FROM tenure.archive;
 
 CREATE TABLE tenure.attempts (

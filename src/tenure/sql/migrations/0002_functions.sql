@@ -51,7 +51,8 @@ $$;
 --   conflict   the key is known with other content: nothing was written for this input
 CREATE FUNCTION tenure.enqueue_many(
   kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
-  ats timestamptz[], delays float8[], idempotency_keys text[], max_attempts int[], ordered boolean[], holds boolean[]
+  ats timestamptz[], delays float8[], idempotency_keys text[], max_attempts int[], ordered boolean[], holds boolean[],
+  headers jsonb[] DEFAULT NULL
 ) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -72,11 +73,13 @@ BEGIN
     ON CONFLICT (key) DO NOTHING;
   END IF;
 
-  INSERT INTO tenure.live (id, kind, payload, partition_key, queue, priority, available_at, idempotency_key, max_attempts, ordered, hold)
+  INSERT INTO tenure.live (id, kind, payload, partition_key, queue, priority, available_at, idempotency_key, max_attempts, ordered, hold, headers)
   SELECT s.id, s.kind, s.payload, s.partition_key, s.queue, s.priority,
-         COALESCE(s.at, statement_timestamp() + s.delay * interval '1 second'), s.key, s.max_attempts, s.ordered, s.hold
-  FROM unnest(ids, kinds, payloads, partition_keys, queues, priorities, ats, delays, idempotency_keys, max_attempts, ordered, holds)
-    WITH ORDINALITY AS s (id, kind, payload, partition_key, queue, priority, at, delay, key, max_attempts, ordered, hold, n)
+         COALESCE(s.at, statement_timestamp() + s.delay * interval '1 second'), s.key, s.max_attempts, s.ordered, s.hold,
+         s.headers
+  FROM unnest(ids, kinds, payloads, partition_keys, queues, priorities, ats, delays, idempotency_keys, max_attempts, ordered, holds,
+              headers)
+    WITH ORDINALITY AS s (id, kind, payload, partition_key, queue, priority, at, delay, key, max_attempts, ordered, hold, headers, n)
   -- A keyed row is ours to insert only if the key points at it.
   WHERE s.key IS NULL OR EXISTS (
     SELECT FROM tenure.idempotency AS k
@@ -116,7 +119,8 @@ $$;
 CREATE FUNCTION tenure.enqueue(
   kind text, payload jsonb, partition_key text DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
   at timestamptz DEFAULT NULL, delay_seconds float8 DEFAULT 0, idempotency_key text DEFAULT NULL,
-  max_attempts int DEFAULT 5, ordered boolean DEFAULT false, hold boolean DEFAULT false
+  max_attempts int DEFAULT 5, ordered boolean DEFAULT false, hold boolean DEFAULT false,
+  headers jsonb DEFAULT NULL
 ) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
 DECLARE
   fault text := CASE
@@ -135,6 +139,10 @@ DECLARE
     WHEN ordered IS NULL OR hold IS NULL THEN 'ordered and hold must be true or false'
     WHEN ordered AND partition_key IS NULL THEN 'ordered needs a partition_key: order is kept per key'
     WHEN hold AND NOT ordered THEN 'hold needs ordered: it keeps the key waiting for an operator'
+    WHEN jsonb_typeof(headers) <> 'object' THEN 'headers must be an object of texts: {"traceparent": "00-..."}'
+    WHEN octet_length(headers::text) > 4096 THEN 'headers must stay within 4 KiB: put what is larger into the payload'
+    WHEN EXISTS (SELECT FROM jsonb_each(headers) AS h WHERE jsonb_typeof(h.value) <> 'string') THEN
+      'headers must be an object of texts: quote its numbers'
   END;
 BEGIN
   IF fault IS NOT NULL THEN
@@ -142,7 +150,7 @@ BEGIN
   END IF;
   RETURN QUERY SELECT * FROM tenure.enqueue_many(
     ARRAY[kind], ARRAY[payload], ARRAY[partition_key], ARRAY[queue], ARRAY[priority::smallint], ARRAY[at], ARRAY[delay_seconds],
-    ARRAY[idempotency_key], ARRAY[max_attempts], ARRAY[ordered], ARRAY[hold]);
+    ARRAY[idempotency_key], ARRAY[max_attempts], ARRAY[ordered], ARRAY[hold], ARRAY[headers]);
 END
 $$;
 
@@ -158,7 +166,7 @@ BEGIN
     SELECT i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token,
            i.attempts - CASE WHEN how = 'released' THEN 1 ELSE 0 END AS attempts,  -- given back unstarted: costs nothing
            i.max_attempts, i.priority, i.ordered, i.hold, i.limited, i.kind, i.queue, i.partition_key,
-           i.claimed_by, i.idempotency_key, i.payload, COALESCE(lease.error, i.last_error) AS last_error, lease.error,
+           i.claimed_by, i.idempotency_key, i.payload, i.headers, COALESCE(lease.error, i.last_error) AS last_error, lease.error,
            clock_timestamp() AS ended_at,
            clock_timestamp() + CASE WHEN lease.delay IS NOT NULL THEN lease.delay * interval '1 second'
                                     WHEN how = 'released' THEN interval '0'
@@ -187,10 +195,10 @@ BEGIN
   ), buried AS (
     INSERT INTO tenure.dead (id, seq, created_at, available_at, claimed_at, finished_at, lease_generation, fence_token,
                              attempts, max_attempts, priority, ordered, hold, status, kind, queue,
-                             partition_key, finished_by, idempotency_key, payload, last_error)
+                             partition_key, finished_by, idempotency_key, payload, last_error, headers)
     SELECT held.id, held.seq, held.created_at, held.available_at, held.claimed_at, held.ended_at, held.lease_generation, held.fence_token,
            held.attempts, held.max_attempts, held.priority, held.ordered, held.hold, held.next_status, held.kind, held.queue,
-           held.partition_key, held.claimed_by, held.idempotency_key, held.payload, held.last_error
+           held.partition_key, held.claimed_by, held.idempotency_key, held.payload, held.last_error, held.headers
     FROM held WHERE held.next_status <> 'pending'
   ), tape AS (
     INSERT INTO tenure.attempts (row_id, fence_token, lease_generation, worker, claimed_at, ended_at, outcome, error)

@@ -143,7 +143,7 @@ CREATE FUNCTION tenure.claim_limited(
   of_queue text, most int, for_worker text, under_claim bigint, lease_seconds float8, seen_epoch int
 ) RETURNS TABLE (
   id uuid, kind text, queue text, partition_key text, partition_bucket int, payload text, attempts int, max_attempts int,
-  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8
+  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -220,6 +220,6 @@ BEGIN
   WHERE i.id = ANY (taken)
   RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
             i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-            date_part('epoch', i.lease_expires_at);
+            date_part('epoch', i.lease_expires_at), i.headers::text;
 END
 $$;

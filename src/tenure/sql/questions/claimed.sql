@@ -1,9 +1,9 @@
 -- claimed: the rows of one claim that are still held, asked for after its reply was lost
 -- in: worker text, claim_id bigint
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
 SELECT i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
        i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-       date_part('epoch', i.lease_expires_at)
+       date_part('epoch', i.lease_expires_at), i.headers::text
 FROM tenure.live AS i
 WHERE i.claim_id = :claim_id
   AND i.claimed_by = :worker

@@ -1,23 +1,39 @@
 -- why: the facts behind one sentence: what a row is waiting for
 -- in: id uuid
--- out: status, kind, queue, partition_key, attempts, max_attempts, claimed_by, seconds_left, seconds_to_wait, last_error, worker_status, cancel_asked, head uuid, head_status, workers int
+-- out: status, kind, queue, partition_key, attempts, max_attempts, worker, seconds_left, seconds_to_wait, last_error, worker_status, cancel_asked, head uuid, head_status, paused, running int, max_running int, running_of_key int, max_per_key int, tokens float8, rate_per_second float8, workers int, serving int (of its queue), able int (of its kind as well)
+-- why: a worker that does not say which queues or kinds it has is taken to have all.
 SELECT i.status, i.kind, i.queue, i.partition_key, i.attempts, i.max_attempts, COALESCE(i.claimed_by, i.finished_by),
        extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8,
        extract(epoch FROM i.available_at - clock_timestamp())::float8,
        i.last_error, w.status, i.cancel_asked, head.id, head.status,
-       (SELECT count(*)::int FROM tenure.workers AS alive WHERE alive.status = 'alive')
+       COALESCE(q.paused, false),
+       (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = ''), q.max_running,
+       (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = i.partition_key), q.max_per_key,
+       tenure.refilled(q.tokens, q.rate_per_second, q.burst, clock_timestamp() - q.refilled_at), q.rate_per_second,
+       fleet.workers, fleet.serving, fleet.able
 FROM tenure.inbox AS i
 LEFT JOIN tenure.workers AS w ON w.id = i.claimed_by
+LEFT JOIN tenure.queues AS q ON q.queue = i.queue
 LEFT JOIN LATERAL (
   -- The row this one stands behind: the holder of its key, or an earlier row of it.
-  SELECT ahead.id, ahead.status FROM tenure.inbox AS ahead
+  SELECT COALESCE(
+    (SELECT k.row_id FROM tenure.keys AS k WHERE k.queue = i.queue AND k.partition_key = i.partition_key),
+    (SELECT r.id FROM tenure.live AS r
+     WHERE r.ordered AND r.queue = i.queue AND tenure.bucket(r.partition_key) = i.partition_bucket AND r.partition_key = i.partition_key
+     ORDER BY r.seq LIMIT 1)) AS id
   WHERE i.ordered AND i.status = 'pending'
-    AND ahead.id = COALESCE(
-      (SELECT k.row_id FROM tenure.keys AS k WHERE k.queue = i.queue AND k.partition_key = i.partition_key),
-      (SELECT r.id FROM tenure.live AS r
-       WHERE r.ordered AND r.queue = i.queue AND tenure.bucket(r.partition_key) = i.partition_bucket AND r.partition_key = i.partition_key
-       ORDER BY r.seq LIMIT 1))
-    AND ahead.id <> i.id
+  LIMIT 1
+) AS first ON true
+LEFT JOIN LATERAL (
+  SELECT ahead.id, ahead.status FROM tenure.inbox AS ahead WHERE ahead.id = first.id AND ahead.id <> i.id LIMIT 1
 ) AS head ON true
+CROSS JOIN LATERAL (
+  SELECT count(*)::int AS workers,
+         (count(*) FILTER (WHERE COALESCE(alive.metadata -> 'queues' ? i.queue, true)))::int AS serving,
+         (count(*) FILTER (WHERE COALESCE(alive.metadata -> 'queues' ? i.queue, true)
+                             AND COALESCE(alive.metadata -> 'kinds' ? i.kind, true)))::int AS able
+  FROM tenure.workers AS alive
+  WHERE alive.status = 'alive' AND alive.gone_at IS NULL
+) AS fleet
 WHERE i.id = :id
 LIMIT 1

@@ -1,10 +1,11 @@
 -- cancel: end pending rows as cancelled; ask the holders of processing rows to stop
 -- in: ids uuid[], reason text
--- out: id, outcome (cancelled, asked), told
+-- out: id, outcome (cancelled, asked), told, woken
 -- why: a row whose holder was asked never becomes pending again: its retry, release or expiry ends it as cancelled.
 WITH found AS (
   SELECT i.id, i.seq, i.created_at, i.available_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
-         i.priority, i.ordered, i.hold, i.status, i.claimed_by, i.kind, i.queue, i.partition_key, i.idempotency_key, i.payload
+         i.priority, i.ordered, i.hold, i.status, i.claimed_by, i.kind, i.queue, i.partition_key, i.idempotency_key, i.payload,
+         i.headers
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])
   ORDER BY i.id
@@ -20,11 +21,16 @@ WITH found AS (
 ), buried AS (
   INSERT INTO tenure.dead (id, seq, created_at, available_at, finished_at, lease_generation, fence_token, attempts, max_attempts,
                            priority, ordered, hold, status, kind, queue, partition_key, idempotency_key,
-                           payload, last_error)
+                           payload, last_error, headers)
   SELECT id, seq, created_at, available_at, clock_timestamp(), lease_generation, fence_token, attempts, max_attempts,
-         priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason
+         priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason, headers
   FROM found WHERE status = 'pending'
+), told AS MATERIALIZED (
+  -- The head of an ordered key may be gone: its next row need not wait for anybody's next look.
+  SELECT tenure.rouse(array_agg(found.queue), array_agg(tenure.bucket(found.partition_key))) AS woken FROM found
+  WHERE found.ordered  -- implied: a note too many is no harm; the others make no row runnable
 )
-SELECT id, CASE status WHEN 'pending' THEN 'cancelled' ELSE 'asked' END,
-       CASE status WHEN 'processing' THEN pg_notify(tenure.channel(), 'cancel ' || claimed_by) END
-FROM found
+SELECT found.id, CASE found.status WHEN 'pending' THEN 'cancelled' ELSE 'asked' END,
+       CASE found.status WHEN 'processing' THEN pg_notify(tenure.channel(), 'cancel ' || found.claimed_by) END,
+       told.woken
+FROM found CROSS JOIN told

@@ -1,7 +1,7 @@
 -- claim: take up to n runnable rows for one worker, each under a new generation
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, per_bucket int, seen_epoch int
 -- in: queues text[], priorities smallint[] (the lanes, most urgent first), buckets int[], floors float8[] (epoch seconds)
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
 -- why: walks lane by lane and bucket by bucket and stops at n, so the backlog behind does not matter. A floor lets the
 -- walk skip index entries of rows already gone. Rows are taken by ctid: one that changed between our snapshot and
 -- its lock is simply not taken this round. Attempts count here: a worker that dies mid-handler must use one up.
@@ -41,4 +41,4 @@ WHERE i.ctid = ANY (ARRAY(
 ))
 RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
           i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-          date_part('epoch', i.lease_expires_at)
+          date_part('epoch', i.lease_expires_at), i.headers::text

@@ -1,7 +1,7 @@
 -- claim_any: take the n rows that have been due longest, whatever their bucket, for a worker that has the ring to itself
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, seen_epoch int
 -- in: queues text[], priorities smallint[] (the lanes, most urgent first), floor float8 (epoch seconds)
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
 -- why: the same as claim, in exact order of time; neighbours in time are neighbours on the page, so it costs less.
 UPDATE tenure.live AS i
 SET status = 'processing',
@@ -34,4 +34,4 @@ WHERE i.ctid = ANY (ARRAY(
 ))
 RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
           i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-          date_part('epoch', i.lease_expires_at)
+          date_part('epoch', i.lease_expires_at), i.headers::text

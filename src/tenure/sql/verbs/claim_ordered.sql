@@ -1,6 +1,6 @@
 -- claim_ordered: take the heads of up to n free keys for one worker, so that a key never has two rows in flight
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, per_bucket int, seen_epoch int, queues text[], buckets int[], after_key text
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
 -- why: the heads are found by a loose walk (one probe a key, however long its stream), then that fixed set is locked, row
 -- first and key second. Taking the key is inserting it: the primary key of tenure.keys is the promise. A head
 -- that waits for its time blocks its key and no other. after_key starts the walk further on, for buckets of many keys.
@@ -53,4 +53,4 @@ FROM taken
 WHERE i.id = taken.row_id
 RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
           i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-          date_part('epoch', i.lease_expires_at)
+          date_part('epoch', i.lease_expires_at), i.headers::text

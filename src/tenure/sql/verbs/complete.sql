@@ -12,14 +12,14 @@ WITH done AS (
     AND (i.lease_expires_at > clock_timestamp() OR :accept_late)
   RETURNING i.id, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
             i.priority, i.ordered, i.limited, i.kind, i.queue, i.partition_key, i.claimed_by, i.idempotency_key,
-            i.payload, i.last_error
+            i.payload, i.last_error, i.headers
 ), kept AS (
   INSERT INTO tenure.archive (id, created_at, available_at, claimed_at, completed_at, lease_generation, fence_token, attempts,
                               max_attempts, priority, ordered, kind, queue, partition_key, finished_by,
-                              idempotency_key, payload, last_error)
+                              idempotency_key, payload, last_error, headers)
   SELECT id, created_at, available_at, claimed_at, clock_timestamp(), lease_generation, fence_token, attempts,
          max_attempts, priority, ordered, kind, queue, partition_key, claimed_by,
-         idempotency_key, payload, last_error
+         idempotency_key, payload, last_error, headers
   FROM done
 ), freed AS (
   DELETE FROM tenure.keys AS k USING done

@@ -1,6 +1,6 @@
 -- redrive: bring failed and dead_letter rows back to pending with fresh attempts
 -- in: ids uuid[]
--- out: id
+-- out: id, woken
 -- why: lease_generation and fence_token stay as they were: starting them over would hand out tokens that were in use before.
 -- A second redrive of the same row finds nothing to do.
 WITH raised AS (
@@ -8,17 +8,20 @@ WITH raised AS (
   WHERE d.id = ANY (:ids::uuid[])
     AND d.status IN ('failed', 'dead_letter')
   RETURNING d.id, d.seq, d.created_at, d.lease_generation, d.fence_token, d.max_attempts, d.priority, d.ordered, d.hold, d.kind,
-            d.queue, d.partition_key, d.idempotency_key, d.payload, d.last_error
+            d.queue, d.partition_key, d.idempotency_key, d.payload, d.last_error, d.headers
 ), back AS (
   INSERT INTO tenure.live (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
-                           queue, partition_key, idempotency_key, payload, last_error)
+                           queue, partition_key, idempotency_key, payload, last_error, headers)
   OVERRIDING SYSTEM VALUE
   SELECT id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
-         queue, partition_key, idempotency_key, payload, last_error
+         queue, partition_key, idempotency_key, payload, last_error, headers
   FROM raised
 ), freed AS (
   DELETE FROM tenure.keys AS k USING raised
   WHERE k.row_id = raised.id
     AND raised.ordered  -- implied: only ordered rows have a key; spares the others the look
+), told AS MATERIALIZED (
+  SELECT tenure.rouse(array_agg(raised.queue), array_agg(tenure.bucket(COALESCE(raised.partition_key, raised.id::text)))) AS woken
+  FROM raised
 )
-SELECT id FROM raised
+SELECT raised.id, told.woken FROM raised CROSS JOIN told

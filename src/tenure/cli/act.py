@@ -1,0 +1,133 @@
+"""What the acting commands share: count and say it, ask, act in batches under a bar, and say what was done."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from .. import db, migrate, operate
+from ..errors import USAGE
+from ..filter import Filter
+from .database import opened, options
+from .words import filter_of
+
+TYPED_ABOVE = 1000  # rows above which the number itself must be typed
+
+
+def me() -> operate.Actor:
+    """Who sits at this terminal, for the audit."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # no entry in the password file, as in many containers
+        name = f"uid {os.getuid()}"
+    return operate.Actor(f"{name}@{platform.node()}", "cli")
+
+
+def acting(verb: str, promise: str) -> click.Command:
+    """The command of one verb: `tenure VERB FILTER...`."""
+
+    @click.command(verb, help=f"{promise}\n\n{_HOW}", no_args_is_help=False)
+    @click.argument("words", nargs=-1, metavar="FILTER...")
+    @click.option("--filter", "text", default="", metavar="TEXT", help="The filter, or more of it, as one text.")
+    @click.option("--all", "everything", is_flag=True, help="Every row the verb takes: needed without a filter.")
+    @click.option("--dry-run", is_flag=True, help="Say how many rows it would be, and change none.")
+    @click.option("--yes", is_flag=True, help="Do it without being asked.")
+    @click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
+    @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
+    @options
+    def command(words: tuple[str, ...], text: str, everything: bool, **given: Any) -> None:
+        filter = filter_of(words, text)
+        if not filter and not everything:
+            raise click.UsageError(f"{verb} which rows? Give a filter such as kind:send_receipt, or --all")
+        if filter and everything:
+            raise click.UsageError(f"--all and {str(filter)!r} contradict each other: give one")
+        _act(verb, filter, **given)
+
+    return command
+
+
+_HOW = (
+    "FILTER is made of words that must all hold, as in `tenure rows`: kind:send_receipt queue:mail status:failed "
+    'error:"time out" key:order:* payload.order_id:9182 attempts:>3 age:>1h, or a row\'s id. The exact number of rows '
+    f"is said first; above {TYPED_ABOVE:,} it has to be typed. Every action is kept in the audit (`tenure audit`)."
+)
+
+
+def _act(
+    verb: str,
+    filter: Filter,
+    *,
+    dry_run: bool,
+    yes: bool,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    schema: str | None,
+) -> None:
+    with (
+        opened(database_url, schema) as database,
+        db.connect(database.url, application_name=f"tenure {verb}") as conn,
+    ):
+        migrate.require(conn, database.schema)
+        matched = operate.would(conn, verb, filter, database.schema)
+        said = str(operate.narrow(verb, filter) or filter)
+        click.echo(f"{verb}  {_rows(matched)}  {said}", err=as_json)
+        answer = {"schema": 1, "verb": verb, "filter": said, "matched": matched, "dry_run": dry_run}
+        if matched and not dry_run:
+            _confirm(verb, matched, yes)
+            with _bar(verb, matched) as advance:
+                done = operate.act(
+                    conn, verb, filter, me(), schema=database.schema, reason=reason, progress=advance,
+                    expect=None if yes else matched,
+                )  # fmt: skip
+            answer |= {"action": done.action, "changed": done.changed, "skipped": done.skipped}
+    click.echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer))
+
+
+def _confirm(verb: str, matched: int, yes: bool) -> None:
+    """Ask the person at the terminal; without one, only --yes will do."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        click.echo(
+            f"tenure: {verb} would change {_rows(matched)}: give --yes to do it, nobody is here to ask", err=True
+        )
+        raise click.exceptions.Exit(USAGE)
+    if matched <= TYPED_ABOVE:
+        click.confirm(f"{verb} {_rows(matched)}?", abort=True, err=True)
+        return
+    typed = click.prompt(f"{verb} {_rows(matched)}? Type the number of rows", default="", show_default=False, err=True)
+    if typed.replace(",", "").strip() != str(matched):
+        raise click.Abort
+
+
+@contextlib.contextmanager
+def _bar(verb: str, matched: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar for more than one batch, where somebody looks."""
+    if matched <= operate.BATCH or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=matched, label=verb, file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _told(answer: dict[str, Any]) -> str:
+    """What was done, for people."""
+    if not answer["matched"]:
+        return "no row matches: nothing to do"
+    if answer["dry_run"]:
+        return "nothing was changed: this was a dry run"
+    skipped = f", {answer['skipped']:,} skipped (locked or changed meanwhile)" if answer["skipped"] else ""
+    return f"done  {_rows(answer['changed'])} changed{skipped} · line {answer['action']} of the audit"
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'' if n == 1 else 's'}"

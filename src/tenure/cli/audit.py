@@ -1,0 +1,57 @@
+"""`tenure audit`: what operators did, when, to how many rows, and why."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from .. import db, migrate, operate
+from .database import opened, options
+from .table import table
+
+HEAD = ("line", "at", "actor", "via", "verb", "rows", "done", "target", "reason")
+
+
+@click.command()
+@click.option("-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many lines.")
+@click.option("--before", type=int, metavar="LINE", help="Only what was done before this line.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@options
+def command(n: int, before: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """List what operators did, the latest first.
+
+    An action that is not done is at work still, or was broken off: rows says how many it had changed by then.
+    """
+    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        found = db.run(conn, operate.audit(n, before), database.schema)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
+    else:
+        click.echo(table(HEAD, [_line(line) for line in found]) if found else "no operator has done anything")
+
+
+def _plain(line: operate.Noted) -> dict[str, Any]:
+    return {**line._asdict(), "at": _time(line.at), "done_at": _time(line.done_at) if line.done_at else None}
+
+
+def _line(line: operate.Noted) -> tuple[str, ...]:
+    done = f"{(line.done_at - line.at).total_seconds():.1f}s" if line.done_at else "no"
+    return (
+        str(line.id),
+        _time(line.at),
+        line.actor,
+        line.via,
+        line.verb,
+        str(line.rows),
+        done,
+        line.target,
+        line.reason,
+    )
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,7 @@
+"""`tenure cancel`: end rows that need not run any more."""
+
+from __future__ import annotations
+
+from .act import acting
+
+command = acting("cancel", "End pending rows as cancelled and ask the holders of running ones to stop.")

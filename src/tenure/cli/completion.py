@@ -1,0 +1,22 @@
+"""`tenure completion`: the script that lets a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+HOW = {
+    "bash": 'eval "$(tenure completion bash)"          # in ~/.bashrc',
+    "zsh": 'eval "$(tenure completion zsh)"           # in ~/.zshrc',
+    "fish": "tenure completion fish | source           # in ~/.config/fish/config.fish",
+}
+
+
+@click.command(epilog="\b\n" + "\n".join(HOW.values()))
+@click.argument("shell", type=click.Choice(list(HOW)))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(ctx.find_root().command, {}, "tenure", "_TENURE_COMPLETE").source())

@@ -1,0 +1,49 @@
+"""`tenure dead`: what ended badly, grouped by kind and error."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from .. import db, migrate
+from ..finding import DeadGroup, dead_groups
+from ..log import printable
+from .database import opened, options
+from .shown import as_json, counted, last_line, lines, note, said
+
+HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
+
+
+@click.command()
+@click.option("-n", "most", type=click.IntRange(1, 1000), default=50, show_default=True, help="Groups at most.")
+@click.option("--json", "form", flag_value="json", help="One JSON document.")
+@options
+def command(most: int, form: str | None, database_url: str | None, schema: str | None) -> None:
+    """List what failed for good and what is a dead letter, by kind and error, the latest first.
+
+    Errors that differ only in numbers and in what is quoted have one fingerprint. To act on a group:
+    tenure redrive status:dead_letter kind:KIND fingerprint:FINGERPRINT
+    """
+    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure dead") as conn:
+        migrate.require(conn, database.schema)
+        groups = db.run(conn, dead_groups(most), database.schema)
+    if form == "json":
+        found = [{**each._asdict(), "filter": str(each.filter)} for each in groups]
+        click.echo(as_json({"schema": 1, "groups": found}))
+    elif groups:
+        click.echo(lines(HEAD, [_line(each) for each in groups]))
+    elif sys.stderr.isatty():
+        note("nothing ended badly")
+
+
+def _line(group: DeadGroup) -> tuple[str, ...]:
+    return (
+        group.status,
+        printable(group.kind),
+        counted(group.rows),
+        group.fingerprint,
+        said(group.first_at),
+        said(group.last_at),
+        last_line(group.last_error),
+    )

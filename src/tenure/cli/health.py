@@ -1,0 +1,109 @@
+"""`tenure health`: ask a worker or a server whether it lives or is ready, for probes in images that have no curl."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import click
+
+from .. import settings
+from ..errors import NO, UNREACHABLE
+
+PORT = 8901
+PATHS = {"live": ("/livez", "/health/live"), "ready": ("/readyz", "/health/ready")}  # of a worker, of `tenure serve`
+BODY_BYTES_MAX = 65_536
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    said: dict[str, Any]
+
+
+@click.command()
+@click.argument("question", type=click.Choice(list(PATHS)), default="live")
+@click.option("--url", metavar="URL", help=f"Whom to ask [http://127.0.0.1:{PORT}; env: TENURE_HEALTH_PORT].")
+@click.option("--timeout-seconds", type=click.FloatRange(min=0, min_open=True), default=3.0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(question: str, url: str | None, timeout_seconds: float, as_json: bool) -> None:
+    """Ask whether a worker or server is live (the default) or ready.
+
+    Exit codes: 0 it is, 1 it is not, 69 nobody answers there. A worker answers on its --health-port, `tenure serve` on
+    its own; a path in the URL is kept, for one that is mounted under a prefix.
+    """
+    asked = url or f"http://{settings_host()}:{settings_port()}"
+    try:
+        answer = ask(asked, question, timeout_seconds)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        _say(
+            asked,
+            question,
+            Answer(0, {"error": f"nobody answers at {asked} ({why}): is it started with --health-port?"}),
+            as_json,
+        )
+        raise click.exceptions.Exit(UNREACHABLE) from None
+    _say(asked, question, answer, as_json)
+    if answer.status != 200:
+        raise click.exceptions.Exit(NO if answer.status == 503 else UNREACHABLE)
+
+
+def settings_host() -> str:
+    """Where a worker of these settings answers; one that listens everywhere is asked on loopback."""
+    found = settings.find("TENURE_HEALTH_HOST")
+    host = found.value if found else "127.0.0.1"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"[{host}]" if ":" in host else host
+
+
+def settings_port() -> int:
+    """And on which port."""
+    return int(settings.number("TENURE_HEALTH_PORT")) if settings.find("TENURE_HEALTH_PORT") else PORT
+
+
+def ask(url: str, question: str, timeout_seconds: float) -> Answer:
+    """The worker's page first, the server's where there is none; no proxy is asked, whatever the environment says."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise click.UsageError(f"--url {url!r} is no address: write http://127.0.0.1:{PORT}")
+    answer = Answer(404, {})
+    for path in PATHS[question]:
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname, parts.port, timeout=max(0.001, timeout_seconds))
+        try:
+            connection.request("GET", parts.path.rstrip("/") + path, headers={"Accept": "application/json"})
+            response = connection.getresponse()
+            answer = Answer(response.status, _document(response.read(BODY_BYTES_MAX)))
+        finally:
+            connection.close()
+        if answer.status != 404:
+            return answer
+    return Answer(404, {"error": f"whatever answers at {url} has no page for this: is it a Tenure worker or server?"})
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _say(url: str, question: str, answer: Answer, as_json: bool) -> None:
+    ok = answer.status == 200
+    if as_json:
+        click.echo(
+            json.dumps({"schema": 1, "ok": ok, "question": question, "url": url, "answer": answer.said}, sort_keys=True)
+        )
+        return
+    reasons = answer.said.get("reasons") or [
+        answer.said.get("error") or answer.said.get("status") or f"HTTP {answer.status}"
+    ]
+    if ok:
+        click.echo(question)
+    else:
+        click.echo(f"tenure: not {question}: {'; '.join(map(str, reasons))}", err=True)

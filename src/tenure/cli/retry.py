@@ -1,0 +1,7 @@
+"""`tenure retry`: let rows that wait for their time run now."""
+
+from __future__ import annotations
+
+from .act import acting
+
+command = acting("retry", "Let pending rows that wait, for a backoff or for a date, run now.")

@@ -1,0 +1,141 @@
+"""`tenure row`: one row with its columns, its lease tape, and why it stands where it stands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import click
+
+from .. import db, finding, history, migrate, questions
+from ..connect import QueueConnection
+from ..errors import NO
+from ..history import Refusal
+from ..log import printable
+from ..model import Attempt, Row
+from .database import opened, options
+from .shown import as_json, document, last_line, said
+
+TAPE_WIDTH = 40
+
+
+class Picture(NamedTuple):
+    """All there is to say about a row."""
+
+    row: Row
+    why: str
+    attempts: list[Attempt]
+    refusals: list[Refusal]
+    effects: list[finding.Effect]
+    first_sent: tuple[str, datetime] | None
+    now: datetime
+
+
+@click.command()
+@click.argument("id", type=click.UUID)
+@click.option("--json", "form", flag_value="json", help="One JSON document.")
+@options
+def command(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
+    """Show a row: its columns, who held it when and how that ended, and why it stands where it stands.
+
+    On the tape each attempt has a line, drawn over time: it was held where the line is full. An x is a write that was
+    refused because its lease was over.
+    """
+    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure row") as conn:
+        migrate.require(conn, database.schema)
+        picture = _look(conn, id, database.schema)
+    if picture is None:
+        click.echo(f"there is no row {id}", err=True)
+        raise click.exceptions.Exit(NO)
+    click.echo(as_json(_document(picture)) if form == "json" else "\n".join(_lines(picture)))
+
+
+def _look(conn: QueueConnection, id: UUID, schema: str) -> Picture | None:
+    with conn.transaction():
+        row = db.run(conn, questions.row(id), schema)
+        if row is None:
+            return None
+        asked = (
+            questions.why(id),
+            questions.tape(id),
+            history.refusals(id),
+            finding.effects(id),
+            finding.first_sent(id),
+            questions.clock(),
+        )
+        answers: list[Any] = [db.run(conn, question, schema) for question in asked]
+    return Picture(row, *answers)
+
+
+def _document(picture: Picture) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "row": document(picture.row),
+        "why": picture.why,
+        "attempts": [
+            {
+                "generation": each.lease_generation,
+                "fence": each.fence_token,
+                "worker": each.worker,
+                "claimed_at": each.claimed_at,
+                "ended_at": each.ended_at,
+                "outcome": each.outcome,
+                "error": each.error,
+            }
+            for each in picture.attempts
+        ],
+        "refusals": [
+            {name: value for name, value in each._asdict().items() if name not in ("row_id", "kind")}
+            for each in picture.refusals
+        ],
+        "effects": [{"effect": e.effect, "fence": e.fence_token, "done_at": e.done_at} for e in picture.effects],
+        "idempotency": picture.first_sent and dict(zip(("key", "first_at"), picture.first_sent, strict=True)),
+    }
+
+
+def _lines(picture: Picture) -> list[str]:
+    fields = document(picture.row)
+    error, payload, headers = fields.pop("last_error"), fields.pop("payload"), fields.pop("headers")
+    every = [printable(picture.why), ""]
+    every += [f"{name:<16}  {said(value)}" for name, value in fields.items() if value is not None]
+    every += [f"{'payload':<16}  {printable(payload)}"]
+    every += [f"{'headers':<16}  {printable(headers)}"] if headers else []
+    every += _section("last error", [printable(line) for line in (error or "").strip().splitlines()])
+    every += _section("lease tape", tape(picture) if picture.attempts else [])
+    done = [f"{printable(e.effect)}  {said(e.done_at)}  token {e.fence_token}" for e in picture.effects]
+    return every + _section("effects", done)
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in lines)] if lines else []
+
+
+def tape(picture: Picture) -> list[str]:
+    """The attempts as bars on one axis of time, the oldest first, then what was refused."""
+    moments = [each.claimed_at for each in picture.attempts] + [each.at for each in picture.refusals]
+    moments += [each.ended_at or picture.now for each in picture.attempts]
+    first, last = min(moments), max(moments)
+    workers = [each.worker for each in picture.attempts] + [each.worker for each in picture.refusals]
+    wide = max(map(len, workers))
+    lines = [
+        f"{_bar(each.claimed_at, each.ended_at or picture.now, first, last)}  {each.lease_generation:>3} "
+        f"{printable(each.worker):<{wide}}  {said(each.claimed_at)} to {said(each.ended_at)}  "
+        f"{each.outcome}  token {each.fence_token}  {last_line(each.error)}".rstrip()
+        for each in picture.attempts
+    ]
+    return lines + [
+        f"{_bar(each.at, None, first, last)}    x {printable(each.worker):<{wide}}  {said(each.at)}  "
+        f"{each.verb} refused: {each.reason}, token {each.stale_token}"
+        for each in picture.refusals
+    ]
+
+
+def _bar(start: datetime, end: datetime | None, first: datetime, last: datetime) -> str:
+    """A stretch of time, or with no end a moment, on the axis from first to last."""
+    whole = (last - first).total_seconds() or 1.0
+    left = min(TAPE_WIDTH - 1, int(TAPE_WIDTH * (start - first).total_seconds() / whole))
+    if end is None:
+        return ("·" * left + "x").ljust(TAPE_WIDTH, "·")
+    width = max(1, round(TAPE_WIDTH * (end - start).total_seconds() / whole))
+    return ("·" * left + "━" * width).ljust(TAPE_WIDTH, "·")[:TAPE_WIDTH]

@@ -1,0 +1,102 @@
+"""`tenure rows`: the rows that match a filter, newest first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from uuid import UUID
+
+import click
+
+from .. import db, migrate, questions
+from ..connect import QueueConnection
+from ..filter import FIELDS, Filter
+from ..finding import Page, page
+from ..log import printable
+from ..model import Row
+from .database import opened, options
+from .shown import ago, as_json, document, last_line, lines, note
+from .words import filter_of
+
+HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error")
+PAGE = 500
+EPILOG = "FILTER words, which must all hold:\n\n\b\n" + "\n".join(f"{name}:{how}" for name, how in FIELDS.items())
+
+
+@click.command(epilog=EPILOG)
+@click.argument("words", nargs=-1, metavar="[FILTER]...")
+@click.option("-n", "most", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Rows at most.")
+@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
+@click.option("--before", type=click.UUID, metavar="ID", help="Go on after this row.")
+@click.option("--json", "form", flag_value="json", help="One JSON document.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="One JSON object a line, as they are found.")
+@options
+def command(
+    words: tuple[str, ...],
+    most: int,
+    everything: bool,
+    before: UUID | None,
+    form: str | None,
+    database_url: str | None,
+    schema: str | None,
+) -> None:
+    """List the rows that match a filter, newest first.
+
+    On a terminal as a table; piped, a line each with cells divided by tabs, the id first.
+    """
+    filter = filter_of(words)
+    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure rows") as conn:
+        migrate.require(conn, database.schema)
+        pages = found(conn, filter, before, None if everything else most, database.schema)
+        if form == "jsonl":
+            for each in pages:
+                for row in each.rows:
+                    click.echo(as_json(document(row)))
+            return
+        every = list(pages)
+        now = db.run(conn, questions.clock(), database.schema)
+    rows = [row for each in every for row in each.rows]
+    whole = Page(rows, every[-1].next, sum(each.searched for each in every), every[-1].done)
+    if form == "json":
+        facts = {"next": whole.next, "searched": whole.searched, "done": whole.done}
+        click.echo(as_json({"schema": 1, "filter": str(filter), "rows": [document(row) for row in rows], **facts}))
+    else:
+        _show(whole, now)
+
+
+def found(conn: QueueConnection, filter: Filter, before: UUID | None, most: int | None, schema: str) -> Iterator[Page]:
+    """Page after page until there are so many rows, or no more."""
+    left = most
+    while True:
+        each = db.run(conn, page(filter, before=before, n=PAGE if left is None else min(PAGE, left)), schema)
+        left = None if left is None else left - len(each.rows)
+        yield each
+        if each.done or left == 0:
+            return
+        before = each.next
+
+
+def _show(whole: Page, now: datetime) -> None:
+    if whole.rows:
+        click.echo(lines(HEAD, [_line(row, now) for row in whole.rows]))
+    if not sys.stderr.isatty():
+        return
+    if not whole.rows:
+        note("no row matches")
+    elif not whole.done:
+        note(f"there may be more: --before {whole.next}")
+
+
+def _line(row: Row, now: datetime) -> tuple[str, ...]:
+    return (
+        str(row.id),
+        row.status if row.available_at <= now or row.status != "pending" else f"due in {ago(now, row.available_at)}",
+        printable(row.kind),
+        printable(row.queue),
+        "-" if row.partition_key == str(row.id) else printable(row.partition_key),
+        f"{row.attempts}/{row.max_attempts}",
+        ago(row.created_at, now),
+        printable(row.claimed_by or row.finished_by or "-"),
+        last_line(row.last_error),
+    )

@@ -1,0 +1,116 @@
+"""`tenure serve`: the dashboard and the HTTP API, on this machine only unless credentials say who may come."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import sys
+from typing import Any
+
+import click
+
+from .. import db, migrate, settings
+from ..errors import BadSettings
+from .database import Database, opened, options
+
+HOST = "127.0.0.1"
+PORT = 7117
+
+
+@click.command()
+@click.option("--host", metavar="HOST", help=f"Where to listen [env: TENURE_WEB_HOST; {HOST}].")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help=f"On which port, 0 for any that is free [env: TENURE_WEB_PORT; {PORT}].",
+)
+@click.option("--prefix", default="", metavar="PATH", help="Serve below this path, e.g. /tenure.")
+@click.option("--hide-payloads", is_flag=True, help="Show nobody a payload.")
+@click.option("--redact", default="", metavar="NAMES", help="Further names whose values are hidden, e.g. iban,phone.")
+@click.option("--read-only", is_flag=True, help="Let nobody change anything.")
+@click.option("--allowed-host", "allowed", multiple=True, metavar="NAME", help="A further name of this machine.")
+@click.option("--insecure", is_flag=True, help="Let everybody in as admin, on whatever address.")
+@options
+def command(host: str | None, port: int | None, database_url: str | None, schema: str | None, **rest: Any) -> None:
+    """Serve the dashboard and the HTTP API until Ctrl-C.
+
+    On loopback, without credentials, everybody on this machine is admin. Anywhere else it takes TENURE_WEB_TOKEN,
+    TENURE_WEB_TOKENS (name:role:token,…) or TENURE_WEB_USERS (name:role:password,…); roles are read, operate, admin.
+    """
+    host = _setting("TENURE_WEB_HOST", host) or HOST
+    door = _door(host, rest.pop("allowed"), insecure=rest.pop("insecure"))
+    prefix = _prefix(rest.pop("prefix"))
+    with opened(database_url, schema) as database:
+        with db.connect(database.url, application_name="tenure serve") as conn:
+            migrate.require(conn, database.schema)
+        with _listen(host, port) as listener:
+            _serve(listener, database, prefix, door, rest)
+    sys.stderr.flush()
+    os._exit(0)  # everything of ours is given back; the interpreter would take longer over its own things than we did
+
+
+def _serve(listener: socket.socket, database: Database, prefix: str, door: Any, rest: dict[str, Any]) -> None:
+    from ..web import app
+    from ..web.serve import Server
+
+    made = app(
+        database_url=database.url,
+        schema=database.schema,
+        access=door,
+        redact=rest["redact"].split(","),
+        hide_payloads=rest["hide_payloads"],
+        read_only=rest["read_only"],
+    )
+    name, port = listener.getsockname()[:2]
+    click.echo(f"http://{f'[{name}]' if ':' in name else name}:{port}{prefix}/  (Ctrl-C ends this)", err=True)
+    asyncio.run(Server(made, prefix).serve([listener]))
+
+
+def _door(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
+    """Who may come in; None leaves it to the credentials of the settings, and without those only this machine may."""
+    from ..web.access import Open, is_loopback
+
+    if insecure:
+        return Open(any_host=True)
+    if any(settings.find(f"TENURE_WEB_{name}") for name in ("TOKEN", "TOKENS", "USERS")):
+        return None
+    if not is_loopback(host):
+        raise BadSettings(
+            f"--host {host} lets others in: set TENURE_WEB_TOKEN (or TENURE_WEB_TOKENS, TENURE_WEB_USERS), "
+            "or say --insecure to make everybody admin"
+        )
+    return Open((host, *allowed))
+
+
+def _prefix(text: str) -> str:
+    """/tenure out of tenure, /tenure and /tenure/."""
+    words = text.strip("/")
+    if not all(word and word.replace("-", "").replace("_", "").isalnum() for word in words.split("/") if words):
+        raise BadSettings(f"--prefix {text!r} is no path: write letters, digits, - and _, e.g. /tenure")
+    return f"/{words}" if words else ""
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """On the port that was asked for; if none was and ours is taken, on any that is free."""
+    asked = _setting("TENURE_WEB_PORT", port)
+    if asked is not None and not (asked.isdigit() and int(asked) <= 65535):
+        raise BadSettings(f"TENURE_WEB_PORT={asked!r} is no port: choose one within 1 and 65535")
+    from ..web.serve import listen
+
+    try:
+        return listen(host, PORT if asked is None else int(asked))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise BadSettings(f"--host {host} --port {asked or PORT} cannot be served: {error.strerror}") from None
+        if asked is not None:
+            raise BadSettings(f"--port {asked} is taken: choose another, or leave it out") from None
+    click.echo(f"port {PORT} is taken, taking a free one", err=True)
+    return listen(host, 0)
+
+
+def _setting(name: str, given: object) -> str | None:
+    found = settings.find(name, given, f"--{name.removeprefix('TENURE_WEB_').lower()}")
+    return found.value if found else None

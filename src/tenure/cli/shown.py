@@ -1,0 +1,107 @@
+"""Rows as people and programs read them: columns that fit a terminal, fields that fit a JSON document."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import click
+
+from ..finding import Count
+from ..log import printable
+from ..model import Row
+from .table import table
+
+ERROR_MAX = 60
+TOKENS = ("generation", "fence", "stale_token", "current_token")  # 64 bits, more than some readers of JSON can hold
+
+
+def document(row: Row) -> dict[str, Any]:
+    """A row as an object, its fields named as over HTTP; payload and headers stay the text they are."""
+    return {
+        "id": row.id,
+        "status": row.status,
+        "kind": row.kind,
+        "queue": row.queue,
+        "key": row.partition_key,
+        "bucket": row.partition_bucket,
+        "attempts": row.attempts,
+        "max_attempts": row.max_attempts,
+        "priority": row.priority,
+        "ordered": row.ordered,
+        "worker": row.claimed_by,
+        "claimed_at": row.claimed_at,
+        "lease_expires_at": row.lease_expires_at,
+        "generation": row.lease_generation,
+        "fence": row.fence_token,
+        "available_at": row.available_at,
+        "created_at": row.created_at,
+        "finished_at": row.finished_at,
+        "finished_by": row.finished_by,
+        "last_error": row.last_error,
+        "idempotency_key": row.idempotency_key,
+        "cancel_asked": row.cancel_asked,
+        "payload": row.payload,
+        "headers": row.headers,
+    }
+
+
+def as_json(fields: Mapping[str, Any]) -> str:
+    """One JSON object: keys sorted, times in UTC with a Z, tokens as text."""
+    return json.dumps(_plain(fields), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Count):
+        return value._asdict()
+    if isinstance(value, Mapping):
+        return {
+            name: str(each) if name in TOKENS and each is not None else _plain(each) for name, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return said(value) if isinstance(value, datetime | UUID) else value
+
+
+def said(value: object) -> str:
+    """One value for people: a time in UTC, a yes or no, a dash for nothing; what cannot be seen is written out."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return printable(str(value))
+
+
+def counted(count: Count) -> str:
+    """A number, with a plus if there may be more."""
+    return f"{count.n:,}{'+' if count.more else ''}"
+
+
+def last_line(error: str | None) -> str:
+    """What went wrong, in a line: the end of a traceback says it."""
+    return printable(((error or "").strip().splitlines() or [""])[-1][:ERROR_MAX])
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """How long ago, roughly; a time to come has a plus."""
+    seconds = (now - then).total_seconds()
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{'+' if seconds < 0 else ''}{abs(seconds) / size:.0f}{unit}"
+    return f"{'+' if seconds < 0 else ''}{abs(seconds):.0f}s"
+
+
+def lines(head: Sequence[str], found: Sequence[Sequence[str]]) -> str:
+    """A table on a terminal; elsewhere one line each without a head, cells divided by tabs."""
+    return table(head, found) if sys.stdout.isatty() else "\n".join("\t".join(line) for line in found)
+
+
+def note(text: str) -> None:
+    """Something about the answer, on stderr: it is not part of it."""
+    click.echo(text, err=True)

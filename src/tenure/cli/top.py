@@ -1,0 +1,228 @@
+"""`tenure top`: the fleet in one picture that stays up to date."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import click
+
+from .. import db, finding, history, migrate, questions
+from ..connect import QueueConnection
+from ..doctor.asks import BusyQueue, busy_queues
+from ..doctor.verdict import spoken
+from ..log import printable
+from ..questions import Member
+from .database import Database, opened, options
+from .table import table
+
+LINES_MAX = 20
+CAP = 10_001
+
+
+class Picture(NamedTuple):
+    """What there is to see at one moment."""
+
+    overview: finding.Overview
+    queues: list[BusyQueue]
+    workers: list[Member]
+    fence: history.FenceStrip
+    refusals: list[history.Refusal]
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="One picture, then end.")
+@click.option(
+    "--interval", "seconds", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, metavar="SECONDS"
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document a picture.")
+@options
+def command(once: bool, seconds: float, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """Show the fleet: rows by state, queues, workers, and the writes that were refused lately.
+
+    On a terminal the picture is drawn anew in place, q or Ctrl-C ends it; into a pipe it is printed again and again.
+    """
+    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure top") as conn:
+        migrate.require(conn, database.schema)
+        try:
+            if as_json or once or not _can_draw():
+                _print(conn, database, seconds, once, as_json)
+            else:
+                _draw(conn, database, seconds)
+        except KeyboardInterrupt:
+            return
+
+
+def look(conn: QueueConnection, schema: str) -> Picture:
+    """One picture: five questions, each of which takes milliseconds however many rows there are."""
+    return Picture(
+        db.run(conn, finding.overview(), schema),
+        db.run(conn, busy_queues(LINES_MAX, cap=CAP), schema),
+        db.run(conn, questions.workers(), schema),
+        db.run(conn, history.fence_strip(3600), schema),
+        db.run(conn, history.recent_refusals(5), schema),
+    )
+
+
+# -- printed
+
+
+def _print(conn: QueueConnection, database: Database, seconds: float, once: bool, as_json: bool) -> None:
+    while True:
+        picture = look(conn, database.schema)
+        click.echo(json.dumps(document(picture), sort_keys=True) if as_json else "\n".join(lines(picture)))
+        if once:
+            return
+        if not as_json:
+            click.echo()
+        sys.stdout.flush()
+        time.sleep(seconds)
+
+
+def lines(picture: Picture, width: int | None = None) -> list[str]:
+    """The picture as plain text."""
+    parts = [
+        _numbers(picture.overview),
+        _fence(picture.fence),
+        "",
+        table(("queue", "due", "a second", ""), [_queue(each) for each in picture.queues])
+        if picture.queues
+        else "no queue has rows",
+        "",
+        _workers(picture.workers),
+    ]
+    if picture.refusals:
+        parts += [
+            "",
+            table(
+                ("refused", "worker", "verb", "row", "token", "current", ""),
+                [_refusal(each) for each in picture.refusals],
+            ),
+        ]
+    every = [line for part in parts for line in part.splitlines() or [""]]
+    return [printable(line)[:width] for line in every]
+
+
+def _numbers(overview: finding.Overview) -> str:
+    oldest = overview.oldest_runnable_seconds
+    said = {
+        "runnable": _count(overview.runnable),
+        "held": _count(overview.held),
+        "scheduled": _count(overview.scheduled),
+        "dead": _count(overview.dead),
+        "oldest": "-" if oldest is None else spoken(oldest),
+        "workers": str(overview.workers_alive),
+    }
+    return "   ".join(f"{name} {value}" for name, value in said.items())
+
+
+def _count(count: finding.Count) -> str:
+    return f"{count.n}+" if count.more else str(count.n)
+
+
+def _fence(fence: history.FenceStrip) -> str:
+    said = "   ".join(f"{name.replace('_', ' ')} {value}" for name, value in fence._asdict().items())
+    return f"leases of the last hour: {said}"
+
+
+def _queue(queue: BusyQueue) -> tuple[str, ...]:
+    due = f"{CAP - 1}+" if queue.due >= CAP else str(queue.due)
+    return (queue.queue, due, f"{queue.settled / 60:.1f}", "paused" if queue.paused else "")
+
+
+def _workers(workers: list[Member]) -> str:
+    if not workers:
+        return "no workers"
+    shown = [_worker(each) for each in workers[:LINES_MAX]]
+    more = f"\nand {len(workers) - LINES_MAX} more" if len(workers) > LINES_MAX else ""
+    return table(("worker", "status", "seen", "slots", "queues"), shown) + more
+
+
+def _worker(worker: Member) -> tuple[str, ...]:
+    said = worker.metadata
+    slots = f"{said.get('slots_used', '?')}/{said.get('slots', '?')}"
+    return (worker.id, worker.status, f"{worker.seen_seconds:.0f}s", slots, ",".join(said.get("queues", ())) or "?")
+
+
+def _refusal(refusal: history.Refusal) -> tuple[str, ...]:
+    current = "-" if refusal.current_token is None else str(refusal.current_token)
+    at = f"{refusal.at.astimezone(UTC):%H:%M:%SZ}"
+    return (at, refusal.worker, refusal.verb, str(refusal.row_id), str(refusal.stale_token), current, refusal.reason)
+
+
+def document(picture: Picture) -> dict[str, Any]:
+    """The picture for programs."""
+    overview = picture.overview._asdict()
+    counts = {name: value._asdict() if isinstance(value, finding.Count) else value for name, value in overview.items()}
+    return {
+        "schema": 1,
+        "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "overview": counts,
+        "queues": [{**each._asdict(), "more": each.due >= CAP} for each in picture.queues],
+        "workers": [each._asdict() for each in picture.workers],
+        "fence": picture.fence._asdict(),
+        "refusals": [
+            {**each._asdict(), "row_id": str(each.row_id), "at": each.at.isoformat()} for each in picture.refusals
+        ],
+    }
+
+
+# -- drawn
+
+
+def _can_draw() -> bool:
+    if not sys.stdout.isatty():
+        return False
+    try:
+        import rich.live  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _draw(conn: QueueConnection, database: Database, seconds: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            began = time.monotonic()
+            text = lines(look(conn, database.schema), console.width)
+            foot = f"every {seconds:g} s · q ends this"
+            live.update(Text("\n".join([*text[: console.height - 2], "", foot]), no_wrap=True), refresh=True)
+            if pressed(max(0.0, began + seconds - time.monotonic())) == "q":
+                return
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """A function that waits for a key for so long; the terminal is left as it was found."""
+    if not sys.stdin.isatty():
+        yield _no_key
+        return
+    import termios
+    import tty
+
+    stream = sys.stdin.fileno()
+    before = termios.tcgetattr(stream)
+    try:
+        tty.setcbreak(stream)
+        yield (
+            lambda seconds: os.read(stream, 1).decode("latin-1") if select.select([stream], [], [], seconds)[0] else ""
+        )
+    finally:
+        termios.tcsetattr(stream, termios.TCSADRAIN, before)
+
+
+def _no_key(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""

@@ -1,0 +1,33 @@
+"""`tenure why`: what a row waits for, in one sentence, and the SQL that shows the same."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import click
+
+from .. import db, migrate
+from ..errors import NO
+from ..log import printable
+from ..questions import row, why, why_in_sql
+from .database import opened, options
+from .shown import as_json
+
+
+@click.command()
+@click.argument("id", type=click.UUID)
+@click.option("--json", "form", flag_value="json", help="One JSON document.")
+@options
+def command(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
+    """Say in one sentence why a row is not running, or how it ended; then the SQL that shows the same."""
+    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure why") as conn:
+        migrate.require(conn, database.schema)
+        known = db.run(conn, row(id), database.schema) is not None
+        sentence = printable(db.run(conn, why(id), database.schema))
+        query = why_in_sql(id, database.schema)
+    if form == "json":
+        click.echo(as_json({"schema": 1, "id": id, "why": sentence, "sql": query}))
+    else:
+        click.echo(f"{sentence}\n\n{query}" if known else sentence)
+    if not known:
+        raise click.exceptions.Exit(NO)

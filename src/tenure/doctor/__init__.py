@@ -1,0 +1,119 @@
+"""Doctor: one look at everything a queue depends on, each check in bounded time, none of which changes anything."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+import psycopg
+
+from .. import __version__, finding, limits, migrate, questions, settings
+from ..connect import Patience, QueueConnection, connect
+from ..db import run
+from ..errors import BadSettings, SchemaMismatch
+from ..fleet import echo
+from ..statement import Statement
+from . import asks, fleet, server, tables, terms
+from .verdict import Finding as Finding
+
+T = TypeVar("T")
+STATEMENT_SECONDS = 5.0
+NOTE_SECONDS = 2.0
+
+
+def examine(url: str, schema: str, environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Everything there is to say, one by one as it is found out; raises if the database does not answer at all."""
+    yield terms.lease(environ)
+    if patience := terms.termination(environ):
+        yield patience
+    with connect(url, application_name="tenure doctor", patience=Patience(statement_seconds=STATEMENT_SECONDS)) as conn:
+        yield from _server(conn, environ)
+        version = _schema(conn, schema)
+        yield version
+        if version.level != "fault":
+            yield from _inside(conn, schema)
+
+
+def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterator[Finding]:
+    asked = time.time()
+    facts = run(conn, asks.server_facts())
+    here = (asked + time.time()) / 2
+    yield server.versions(facts, __version__, psycopg.__version__, _libpq())
+    yield server.clock(facts, here)
+    yield server.primary(facts)
+    yield server.durability(facts)
+    yield server.connections(facts, terms.wanted_connections(environ))
+    yield server.pooler(conn.pooled, settings.session_url(environ=environ) is not None)
+    if not conn.pooled:
+        yield _look("listen", lambda: server.notes(_round_trip(conn)))
+
+
+def _schema(conn: QueueConnection, schema: str) -> Finding:
+    """Whether this package and the schema speak the same version."""
+    done = migrate.applied(conn, schema)
+    try:
+        migrate.judge(done, schema)
+    except (SchemaMismatch, BadSettings) as refused:
+        return Finding("schema", "fault", len(done), str(refused), "`tenure migrate`")
+    return Finding("schema", "ok", len(done), f"{schema} is at migration {len(done)}, as this package needs")
+
+
+def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
+    """What can be asked once there is a schema."""
+
+    def ask(statement: Statement[T]) -> T:
+        return run(conn, statement, schema)
+
+    facts = run(conn, asks.server_facts())
+    yield _look("roles", lambda: server.roles(ask(asks.grants())))
+    yield _look("indexes", lambda: tables.indexes_there(ask(asks.indexes()), tables.indexes_wanted()))
+    yield _look("autovacuum", lambda: tables.autovacuum(facts, ask(asks.hot_table())))
+    yield _look("bloat", lambda: tables.bloat(ask(asks.hot_table())))
+    yield _look("horizon", lambda: tables.horizon(ask(asks.transactions()), facts.sees_all))
+    yield _look("idle_in_transaction", lambda: tables.idle(ask(asks.transactions())))
+    yield _look("archive", lambda: tables.archive(ask(asks.archive_days())))
+    workers = ask(questions.workers())
+    alive = sum(1 for worker in workers if worker.status == "alive")
+    yield _look("housekeeping", lambda: fleet.housekeeping(ask(asks.chores()), alive))
+    yield _look("leases", lambda: fleet.leases(*ask(asks.overdue())))
+    yield _look("paused", lambda: fleet.paused(ask(limits.queues())))
+    yield fleet.fleet(workers)
+    yield _look("lag", lambda: _lag(ask(finding.overview())))
+
+
+def _lag(seen: finding.Overview) -> Finding:
+    return fleet.lag(seen.oldest_runnable_seconds, f"{seen.runnable.n}{'+' if seen.runnable.more else ''}")
+
+
+def _look(check: str, look: Callable[[], Finding]) -> Finding:
+    """A check that takes too long, or that this user may not make, is a finding too, and keeps nobody from the next."""
+    try:
+        return look()
+    except psycopg.errors.QueryCanceled:
+        return Finding(
+            check, "warn", None, f"no answer within {STATEMENT_SECONDS:g} s", "ask again when there is less load"
+        )
+    except psycopg.errors.InsufficientPrivilege as refused:
+        step = "connect as a member of tenure_readonly, or as the schema's owner"
+        return Finding(check, "warn", None, str(refused).splitlines()[0], step)
+
+
+def _round_trip(conn: QueueConnection) -> float | None:
+    """Seconds until a note to ourselves is back; None if it does not come."""
+    channel = f"tenure_doctor_{secrets.token_hex(8)}"
+    conn.execute(f'LISTEN "{channel}"'.encode())
+    try:
+        sent = time.monotonic()
+        run(conn, echo(channel, "here"))
+        for _ in conn.notifies(timeout=NOTE_SECONDS, stop_after=1):
+            return time.monotonic() - sent
+        return None
+    finally:
+        conn.execute(b"UNLISTEN *")
+
+
+def _libpq() -> str:
+    version = psycopg.pq.version()
+    return f"{version // 10_000}.{version % 10_000}"

@@ -1,0 +1,191 @@
+"""What happens, in the past tense and typed: the one source of logs, metrics, pictures and test assertions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from .bus import Bus as Bus
+from .bus import Subscriber as Subscriber
+from .event import Event as Event
+from .fleet import ChoreDone as ChoreDone
+from .fleet import ChoreFailed as ChoreFailed
+from .fleet import DatabaseBack as DatabaseBack
+from .fleet import DatabaseUnreachable as DatabaseUnreachable
+from .fleet import RingChanged as RingChanged
+from .fleet import StatementTurnedAway as StatementTurnedAway
+from .fleet import WakeupChanged as WakeupChanged
+from .fleet import Woken as Woken
+from .fleet import WorkerDraining as WorkerDraining
+from .fleet import WorkerExit as WorkerExit
+from .fleet import WorkerSeen as WorkerSeen
+from .fleet import WorkerStarted as WorkerStarted
+
+# -- one row, one job
+
+
+@dataclass(frozen=True, slots=True)
+class RowEnqueued(Event):
+    """Sent by a handler's `enqueue`: enqueued or duplicate. What rolls back takes the row back, not this."""
+
+    name: ClassVar[str] = "row_enqueued"
+    level: ClassVar[str] = "debug"
+    job_id: UUID
+    kind: str
+    queue: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAcquired(Event):
+    name: ClassVar[str] = "lease_acquired"
+    level: ClassVar[str] = "debug"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str = ""
+    queue: str = ""
+    wait_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionStarted(Event):
+    name: ClassVar[str] = "execution_started"
+    level: ClassVar[str] = "debug"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCompleted(Event):
+    name: ClassVar[str] = "job_completed"
+    level: ClassVar[str] = "debug"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str = ""
+    queue: str = ""
+    run_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobRetried(Event):
+    name: ClassVar[str] = "job_retried"
+    level: ClassVar[str] = "warning"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str
+    queue: str
+    run_seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobReleased(JobRetried):
+    """Given back without cost: a drain, a Snooze, a Release, or a kind this worker does not know."""
+
+    name: ClassVar[str] = "job_released"
+    level: ClassVar[str] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed(JobRetried):
+    name: ClassVar[str] = "job_failed"
+    level: ClassVar[str] = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeadLettered(JobRetried):
+    name: ClassVar[str] = "job_dead_lettered"
+    level: ClassVar[str] = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled(JobRetried):
+    name: ClassVar[str] = "job_cancelled"
+    level: ClassVar[str] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost(Event):
+    """The holder was told to stop: somebody else may have the row by now."""
+
+    name: ClassVar[str] = "lease_lost"
+    level: ClassVar[str] = "warning"
+    worker: str
+    job_id: UUID
+    token: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StaleWriteBlocked(Event):
+    name: ClassVar[str] = "stale_write_blocked"
+    level: ClassVar[str] = "warning"
+    worker: str
+    job_id: UUID
+    stale_token: int
+    current_token: int | None
+    reason: str
+    verb: str = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerOverran(Event):
+    """A handler did not stop when its time was up; its slot stays taken until it does."""
+
+    name: ClassVar[str] = "handler_overran"
+    level: ClassVar[str] = "warning"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str
+    timeout_seconds: float
+
+
+# -- many rows
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswered(Event):
+    """A claim was sent and answered, perhaps with no row. What was completed on the same trip is part of its time."""
+
+    name: ClassVar[str] = "claim_answered"
+    level: ClassVar[str] = "debug"
+    worker: str
+    rows: int
+    claim_seconds: float
+
+    @property
+    def news(self) -> bool:
+        """A number for a counter: what was taken is told row by row."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesRenewed(Event):
+    name: ClassVar[str] = "lease_renewed"
+    level: ClassVar[str] = "debug"
+    worker: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesSwept(Event):
+    name: ClassVar[str] = "leases_swept"
+    worker: str
+    rows: int
+    reason: str = "lease_expired"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFired(Event):
+    name: ClassVar[str] = "schedule_fired"
+    worker: str
+    schedule: str
+    rows: int

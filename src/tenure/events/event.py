@@ -1,0 +1,25 @@
+"""What every event is: a name, a level, and fields that become one flat record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; `name` is what logs and metrics call it, `level` how much it matters."""
+
+    name: ClassVar[str] = "event"
+    level: ClassVar[str] = "info"
+
+    @property
+    def news(self) -> bool:
+        """Is it worth a line to somebody who watches, or only a number to a counter?"""
+        return True
+
+    def fields(self) -> dict[str, Any]:
+        """The event as a flat record, ready for JSON."""
+        values = asdict(self)
+        return {"event": self.name, **{k: str(v) if isinstance(v, UUID) else v for k, v in values.items()}}

@@ -1,0 +1,294 @@
+-- Finding: questions about many rows are answered in bounded time, and errors that differ only in their numbers are alike.
+-- kind: expand
+
+-- What errors of the same making have in common: the last line, without what is quoted and without words that have a digit in them.
+CREATE FUNCTION tenure.fingerprint(error text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT right(lpad(to_hex(hashtextextended(
+    regexp_replace(
+      regexp_replace(left(split_part(rtrim(COALESCE(error, ''), E' \t\r\n'), E'\n', -1), 300), $re$'[^']*'|"[^"]*"$re$, '?', 'g'),
+      $re$[\w-]*\d[\w-]*$re$, '#', 'g'), 0)), 16, '0'), 12)
+$$;
+
+-- Rows come here one by one and stay: unlike live, this table can afford to be looked up in several ways.
+ALTER TABLE tenure.dead ADD COLUMN fingerprint text NOT NULL GENERATED ALWAYS AS (tenure.fingerprint(last_error)) STORED;
+DROP INDEX tenure.dead_by_kind;
+CREATE INDEX dead_groups ON tenure.dead (status, kind, fingerprint, finished_at);
+CREATE INDEX dead_alike ON tenure.dead (fingerprint, id);
+CREATE INDEX dead_queues ON tenure.dead (queue, status);
+CREATE INDEX dead_keys ON tenure.dead (partition_key, id) WHERE partition_key IS NOT NULL;
+
+-- The lowest id a row can have that was created then.
+CREATE FUNCTION tenure.id_at(moment timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+  SELECT (lpad(to_hex(GREATEST(0, extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+
+-- Live rows of a queue, of a bucket, or due (or not yet due), whichever is given: at most so many, without a look at the others.
+CREATE FUNCTION tenure.near(of_queue text, of_bucket int, due boolean, most int) RETURNS SETOF uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  since timestamptz := CASE WHEN due THEN '-infinity' WHEN NOT due THEN statement_timestamp() ELSE '-infinity' END;
+  until timestamptz := CASE WHEN due THEN statement_timestamp() ELSE 'infinity' END;
+BEGIN
+  IF of_bucket IS NULL THEN
+    RETURN QUERY SELECT r.id FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
+      SELECT i.id FROM tenure.live AS i
+      WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority AND i.available_at >= since AND i.available_at <= until
+      ORDER BY i.available_at LIMIT most) AS r
+    WHERE of_queue IS NULL OR lane.queue = of_queue
+    LIMIT most;
+  ELSE
+    RETURN QUERY SELECT r.id FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
+      SELECT i.id FROM tenure.live AS i
+      WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority
+        AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = of_bucket
+      ORDER BY i.available_at LIMIT most) AS r
+    WHERE of_queue IS NULL OR lane.queue = of_queue
+    LIMIT most;
+  END IF;
+  RETURN QUERY SELECT r.id FROM tenure.ordered_queues() AS o CROSS JOIN LATERAL (
+    SELECT i.id FROM tenure.live AS i
+    WHERE i.ordered AND i.queue = o.queue AND (of_bucket IS NULL OR tenure.bucket(i.partition_key) = of_bucket)
+    LIMIT most) AS r
+  WHERE of_queue IS NULL OR o.queue = of_queue
+  LIMIT most;
+END
+$$;
+
+-- Where held rows stand as a rule, looked at once: claims take what has been due longest, in the lane or in the bucket. A bucket
+-- whose first row is held is looked into further. Quicker than held(), and misses more: for people to look at, not to act on.
+CREATE FUNCTION tenure.seen_held(most int DEFAULT 10001) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
+  (SELECT k.row_id FROM tenure.keys AS k LIMIT most)
+  UNION
+  (SELECT p.row_id FROM tenure.permits AS p LIMIT most)
+  UNION
+  SELECT head.id FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
+    SELECT i.id, i.status FROM tenure.live AS i
+    WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority
+    ORDER BY i.available_at LIMIT 1000) AS head
+  WHERE head.status = 'processing'
+  UNION
+  SELECT near.id
+  FROM (SELECT l.queue, l.priority FROM tenure.lanes() AS l LIMIT 6) AS lane
+  CROSS JOIN generate_series(0, 1023) AS turn (bucket)
+  CROSS JOIN LATERAL (
+    SELECT i.status FROM tenure.live AS i
+    WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority
+      AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = turn.bucket
+    ORDER BY i.available_at LIMIT 1) AS head
+  CROSS JOIN LATERAL (
+    SELECT i.id, i.status FROM tenure.live AS i
+    WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority
+      AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = turn.bucket
+    ORDER BY i.available_at LIMIT 8) AS near
+  WHERE head.status = 'processing' AND near.status = 'processing'
+$$;
+
+-- The rows that match a filter, newest first: up to n of them, having looked at no more than `looks` rows and for no longer than
+-- `seconds` (NULL: however many, however long). The last line has no id: how many rows were looked at, and the last of them if
+-- there may be more, else NULL.
+--   thorough   held rows are looked for one by one; else where claims leave them, which is quick and may miss one
+--   in_part    any of the matching rows will do: they are only counted
+-- Static, and planned anew for each filter: what is not asked for is gone from the plan, with the tables that cannot have it.
+CREATE FUNCTION tenure.search(
+  filter jsonb, before uuid, n int, looks int, seconds float8, thorough boolean, in_part boolean
+) RETURNS TABLE (id uuid, state text, searched int, next uuid) LANGUAGE plpgsql STABLE
+  SET plan_cache_mode = force_custom_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+  SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET max_parallel_workers_per_gather = 0
+AS $$
+#variable_conflict use_column
+DECLARE
+  began timestamptz;
+  moment timestamptz := statement_timestamp();
+  f record;
+  of_ids uuid[];      -- only these, wherever they stand
+  of_live uuid[];     -- of the live rows only these; NULL: all
+  of_dead uuid[];     -- of the dead ones
+  cut boolean := false;
+  most int;
+  newest uuid;
+  seen record;
+  found int := 0;
+BEGIN
+  SELECT g.places, g.states, g.kind, g.kind_is, g.queue, g.queue_is, g.key, g.key_is, g.worker, g.error, g.names, g.texts, g.attempts_from,
+         g.attempts_to, g.older_seconds, g.newer_seconds, g.ids, g.idempotency_key, g.fingerprint, g.ordered, g.bucket,
+         moment - g.older_seconds * interval '1 second' AS until, moment - g.newer_seconds * interval '1 second' AS since,
+         'runnable' = ANY (g.states) AS runnable, 'scheduled' = ANY (g.states) AS scheduled,
+         CASE WHEN NOT g.states && ARRAY['pending', 'processing', 'scheduled'] THEN true
+              WHEN NOT g.states && ARRAY['pending', 'processing', 'runnable'] THEN false END AS due
+  INTO f
+  FROM jsonb_to_record(filter) AS g (
+    places text[], states text[], kind text, kind_is text, queue text, queue_is text, key text, key_is text, worker text, error text, names text[],
+    texts text[], attempts_from int, attempts_to int, older_seconds float8, newer_seconds float8, ids uuid[], idempotency_key text,
+    fingerprint text, ordered boolean, bucket int);
+
+  of_ids := f.ids;
+  IF f.idempotency_key IS NOT NULL THEN
+    of_ids := ARRAY(SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = f.idempotency_key);
+  END IF;
+  IF of_ids IS NULL AND 'live' = ANY (f.places) THEN
+    IF f.worker IS NOT NULL AND NOT 'processing' = ANY (f.states) THEN  -- implied: only quicker, a row that waits has no worker
+      of_live := '{}';
+    ELSIF NOT thorough AND (f.worker IS NOT NULL OR NOT f.states && ARRAY['pending', 'runnable', 'scheduled']) THEN
+      of_live := ARRAY(SELECT tenure.seen_held());
+    ELSIF COALESCE(f.queue_is, f.key_is) IS NOT NULL OR f.bucket IS NOT NULL OR f.due IS NOT NULL THEN
+      most := GREATEST(n + 1, 5000);
+      of_live := ARRAY(SELECT tenure.near(f.queue_is, COALESCE(f.bucket, tenure.bucket(f.key_is)), f.due, most) LIMIT most);
+      IF cardinality(of_live) >= most THEN  -- many, so that a walk from the newest soon meets some
+        cut := in_part;
+        of_live := CASE WHEN in_part THEN of_live END;
+      END IF;
+    END IF;
+  END IF;
+  IF 'dead' = ANY (f.places) AND COALESCE(f.fingerprint, f.key_is) IS NOT NULL THEN
+    of_dead := ARRAY(
+      SELECT d.id FROM tenure.dead AS d
+      WHERE (f.fingerprint IS NULL OR d.fingerprint = f.fingerprint)
+        AND (f.key_is IS NULL OR d.partition_key = f.key_is)
+        AND (before IS NULL OR d.id < before)
+      ORDER BY d.id DESC LIMIT COALESCE(looks, n + 1));
+    cut := cut OR COALESCE(looks IS NULL AND cardinality(of_dead) > n, false);
+  ELSIF in_part AND f.places = ARRAY['dead'] AND f.states IS NOT NULL THEN
+    of_dead := ARRAY(
+      SELECT d.id FROM tenure.dead AS d
+      WHERE d.status = ANY (f.states)
+        AND (f.kind_is IS NULL OR d.kind = f.kind_is)
+      LIMIT COALESCE(n, 10000) + 1);
+    cut := cut OR cardinality(of_dead) > COALESCE(n, 10000);
+  END IF;
+  began := clock_timestamp();
+  newest := tenure.id_at(f.since - interval '1 minute');
+
+  FOR seen IN
+    SELECT walk.id, walk.matches, walk.state, walk.nth, walk.further IS NULL AS last
+    FROM (
+      SELECT looked.id, looked.matches, looked.state,
+             row_number() OVER (ORDER BY looked.id DESC) AS nth, lead(looked.id) OVER (ORDER BY looked.id DESC) AS further
+      FROM (
+        SELECT i.id,
+               CASE WHEN i.status = 'pending' THEN CASE WHEN i.available_at > moment THEN 'scheduled' ELSE 'runnable' END ELSE i.status END AS state,
+               (f.states IS NULL OR i.status = ANY (f.states)
+                OR i.status = 'pending' AND (f.runnable AND i.available_at <= moment OR f.scheduled AND i.available_at > moment))
+               AND (f.ids IS NULL OR i.id = ANY (f.ids))
+               AND (f.kind IS NULL OR i.kind LIKE f.kind)
+               AND (f.queue IS NULL OR i.queue LIKE f.queue)
+               AND (f.key IS NULL OR COALESCE(i.partition_key, i.id::text) LIKE f.key)
+               AND (f.worker IS NULL OR i.worker LIKE f.worker)
+               AND (f.attempts_from IS NULL OR i.attempts BETWEEN f.attempts_from AND f.attempts_to)
+               AND (f.until IS NULL OR i.created_at < f.until)
+               AND (f.since IS NULL OR i.created_at > f.since)
+               AND (f.ordered IS NULL OR i.ordered = f.ordered)
+               AND (f.idempotency_key IS NULL OR i.idempotency_key = f.idempotency_key)
+               AND (f.bucket IS NULL OR tenure.bucket(COALESCE(i.partition_key, i.id::text)) = f.bucket)
+               AND (f.names IS NULL OR NOT EXISTS (
+                 SELECT FROM unnest(f.names, f.texts) AS wanted (name, value)
+                 WHERE i.payload #>> string_to_array(wanted.name, '.') IS DISTINCT FROM wanted.value))
+               AND (f.error IS NULL OR i.last_error COLLATE "C" ILIKE f.error)
+               AND (f.fingerprint IS NULL OR i.fingerprint = f.fingerprint) AS matches
+        FROM (
+          SELECT 'live' AS place, l.id, l.status, l.kind, l.queue, l.partition_key, l.claimed_by AS worker, l.attempts, l.created_at,
+                 l.available_at, l.ordered, l.idempotency_key, l.payload, l.last_error,
+                 CASE WHEN l.last_error IS NOT NULL THEN tenure.fingerprint(l.last_error) END AS fingerprint
+          FROM tenure.live AS l
+          UNION ALL
+          SELECT 'dead', d.id, d.status, d.kind, d.queue, d.partition_key, d.finished_by, d.attempts, d.created_at,
+                 d.available_at, d.ordered, d.idempotency_key, d.payload, d.last_error, d.fingerprint
+          FROM tenure.dead AS d
+          UNION ALL
+          SELECT 'archive', a.id, 'completed', a.kind, a.queue, a.partition_key, a.finished_by, a.attempts, a.created_at,
+                 a.available_at, a.ordered, a.idempotency_key, a.payload, a.last_error,
+                 CASE WHEN a.last_error IS NOT NULL THEN tenure.fingerprint(a.last_error) END
+          FROM tenure.archive AS a
+        ) AS i
+        WHERE i.place = ANY (f.places)
+          AND (before IS NULL OR i.id < before)
+          AND (newest IS NULL OR i.id >= newest)
+          AND (of_ids IS NULL OR i.id = ANY (of_ids))
+          AND (of_live IS NULL OR i.place <> 'live' OR i.id = ANY (of_live))
+          AND (of_dead IS NULL OR i.place <> 'dead' OR i.id = ANY (of_dead))
+        ORDER BY i.id DESC
+        LIMIT looks
+      ) AS looked
+    ) AS walk
+    WHERE walk.matches OR walk.nth % 50 = 0 OR walk.further IS NULL
+  LOOP
+    searched := seen.nth;
+    next := CASE WHEN cut OR NOT seen.last OR seen.nth >= looks THEN seen.id END;
+    IF seen.matches THEN
+      id := seen.id;
+      state := seen.state;
+      found := found + 1;
+      RETURN NEXT;
+    END IF;
+    EXIT WHEN found >= n OR seen.nth % 50 = 0 AND extract(epoch FROM clock_timestamp() - began) > seconds;
+  END LOOP;
+  id := NULL;
+  state := NULL;
+  searched := COALESCE(searched, 0);
+  RETURN NEXT;
+END
+$$;
+
+-- How many rows there are in each state, counted up to cap by walks of indexes; `more`: at least so many.
+CREATE FUNCTION tenure.all_counts(cap int) RETURNS TABLE (state text, n bigint, more boolean) LANGUAGE sql STABLE AS $$
+  WITH in_order AS (
+    SELECT count(*) FILTER (WHERE few.available_at <= statement_timestamp()) AS due,
+           count(*) FILTER (WHERE few.available_at > statement_timestamp()) AS later,
+           count(*) >= cap AS more
+    FROM (
+      SELECT r.available_at FROM tenure.ordered_queues() AS o CROSS JOIN LATERAL (
+        SELECT i.available_at FROM tenure.live AS i WHERE i.ordered AND i.queue = o.queue AND i.status = 'pending' LIMIT cap) AS r
+      LIMIT cap) AS few
+  ), due AS (
+    SELECT count(*) AS n FROM (
+      SELECT FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
+        SELECT FROM tenure.live AS i
+        WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority AND i.status = 'pending'
+          AND i.available_at <= statement_timestamp() LIMIT cap) AS r
+      LIMIT cap) AS few
+  ), later AS (
+    SELECT count(*) AS n FROM (
+      SELECT FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
+        SELECT FROM tenure.live AS i
+        WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority AND i.status = 'pending'
+          AND i.available_at > statement_timestamp() LIMIT cap) AS r
+      LIMIT cap) AS few
+  )
+  SELECT 'runnable', due.n + in_order.due, in_order.more FROM due CROSS JOIN in_order
+  UNION ALL
+  SELECT 'scheduled', later.n + in_order.later, in_order.more FROM later CROSS JOIN in_order
+  UNION ALL
+  SELECT 'processing', count(*), false
+  FROM tenure.seen_held(cap) AS h (id) JOIN tenure.live AS i ON i.id = h.id WHERE i.status = 'processing'
+  UNION ALL
+  SELECT 'completed', count(*), false FROM (SELECT a.id FROM tenure.archive AS a ORDER BY a.id DESC LIMIT cap) AS few
+  UNION ALL
+  SELECT ended.status, (SELECT count(*) FROM (SELECT FROM tenure.dead AS d WHERE d.status = ended.status LIMIT cap) AS few), false
+  FROM unnest(ARRAY['failed', 'dead_letter', 'cancelled']) AS ended (status)
+$$;
+
+-- How many rows match in each state, whatever states the filter names: up to cap - 1, for so many seconds in each table;
+-- `more`: at least so many.
+CREATE FUNCTION tenure.state_counts(filter jsonb, cap int, seconds float8) RETURNS TABLE (state text, n int, more boolean)
+  LANGUAGE plpgsql STABLE
+AS $$
+#variable_conflict use_column
+BEGIN
+  IF filter - 'places' - 'states' = '{}' THEN
+    RETURN QUERY SELECT c.state, LEAST(c.n, cap - 1)::int, c.more OR c.n >= cap FROM tenure.all_counts(cap) AS c;
+    RETURN;
+  END IF;
+  RETURN QUERY
+  WITH part (place, states) AS (
+    VALUES ('live', ARRAY['processing']), ('live', ARRAY['runnable', 'scheduled']), ('archive', ARRAY['completed']),
+           ('dead', ARRAY['failed', 'dead_letter', 'cancelled'])
+  ), found AS MATERIALIZED (
+    SELECT part.states, f.id, f.state, f.next
+    FROM part CROSS JOIN LATERAL tenure.search(
+      filter || jsonb_build_object('places', ARRAY[part.place], 'states', part.states), NULL, NULL, 20000, seconds, false, true) AS f
+  )
+  SELECT s.state, LEAST(count(*) FILTER (WHERE found.state = s.state), cap - 1)::int,
+         count(*) FILTER (WHERE found.state = s.state) >= cap OR bool_or(found.next IS NOT NULL AND found.id IS NULL)
+  FROM part CROSS JOIN LATERAL unnest(part.states) AS s (state)
+  JOIN found ON found.states = part.states
+  GROUP BY s.state;
+END
+$$;

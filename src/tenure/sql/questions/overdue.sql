@@ -1,0 +1,9 @@
+-- overdue: rows whose lease has been over for so long, which no sweep has ended yet
+-- in: seconds float8
+-- out: n, oldest_seconds
+-- why: held rows are found where claims leave them, so the answer takes as long with a million rows behind them as with none.
+SELECT count(*)::int, COALESCE(max(date_part('epoch', clock_timestamp() - i.lease_expires_at)), 0)
+FROM tenure.live AS i
+WHERE i.id = ANY (ARRAY(SELECT tenure.held()))
+  AND i.lease_expires_at < clock_timestamp() - :seconds * interval '1 second'
+LIMIT 1

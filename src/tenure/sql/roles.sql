@@ -1,0 +1,110 @@
+-- roles: four group roles with the least that each needs; safe to run again, and to be run again after every migration
+--
+--   tenure_producer   enqueues, and sees nothing: no payload, not even its own
+--   tenure_worker     claims, settles, keeps house; cannot raise or remove what ended, nor undo what an operator has set
+--   tenure_operator   reads, acts on rows, queues, schedules and workers, is audited; cannot claim, cannot forge a token
+--   tenure_readonly   reads
+--
+-- None of them can log in: GRANT tenure_worker TO your_login. What is not named here is the owner's alone.
+
+DO $make$
+DECLARE
+  role text;
+BEGIN
+  FOREACH role IN ARRAY ARRAY['tenure_producer', 'tenure_worker', 'tenure_operator', 'tenure_readonly'] LOOP
+    IF to_regrole(role) IS NULL THEN
+      BEGIN
+        EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+      EXCEPTION WHEN duplicate_object OR unique_violation THEN
+        NULL;  -- somebody made it in this very moment, for another schema
+      END;
+    END IF;
+  END LOOP;
+END
+$make$;
+
+-- From nothing: what an earlier version granted and this one does not is taken back.
+REVOKE ALL ON ALL TABLES IN SCHEMA tenure FROM PUBLIC, tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA tenure FROM PUBLIC, tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenure FROM PUBLIC, tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+REVOKE ALL ON SCHEMA tenure FROM PUBLIC, tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+GRANT USAGE ON SCHEMA tenure TO tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+
+-- Everybody may ask whether this is the schema it speaks, and where a key belongs.
+GRANT SELECT ON tenure.migrations TO tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
+
+-- Two functions run with the owner's rights, whoever calls them. Both name every table with its schema, and the search path is
+-- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
+--   enqueue_many   inserts and looks up idempotency keys; a caller learns whether its own key is taken, and by which id.
+--   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
+ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.keep_archive SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+
+-- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_many, tenure.new_id TO tenure_producer, tenure_worker, tenure_operator;
+GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
+  TO tenure_producer, tenure_worker, tenure_operator;
+
+-- Read: every row, whoever works, what was set, what happened.
+GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
+  tenure.fences, tenure.keys, tenure.permits, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
+  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
+GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
+GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.spots, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
+  tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
+  TO tenure_readonly, tenure_operator, tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state_counts, tenure.all_counts,
+  tenure.seen_held, tenure.free_heads TO tenure_readonly, tenure_operator;
+
+-- Work: rows are taken and ended, never made otherwise than by enqueue; what ended is only added to.
+GRANT SELECT, UPDATE, DELETE ON tenure.live TO tenure_worker;
+GRANT SELECT ON tenure.inbox TO tenure_worker;
+GRANT INSERT ON tenure.archive, tenure.dead TO tenure_worker;
+GRANT SELECT, INSERT ON tenure.attempts, tenure.effects TO tenure_worker;
+GRANT SELECT, INSERT, UPDATE ON tenure.fences TO tenure_worker;
+GRANT SELECT, INSERT, DELETE ON tenure.keys, tenure.permits TO tenure_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
+GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
+GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
+-- It counts what the rate of a queue allows, and cannot set it, nor resume what is paused.
+GRANT SELECT, UPDATE (tokens, refilled_at) ON tenure.queues TO tenure_worker;
+-- It plans what the code says and fires it; whether a schedule is paused, and that it is gone, is the operator's.
+GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered),
+  UPDATE (cron, zone, next_at, last_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered, updated_at)
+  ON tenure.schedules TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
+  tenure.wake, tenure.due_by_time, tenure.due_by_bucket, tenure.free_heads, tenure.admitted, tenure.give_permits,
+  tenure.claim_limited TO tenure_worker;
+
+-- It writes the history and forgets what is past retention.
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.tally TO tenure_worker;
+GRANT SELECT, INSERT, DELETE ON tenure.refusals, tenure.membership TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.reclaimed, tenure.add_tally, tenure.note_refusals, tenure.keep_history TO tenure_worker;
+
+-- Operate: the token columns of a row are not among those it may change, so nothing it does amounts to a claim.
+GRANT UPDATE (status, available_at, claimed_by, claimed_at, lease_expires_at, claim_id, limited, attempts, cancel_asked, last_error), DELETE
+  ON tenure.live TO tenure_operator;
+GRANT INSERT (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key,
+  idempotency_key, payload, last_error, headers) ON tenure.live TO tenure_operator;  -- redrive: a row comes back as it was, and free
+GRANT INSERT, DELETE ON tenure.dead TO tenure_operator;
+GRANT INSERT, DELETE ON tenure.attempts TO tenure_operator;
+GRANT DELETE ON tenure.archive, tenure.effects, tenure.keys, tenure.permits, tenure.refusals TO tenure_operator;
+GRANT UPDATE (priority) ON tenure.dead, tenure.archive TO tenure_operator;  -- to lock a row takes the right to change some column of it
+GRANT INSERT (queue, paused, max_running, max_per_key, rate_per_second, burst),
+  UPDATE (paused, max_running, max_per_key, rate_per_second, burst, tokens, refilled_at, updated_at) ON tenure.queues TO tenure_operator;
+GRANT UPDATE (paused, updated_at), DELETE ON tenure.schedules TO tenure_operator;
+GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
+GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring
+-- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
+GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.end_attempts, tenure.backoff, tenure.wake, tenure.rouse TO tenure_operator;
+
+-- PostgreSQL 17 lets others than the owner vacuum. Below it autovacuum has the hot table to itself.
+DO $vacuum$
+BEGIN
+  IF current_setting('server_version_num')::int >= 170000 THEN
+    EXECUTE 'GRANT MAINTAIN ON tenure.live TO tenure_worker';
+  END IF;
+END
+$vacuum$;

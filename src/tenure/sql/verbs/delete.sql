@@ -1,0 +1,54 @@
+-- delete: remove rows that nobody holds for good, with their tape, their effects and the key they kept
+-- in: ids uuid[]
+-- out: id, woken
+-- why: the idempotency key stays until retention forgets it, so that a late duplicate does not run what was deleted. A row that
+-- somebody has locked is passed over: it is being claimed, redriven or deleted in this very moment.
+WITH waiting AS (
+  DELETE FROM tenure.live AS i
+  WHERE i.id = ANY (ARRAY(
+    SELECT p.id FROM tenure.live AS p
+    WHERE p.id = ANY (:ids::uuid[])
+      AND p.status = 'pending'
+    ORDER BY p.id
+    FOR UPDATE SKIP LOCKED))
+  RETURNING i.id, i.ordered, i.queue, i.partition_key
+), buried AS (
+  DELETE FROM tenure.dead AS d
+  WHERE d.id = ANY (ARRAY(
+    SELECT p.id FROM tenure.dead AS p
+    WHERE p.id = ANY (:ids::uuid[])
+    ORDER BY p.id
+    FOR UPDATE SKIP LOCKED))
+  RETURNING d.id, d.ordered, d.queue, d.partition_key
+), kept AS (
+  DELETE FROM tenure.archive AS a
+  WHERE a.id = ANY (ARRAY(
+    SELECT p.id FROM tenure.archive AS p
+    WHERE p.id = ANY (:ids::uuid[])
+    ORDER BY p.id
+    FOR UPDATE SKIP LOCKED))
+  RETURNING a.id
+), gone AS (
+  SELECT id, ordered, queue, partition_key FROM waiting
+  UNION ALL
+  SELECT id, ordered, queue, partition_key FROM buried
+  UNION ALL
+  SELECT id, false, NULL, NULL FROM kept
+), freed AS (
+  DELETE FROM tenure.keys AS k USING gone
+  WHERE k.row_id = gone.id
+    AND gone.ordered  -- implied: only ordered rows have a key; spares the others the look
+), tape AS (
+  DELETE FROM tenure.attempts AS t USING gone
+  WHERE t.row_id = gone.id
+), refused AS (
+  DELETE FROM tenure.refusals AS r USING gone
+  WHERE r.row_id = gone.id
+), marks AS (
+  DELETE FROM tenure.effects AS e USING gone
+  WHERE e.row_id = gone.id
+), told AS MATERIALIZED (
+  SELECT tenure.rouse(array_agg(gone.queue), array_agg(tenure.bucket(gone.partition_key))) AS woken FROM gone
+  WHERE gone.ordered  -- implied: a note too many is no harm; the others make no row runnable
+)
+SELECT gone.id, told.woken FROM gone CROSS JOIN told

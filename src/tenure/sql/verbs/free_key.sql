@@ -1,0 +1,12 @@
+-- free_key: let an ordered key go on that waits for an operator; the row it waits for stays as it ended
+-- in: queue text, partition_key text
+-- out: queue, woken
+-- why: a key that is in flight is its holder's: only one whose row has ended can be freed.
+WITH freed AS (
+  DELETE FROM tenure.keys AS k
+  WHERE k.queue = :queue
+    AND k.partition_key = :partition_key
+    AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = k.row_id)
+  RETURNING k.queue, k.partition_key
+)
+SELECT freed.queue, tenure.rouse(ARRAY[freed.queue], ARRAY[tenure.bucket(freed.partition_key)]) FROM freed

@@ -1,0 +1,19 @@
+-- retry_now: let pending rows that wait for their time, after a failure or until a date, be due now
+-- in: ids uuid[]
+-- out: id, woken
+-- why: a row that somebody has locked is passed over: whoever it is has just changed it or is about to.
+WITH waiting AS (
+  SELECT i.id FROM tenure.live AS i
+  WHERE i.id = ANY (:ids::uuid[])
+    AND i.status = 'pending'  -- implied: what is held was due when it was claimed
+    AND i.available_at > clock_timestamp()
+  ORDER BY i.id
+  FOR UPDATE SKIP LOCKED
+), due AS (
+  UPDATE tenure.live AS i SET available_at = clock_timestamp() FROM waiting
+  WHERE i.id = waiting.id
+  RETURNING i.id, i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket
+), told AS MATERIALIZED (
+  SELECT tenure.rouse(array_agg(due.queue), array_agg(due.bucket)) AS woken FROM due
+)
+SELECT due.id, told.woken FROM due CROSS JOIN told

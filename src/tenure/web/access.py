@@ -1,0 +1,218 @@
+"""Who asks, and what they may do: three roles, one table of verbs, and the rules that keep other sites out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from ..errors import BadSettings
+from .refusal import Refused
+
+Role = Literal["read", "operate", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+# The one table: which role a verb needs. A route names its verb, and no route can be made without one.
+VERBS: Mapping[str, Role] = {
+    "read": "read",
+    "act": "operate",  # POST /api/actions, whose body then names the verb proper
+    "enqueue": "operate",
+    "redrive": "operate",
+    "retry": "operate",
+    "release": "operate",
+    "cancel": "operate",
+    "delete": "admin",
+    "pause_queue": "operate",
+    "resume_queue": "operate",
+    "limit_queue": "operate",
+    "drain_worker": "operate",
+    "pause_schedule": "operate",
+    "resume_schedule": "operate",
+    "remove_schedule": "admin",
+    "free_key": "operate",
+}
+PUBLIC = "public"  # probes, pages and the login: what has to be there before anybody has said who they are
+COOKIE = "tenure"
+COOKIE_SECONDS = 12 * 3600
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Somebody with a name for the audit and a role."""
+
+    actor: str
+    role: Role
+
+    def may(self, verb: str) -> bool:
+        """Is the role enough for this verb?"""
+        return ROLES.index(self.role) >= ROLES.index(VERBS[verb])
+
+    @property
+    def verbs(self) -> list[str]:
+        """The verbs that change something and that this one may use."""
+        return [verb for verb in VERBS if verb not in ("read", "act") and self.may(verb)]
+
+
+Door = Callable[[Request], "Access | Awaitable[Access | None] | None"]
+
+
+class Open:
+    """Everybody is "local" and admin; but only under names of this machine, and not from behind a proxy.
+
+    A page of another site can point a name of its own at 127.0.0.1; the Host header tells it apart.
+    """
+
+    def __init__(self, hosts: Iterable[str] = (), *, any_host: bool = False) -> None:
+        self._hosts, self._any = {*LOOPBACK, *(host.lower().strip("[]") for host in hosts)}, any_host
+
+    def __call__(self, request: Request) -> Access | None:
+        """Let in whoever asks for this machine by its own name."""
+        if not self._any:
+            self._check(request)
+        return Access("local", "admin")
+
+    def _check(self, request: Request) -> None:
+        name = host_of(request.headers.get("host", ""))
+        if name not in self._hosts:
+            raise Refused(403, f"host {name!r} is not served without credentials: set TENURE_WEB_TOKEN, or allow it")
+        if any(header in request.headers for header in FORWARDED):
+            raise Refused(403, "this came through a proxy, where everybody is local: set TENURE_WEB_TOKEN")
+
+
+local = Open()
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A name, a role and a secret; of the secret only the digest is kept."""
+
+    name: str
+    role: Role
+    digest: bytes
+
+    @classmethod
+    def of(cls, name: str, role: str, secret: str, source: str) -> Credential:
+        """One entry of a list, or BadSettings without a word of the secret."""
+        if role not in ROLES:
+            raise BadSettings(f"{source}: the role of {name!r} is {role!r}: choose {', '.join(ROLES)}")
+        if len(secret) < 8:
+            raise BadSettings(f"{source}: the secret of {name!r} is shorter than 8 characters: take a longer one")
+        return cls(name, role, _digest(secret))
+
+
+class Credentials:
+    """Who shows a token, a password or our cookie is who it belongs to."""
+
+    def __init__(self, tokens: Iterable[Credential], users: Iterable[Credential]) -> None:
+        self._tokens, self._users = tuple(tokens), tuple(users)
+
+    def __call__(self, request: Request) -> Access | None:
+        """By the authorization header if there is one, else by the cookie."""
+        if header := request.headers.get("authorization"):
+            scheme, _, rest = header.partition(" ")
+            return self._by_header(scheme.lower(), rest.strip())
+        return self._by_cookie(request.cookies.get(COOKIE, ""))
+
+    def cookie(self, name: str | None, secret: str) -> str | None:
+        """A cookie for whom this secret belongs to, None if it is nobody's."""
+        found = self._find(self._tokens if name is None else self._users, name, secret)
+        return self._signed(found, int(time.time()) + COOKIE_SECONDS) if found else None
+
+    def _by_header(self, scheme: str, rest: str) -> Access | None:
+        if scheme == "bearer":
+            return _access(self._find(self._tokens, None, rest))
+        if scheme == "basic":
+            try:
+                name, _, secret = base64.b64decode(rest, validate=True).decode().partition(":")
+            except (binascii.Error, UnicodeDecodeError):
+                return None
+            return _access(self._find(self._users, name, secret))
+        return None
+
+    def _by_cookie(self, value: str) -> Access | None:
+        until = value.partition(".")[0]
+        if not (until.isascii() and until.isdigit()) or len(until) > 12 or int(until) < time.time():
+            return None
+        same = [each for each in (*self._tokens, *self._users) if _equal(self._signed(each, int(until)), value)]
+        return _access(same[0] if same else None)
+
+    @staticmethod
+    def _find(among: tuple[Credential, ...], name: str | None, secret: str) -> Credential | None:
+        digest = _digest(secret)
+        # Every entry is compared, so that the time taken does not tell which one was near.
+        same = [each for each in among if hmac.compare_digest(each.digest, digest) and name in (None, each.name)]
+        return same[0] if same else None
+
+    @staticmethod
+    def _signed(whom: Credential, until: int) -> str:
+        """Until when, and a signature that only who knows the secret could make: another secret ends every session."""
+        said = f"{until}.{whom.name}.{whom.role}"
+        return f"{until}.{hmac.new(whom.digest, said.encode(), hashlib.sha256).hexdigest()}"
+
+
+def credentials(token: str | None, tokens: str | None, users: str | None) -> Credentials | None:
+    """What the settings say, None if they say nothing: TENURE_WEB_TOKEN, TENURE_WEB_TOKENS and TENURE_WEB_USERS."""
+    single = [Credential.of("token", "admin", token, "TENURE_WEB_TOKEN")] if token else []
+    named = _listed(tokens, "TENURE_WEB_TOKENS", "token")
+    people = _listed(users, "TENURE_WEB_USERS", "password")
+    return Credentials([*single, *named], people) if single or named or people else None
+
+
+def _listed(text: str | None, source: str, secret: str) -> list[Credential]:
+    found = []
+    for number, entry in enumerate((text or "").replace("\n", ",").split(","), 1):
+        if not entry.strip():
+            continue
+        name, role, rest = (*entry.strip().split(":", 2), "", "")[:3]
+        if not name or not rest:
+            raise BadSettings(f"entry {number} of {source} is not name:role:{secret}: write e.g. ann:operate:…")
+        found.append(Credential.of(name, role, rest, source))
+    return found
+
+
+def check_same_site(request: Request) -> None:
+    """Refuse a change that another site's page could have sent: a form cannot set this header, nor hide its origin."""
+    if request.headers.get("x-tenure") != "1":
+        raise Refused(403, "a change needs the header `x-tenure: 1`, which no form of another site can send")
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+        raise Refused(403, f"origin {origin[:100]!r} is not this host: changes are taken from its own pages only")
+
+
+def is_loopback(host: str) -> bool:
+    """Does this address reach nobody but this machine?"""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(header: str) -> str:
+    """The name in a Host header, without its port."""
+    name = header.strip().lower()
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+
+
+def _access(found: Credential | None) -> Access | None:
+    return Access(found.name, found.role) if found else None
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())

@@ -1,0 +1,142 @@
+"""Actions: a verb over a filter, first as an exact count, then in batches that go on when the request has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from .. import db, finding, operate
+from ..connect import QueueConnection
+from ..filter import Filter
+from ..operate import Done
+from .audit import NotedShape, noted_shape
+from .refusal import Refused
+from .route import Ask, Asked, Error, FilterText, Reply, Route, when
+from .shapes import Count, count
+
+ANSWER_SECONDS = 60.0
+
+
+class ActionAsked(Asked, frozen=True):
+    """Which verb on which rows. A dry run counts; the real one says how many rows it expects at most, and why."""
+
+    rules = (when({"dry_run": {"const": False}}, {"expect": {"type": "integer"}}),)
+
+    verb: Literal["redrive", "retry", "release", "cancel", "delete"]
+    filter: FilterText
+    dry_run: bool = True
+    expect: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class Would(msgspec.Struct, frozen=True):
+    """How many rows the verb would change now, exactly, and how many of them are in which state."""
+
+    verb: str
+    filter: str
+    matched: int
+    statuses: dict[str, Count]
+
+
+class DoneShape(msgspec.Struct, frozen=True):
+    """What was done; skipped rows were locked or had changed meanwhile."""
+
+    action: int
+    verb: str
+    filter: str
+    matched: int
+    changed: int
+    skipped: int
+    done: bool
+
+
+class Going(msgspec.Struct, frozen=True):
+    """It goes on: GET /api/actions/{action} tells how far it is."""
+
+    action: int
+    verb: str
+    filter: str
+    done: bool
+
+
+async def action(ask: Ask[Any, ActionAsked]) -> Would | DoneShape | Reply:
+    """Count what a verb would change in a filter's rows, or change it."""
+    ask.require(ask.body.verb)
+    wanted = ask.site.filter(ask.body.filter)
+    if not ask.body.dry_run and ask.body.expect is None:
+        raise Refused(400, f"how many rows may {ask.body.verb} change? Say it with `expect`; a dry run counts them")
+    return await _would(ask, wanted) if ask.body.dry_run else await _do(ask, wanted)
+
+
+async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
+    def counted(conn: QueueConnection) -> tuple[int, dict[str, finding.Count]]:
+        matched = operate.would(conn, ask.body.verb, wanted, ask.site.store.schema)
+        return matched, db.run(conn, finding.statuses(wanted), ask.site.store.schema)
+
+    matched, counts = await ask.site.store.blocking(counted)
+    narrowed = operate.narrow(ask.body.verb, wanted)
+    statuses = {name: count(counts[name]) for name in narrowed.statuses} if narrowed else {}
+    return Would(ask.body.verb, str(wanted), matched, statuses)
+
+
+async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
+    """To the end, or for as long as a request may last; the rest is done without it."""
+    began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    doing = asyncio.ensure_future(ask.site.store.blocking(partial(_acted, ask, wanted, _tell(began))))
+    await asyncio.wait([doing], timeout=ANSWER_SECONDS)
+    either: list[asyncio.Future[Any]] = [doing, began]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)  # a long count comes before the first batch
+    if not doing.done():
+        doing.add_done_callback(lambda late: late.cancelled() or late.exception())  # its end stands in the audit
+        return Reply(202, Going(began.result(), ask.body.verb, str(wanted), False))
+    done = doing.result()
+    return DoneShape(done.action, done.verb, str(wanted), done.matched, done.changed, done.skipped, done.done)
+
+
+def _acted(ask: Ask[Any, ActionAsked], wanted: Filter, began: Any, conn: QueueConnection) -> Done:
+    def progress(_rows: int) -> None:
+        if ask.site.closed:
+            raise Refused(503, "the server stops: this was broken off after a batch, the audit says how far it came")
+
+    return operate.act(
+        conn,
+        ask.body.verb,
+        wanted,
+        ask.actor,
+        schema=ask.site.store.schema,
+        reason=ask.body.reason,
+        began=began,
+        progress=progress,
+        expect=ask.body.expect,
+    )
+
+
+def _tell(began: asyncio.Future[int]) -> Any:
+    """Set a future of the loop from a thread; it may have been closed meanwhile."""
+    loop = began.get_loop()
+    return lambda action: loop.call_soon_threadsafe(began.set_result, action)
+
+
+async def told(ask: Ask[Any, None]) -> NotedShape:
+    """How far an action is, as the audit has it; one without done_at still goes on, or was broken off."""
+    found = await ask.site.store.ask(operate.audit(1, ask.path["action"] + 1))
+    if not found or found[0].id != ask.path["action"]:
+        raise Refused(404, f"there is no action {ask.path['action']}: GET api/audit lists them")
+    return noted_shape(found[0])
+
+
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+ROUTES = (
+    Route(
+        "POST",
+        "/api/actions",
+        "act",
+        action,
+        {200: [Would, DoneShape], 202: Going, 409: Error},
+        body=ActionAsked,
+    ),
+    Route("GET", "/api/actions/{action}", "read", told, {200: NotedShape, 404: Error}, types={"action": Number}),
+)

@@ -1,0 +1,198 @@
+"""The app: routes made of the table, each request let in, understood, answered, and every error one sentence."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .. import settings
+from ..errors import BadSettings
+from . import (
+    actions,
+    audit,
+    dead,
+    doors,
+    enqueue,
+    events,
+    export,
+    openapi,
+    overview,
+    pages,
+    probes,
+    queues,
+    ring,
+    rows,
+    schedules,
+    workers,
+)
+from .access import PUBLIC, Access, Door, check_same_site, credentials
+from .feed import Feed
+from .refusal import Refused, refusal, response
+from .route import Ask, Route, encoded, require, understood
+from .site import Site, redaction_of
+from .store import Store
+
+NOBODY = Access("", "read")
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+
+
+async def description(ask: Ask[Any, None]) -> dict[str, Any]:
+    """This API as OpenAPI 3.1."""
+    return openapi.document(ROUTES, str(ask.request.scope.get("root_path", "")).rstrip("/"))
+
+
+# In the order in which paths are tried: /api/rows/export before /api/rows/{id}.
+ROUTES: tuple[Route, ...] = (
+    *probes.ROUTES,
+    *doors.ROUTES,
+    *overview.ROUTES,
+    *export.ROUTES,
+    *rows.ROUTES,
+    *enqueue.ROUTES,
+    *actions.ROUTES,
+    *queues.ROUTES,
+    *workers.ROUTES,
+    *ring.ROUTES,
+    *schedules.ROUTES,
+    *dead.ROUTES,
+    *audit.ROUTES,
+    *events.ROUTES,
+    Route("GET", "/api/openapi.json", PUBLIC, description, {200: dict[str, Any]}),
+)
+
+
+def app(
+    *,
+    database_url: str | None = None,
+    schema: str | None = None,
+    access: Door | None = None,
+    redact: Iterable[str] = (),
+    hide_payloads: bool = False,
+    read_only: bool = False,
+) -> Starlette:
+    """The HTTP API and the dashboard as an ASGI app, to be mounted under any prefix.
+
+    `access` says who asks: access(request) -> Access(actor, role), or None for nobody; awaitable if it likes. Without
+    it the tokens and users of the settings decide, and without those there is no app: it would be open to everybody.
+    Connections are made when they are needed; `tenure.web.lifespan(app)` gives them back.
+    """
+    chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
+    if chosen.database_url is None:
+        raise BadSettings("no database is named: give database_url=…, or set TENURE_DATABASE_URL")
+    names = [*redact, *_setting("TENURE_WEB_REDACT").split(",")]
+    store = Store(chosen.database_url, chosen.schema)
+    site = Site(
+        store,
+        Feed(store, lambda: overview.tick(store)),
+        access or _door(),
+        redaction_of(names),
+        hide_payloads,
+        read_only,
+    )
+    made = Starlette(
+        routes=[*_paths(site, ROUTES), *pages.routes()],
+        exception_handlers={HTTPException: _http_error, Exception: _bug},
+        lifespan=lambda made: lifespan(made),
+    )
+    made.state.site = site
+    made.add_middleware(Named)
+    return made
+
+
+@asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    """Give back what the app holds when the block ends: for the lifespan of an app it is mounted in."""
+    app.state.site.feed.closed = False
+    try:
+        yield
+    finally:
+        await app.state.site.aclose()
+
+
+def _door() -> Door:
+    found = credentials(_setting("TENURE_WEB_TOKEN"), _setting("TENURE_WEB_TOKENS"), _setting("TENURE_WEB_USERS"))
+    if found is None:
+        raise BadSettings(
+            "the web has no credentials: set TENURE_WEB_TOKEN, or give access=… (tenure.web.local opens it on loopback)"
+        )
+    return found
+
+
+def _setting(name: str) -> str:
+    found = settings.find(name)
+    return found.value if found else ""
+
+
+def _paths(site: Site, routes: Sequence[Route]) -> list[Path]:
+    """One path for each, with all its methods: so that a 405 can name them."""
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    return [Path(path, _endpoint(site, methods), methods=list(methods)) for path, methods in by_path.items()]
+
+
+def _endpoint(site: Site, methods: dict[str, Route]) -> Any:
+    async def answer(request: Request) -> Response:
+        route = methods["GET" if request.method == "HEAD" else request.method]
+        try:
+            return encoded(await route.run(await _ask(site, request, route)))
+        except Exception as error:
+            return response(refusal(error))
+
+    return answer
+
+
+async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
+    """Who asks and for what; or a refusal, in this order: 401, 403, 415, 413, 400."""
+    access = NOBODY
+    if route.verb != PUBLIC:
+        access = await site.admit(request)
+        require(access, route.verb)
+    if route.changes:
+        check_same_site(request)
+    return Ask(request, site, access, *await understood(request, route))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:100]
+    if error.status_code == 405:
+        return response(Refused(405, f"{request.method} is not answered at {path}", error.headers))
+    return response(Refused(error.status_code, f"there is nothing at {path}: GET api/openapi.json lists what there is"))
+
+
+async def _bug(_request: Request, error: Exception) -> Response:
+    return response(refusal(error))
+
+
+class Named:
+    """Gives every answer the name of its request, and headers that keep browsers strict."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        name = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        further = [(b"x-request-id", name.encode()), *pages.HEADERS]
+
+        async def named(event: Any) -> None:
+            if event["type"] == "http.response.start":
+                event = {**event, "headers": [*event["headers"], *further]}
+            await send(event)
+
+        await self._app(scope, receive, named)

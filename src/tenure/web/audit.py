@@ -1,0 +1,60 @@
+"""The audit: who changed what, and to how many rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .. import operate
+from ..operate import Noted
+from .route import Ask, Asked, Route
+from .shapes import utc
+
+
+class AuditAsked(Asked, frozen=True):
+    """How many lines, before which."""
+
+    n: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | UnsetType = UNSET
+
+
+class NotedShape(msgspec.Struct, frozen=True):
+    """One line; done_at is null while the action goes on, and for ever if it was broken off."""
+
+    id: int
+    at: datetime
+    done_at: datetime | None
+    actor: str
+    via: str
+    verb: str
+    target: str
+    rows: int
+    reason: str
+
+
+class AuditShape(msgspec.Struct, frozen=True):
+    """Lines, the latest first, and where to go on."""
+
+    audit: list[NotedShape]
+    next: int | None
+
+
+async def audit(ask: Ask[AuditAsked, None]) -> AuditShape:
+    """What operators did, the latest first."""
+    before = None if ask.query.before is UNSET else ask.query.before
+    found = await ask.site.store.ask(operate.audit(ask.query.n, before))
+    more = len(found) == ask.query.n
+    return AuditShape([noted_shape(each) for each in found], found[-1].id if more else None)
+
+
+def noted_shape(each: Noted) -> NotedShape:
+    """A line with its times in UTC."""
+    return NotedShape(
+        each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, each.target, each.rows, each.reason
+    )
+
+
+ROUTES = (Route("GET", "/api/audit", "read", audit, {200: AuditShape}, AuditAsked),)

@@ -1,0 +1,116 @@
+"""What ended badly, grouped by error, and ordered keys that cannot go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+
+from .. import finding, operate, questions
+from ..filter import Filter
+from .refusal import Refused
+from .route import Ask, Asked, Error, Key, Name, Route
+from .shapes import utc
+
+
+class HowMany(Asked, frozen=True):
+    """How many at most."""
+
+    n: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
+
+
+class GroupShape(msgspec.Struct, frozen=True):
+    """Rows of one kind that ended in the same way, and the filter that finds them."""
+
+    status: str
+    kind: str
+    fingerprint: str
+    n: int
+    more: bool
+    first_at: datetime
+    last_at: datetime
+    last_error: str | None
+    sample: UUID
+    filter: str
+
+
+class DeadShape(msgspec.Struct, frozen=True):
+    """The groups, the latest first."""
+
+    groups: list[GroupShape]
+
+
+class KeyShape(msgspec.Struct, frozen=True):
+    """A key, the row that stands in the way, and how many wait behind it."""
+
+    queue: str
+    key: str
+    head: UUID
+    status: str
+    reason: str
+    waiting: int
+
+
+class BlockedShape(msgspec.Struct, frozen=True):
+    """The keys, the longest queue behind them first."""
+
+    keys: list[KeyShape]
+
+
+class KeyAsked(Asked, frozen=True):
+    """Which ordered key."""
+
+    queue: Name
+    key: Key
+
+
+class Freed(msgspec.Struct, frozen=True):
+    """Which key goes on."""
+
+    queue: str
+    key: str
+    changed: bool
+
+
+async def dead(ask: Ask[HowMany, None]) -> DeadShape:
+    """Failed rows and dead letters by kind and error, the latest first."""
+    return DeadShape([_group(each) for each in await ask.site.store.ask(finding.dead_groups(ask.query.n))])
+
+
+def _group(each: finding.DeadGroup) -> GroupShape:
+    kind = f"{each.kind[:-1]}\\*" if each.kind.endswith("*") else each.kind
+    found_by = Filter(statuses=(each.status,), kind=kind, fingerprint=each.fingerprint)
+    return GroupShape(
+        each.status,
+        each.kind,
+        each.fingerprint,
+        each.rows.n,
+        each.rows.more,
+        utc(each.first_at),
+        utc(each.last_at),
+        each.last_error,
+        each.sample_id,
+        str(found_by),
+    )
+
+
+async def blocked(ask: Ask[HowMany, None]) -> BlockedShape:
+    """Ordered keys that cannot go on, the longest queue behind them first."""
+    return BlockedShape([KeyShape(*each) for each in await ask.site.store.ask(questions.blocked_keys(ask.query.n))])
+
+
+async def free(ask: Ask[Any, KeyAsked]) -> Freed:
+    """Let an ordered key go on that waits for an operator; its head stays dead."""
+    queue, key = ask.body.queue, ask.body.key
+    if not await ask.change(operate.free_key(queue, key), f"{queue} {key}"):
+        raise Refused(404, f"key {key!r} of queue {queue!r} does not wait for an operator: GET api/blocked lists those")
+    return Freed(queue, key, True)
+
+
+ROUTES = (
+    Route("GET", "/api/dead", "read", dead, {200: DeadShape}, HowMany),
+    Route("GET", "/api/blocked", "read", blocked, {200: BlockedShape}, HowMany),
+    Route("POST", "/api/blocked/free", "free_key", free, {200: Freed, 404: Error}, body=KeyAsked),
+)

@@ -1,0 +1,28 @@
+"""The stream of events: Server-Sent Events of the feed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from .route import Ask, Asked, Route
+
+
+class EventsAsked(Asked, frozen=True):
+    """Where to go on, for those who cannot send the Last-Event-ID header."""
+
+    last_event_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
+
+
+async def events(ask: Ask[EventsAsked, Any]) -> Response:
+    """Ticks every two seconds and the events of the fleet as they happen, as Server-Sent Events with resume."""
+    last = ask.request.headers.get("last-event-id") or ask.query.last_event_id
+    if ask.request.method == "HEAD":
+        return Response(media_type="text/event-stream")
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(ask.site.feed.open(last), headers=headers, media_type="text/event-stream")
+
+
+ROUTES = (Route("GET", "/api/events", "read", events, {200: ("text/event-stream",)}, EventsAsked),)

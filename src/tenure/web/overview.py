@@ -1,0 +1,166 @@
+"""The overview: the inbox in a few numbers, what the fleet did lately, and who asks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .. import __version__, db, finding, history, migrate, questions
+from .route import Ask, Asked, Name, Route
+from .rows import RefusalShape, refusal_shape
+from .shapes import Count, count, utc
+from .store import Store, address
+
+TICK_FENCE_SECONDS = 3600
+
+
+class OverviewAsked(Asked, frozen=True):
+    """How far back, and of which queue the charts are."""
+
+    seconds: Annotated[int, msgspec.Meta(ge=60, le=7 * 86_400)] = 3600
+    queue: Name | UnsetType = UNSET
+
+
+class WorkersCount(msgspec.Struct, frozen=True):
+    """Processes by state."""
+
+    alive: int
+    draining: int
+    dead: int
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """What became of leases in so many seconds."""
+
+    seconds: int
+    acquired: int
+    renewed: int
+    expired: int
+    reclaimed: int
+    lost: int
+    stale_writes_blocked: int
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """The inbox in a few numbers: what a tick of the feed carries."""
+
+    at: datetime
+    runnable: Count
+    held: Count
+    scheduled: Count
+    dead: Count
+    cancelled: Count
+    oldest_runnable_seconds: float | None
+    workers: WorkersCount
+    fence: Fence
+
+
+class PointShape(msgspec.Struct, frozen=True):
+    """Attempts ended in one step, by outcome, and how long rows waited and handlers ran, in seconds."""
+
+    at: datetime
+    completed: int
+    retried: int
+    released: int
+    failed: int
+    dead_lettered: int
+    cancelled: int
+    wait_p50: float | None
+    wait_p95: float | None
+    run_p50: float | None
+    run_p95: float | None
+
+
+class OverviewShape(Numbers, frozen=True):
+    """The numbers, the charts, and the last writes that were refused."""
+
+    series: list[PointShape]
+    step_seconds: int
+    recent_refusals: list[RefusalShape]
+
+
+class Me(msgspec.Struct, frozen=True):
+    """Who asks, what they may do, and what this server is."""
+
+    actor: str
+    role: Literal["read", "operate", "admin"]
+    verbs: list[str]
+    version: str
+    schema: str
+    schema_version: int
+    database: str
+    payloads: Literal["shown", "hidden"]
+    redacted: list[str]
+    drills: bool
+    prefix: str
+    login: bool
+
+
+async def me(ask: Ask[Any, None]) -> Me:
+    """Who you are here, and what you may do."""
+    site = ask.site
+    return Me(
+        actor=ask.access.actor,
+        role=ask.access.role,
+        verbs=ask.access.verbs,
+        version=__version__,
+        schema=site.store.schema,
+        schema_version=migrate.newest(),
+        database=address(site.store.url),
+        payloads="hidden" if site.hide_payloads else "shown",
+        redacted=list(site.redaction.names),
+        drills=False,
+        prefix=str(ask.request.scope.get("root_path", "")).rstrip("/"),
+        login=site.credentials is not None,
+    )
+
+
+async def overview(ask: Ask[OverviewAsked, None]) -> OverviewShape:
+    """The inbox in a few numbers, charts of the time past, and the last refused writes."""
+    seconds, schema = ask.query.seconds, ask.site.store.schema
+    queue = None if ask.query.queue is UNSET else ask.query.queue
+    step = history.step_for(seconds)
+    async with ask.site.store.reading() as conn:
+        now = await db.run(conn, questions.clock(), schema)
+        inbox = await db.run(conn, finding.overview(), schema)
+        strip = await db.run(conn, history.fence_strip(seconds), schema)
+        points = await db.run(conn, history.series(seconds=seconds, step_seconds=step, queue=queue), schema)
+        refused = await db.run(conn, history.recent_refusals(20), schema)
+    return OverviewShape(
+        **_numbers(now, inbox, strip, seconds),
+        series=[PointShape(utc(each.at), *each[1:]) for each in points],
+        step_seconds=step,
+        recent_refusals=[refusal_shape(each) for each in refused],
+    )
+
+
+async def tick(store: Store) -> Numbers:
+    """What every open tab hears every two seconds."""
+    async with store.reading() as conn:
+        now = await db.run(conn, questions.clock(), store.schema)
+        inbox = await db.run(conn, finding.overview(), store.schema)
+        strip = await db.run(conn, history.fence_strip(TICK_FENCE_SECONDS), store.schema)
+    return Numbers(**_numbers(now, inbox, strip, TICK_FENCE_SECONDS))
+
+
+def _numbers(now: datetime, inbox: finding.Overview, strip: history.FenceStrip, seconds: int) -> dict[str, Any]:
+    return {
+        "at": utc(now),
+        "runnable": count(inbox.runnable),
+        "held": count(inbox.held),
+        "scheduled": count(inbox.scheduled),
+        "dead": count(inbox.dead),
+        "cancelled": count(inbox.cancelled),
+        "oldest_runnable_seconds": inbox.oldest_runnable_seconds,
+        "workers": WorkersCount(inbox.workers_alive, inbox.workers_draining, inbox.workers_dead),
+        "fence": Fence(seconds, *strip),
+    }
+
+
+ROUTES = (
+    Route("GET", "/api/me", "read", me, {200: Me}),
+    Route("GET", "/api/overview", "read", overview, {200: OverviewShape}, OverviewAsked),
+)

@@ -1,0 +1,77 @@
+"""The dashboard's files: one index.html for every page, the rest by name, under a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+STATIC = Path(__file__).parent / "static"
+PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit", "/drills", "/login")
+BASE = '<base href="/">'
+TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+
+
+def routes() -> list[Route]:
+    """Pages and files."""
+    return [
+        *(Route(path, _page, methods=["GET"]) for path in PAGES),
+        Route("/favicon.ico", _favicon, methods=["GET"]),
+        Route("/static/{path:path}", _file, methods=["GET"]),
+    ]
+
+
+async def _page(request: Request) -> Response:
+    """index.html, whose addresses count from where this app is mounted."""
+    try:
+        text = (STATIC / "index.html").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise HTTPException(404) from None
+    prefix = request.scope.get("root_path", "").rstrip("/")
+    page = text.replace(BASE, f'<base href="{escape(prefix)}/">', 1)
+    return HTMLResponse(page, headers={"cache-control": "no-cache"})
+
+
+async def _file(request: Request) -> Response:
+    """A file of a known type below static, and nothing else."""
+    path = (STATIC / request.path_params["path"]).resolve()
+    kind = TYPES.get(path.suffix)
+    if kind is None or not path.is_relative_to(STATIC.resolve()) or not path.is_file():
+        raise HTTPException(404)
+    found = path.stat()
+    etag = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
+    headers = {"cache-control": "no-cache", "etag": etag}
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return FileResponse(path, headers=headers, media_type=kind)
+
+
+async def _favicon(request: Request) -> Response:
+    request.path_params["path"] = "favicon.ico" if (STATIC / "favicon.ico").is_file() else "favicon.svg"
+    return await _file(request)

@@ -1,0 +1,120 @@
+"""Queues: what stands in each and what was set for it; pause, resume, limit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from .. import db, limits, questions
+from ..limits import RATE_MAX, RATE_MIN, SLOTS_MAX
+from ..questions import QueueDepth
+from .route import Ask, Asked, Route, when
+
+
+class QueueShape(msgspec.Struct, frozen=True):
+    """One queue: rows by state, what was set, and how much of it is used; of the states in `more` at least so many."""
+
+    queue: str
+    pending: int
+    scheduled: int
+    processing: int
+    failed: int
+    dead_letter: int
+    cancelled: int
+    more: list[str]
+    oldest_runnable_seconds: float | None
+    paused: bool
+    max_running: int | None
+    max_per_key: int | None
+    rate_per_second: float | None
+    burst: int | None
+    running: int
+
+
+class QueuesShape(msgspec.Struct, frozen=True):
+    """Every queue that has a row or a setting."""
+
+    queues: list[QueueShape]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """Whether it was otherwise before."""
+
+    queue: str
+    changed: bool
+
+
+STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
+SETTINGS = ("max_running", "max_per_key", "rate_per_second", "burst")
+Slots = Annotated[int, msgspec.Meta(ge=1, le=SLOTS_MAX)]
+
+
+class LimitsAsked(Asked, frozen=True):
+    """All limits of a queue: one that is null or left out is taken away."""
+
+    rules = (when({"burst": {"type": "integer"}}, {"rate_per_second": {"type": "number"}}),)
+
+    max_running: Slots | None = None
+    max_per_key: Slots | None = None
+    rate_per_second: Annotated[float, msgspec.Meta(ge=RATE_MIN, le=RATE_MAX)] | None = None
+    burst: Annotated[int, msgspec.Meta(ge=1, le=RATE_MAX)] | None = None
+
+
+async def queues(ask: Ask[Any, None]) -> QueuesShape:
+    """Every queue with its rows by state, its limits and its lag."""
+    schema = ask.site.store.schema
+    async with ask.site.store.reading() as conn:
+        depth = await db.run(conn, questions.queue_depths(), schema)
+        lag = await db.run(conn, questions.queue_lags(), schema)
+        known = {each.queue: each for each in await db.run(conn, limits.queues(), schema)}
+    found: dict[str, list[QueueDepth]] = {name: [] for name in known}
+    for each in depth:
+        found.setdefault(each.queue, []).append(each)
+    return QueuesShape([_shape(name, found[name], lag.get(name), known.get(name)) for name in sorted(found)])
+
+
+def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: limits.Queue | None) -> QueueShape:
+    counts: dict[str, Any] = {**dict.fromkeys(STATES, 0), **{each.status: each.rows for each in depth}}
+    given: dict[str, Any] = {each: getattr(known, each, None) for each in SETTINGS}
+    return QueueShape(
+        queue=name,
+        more=[each.status for each in depth if each.more],
+        oldest_runnable_seconds=lag,
+        paused=known is not None and known.paused,
+        running=known.running if known else 0,
+        **given,
+        **counts,
+    )
+
+
+async def pause(ask: Ask[Any, None]) -> Changed:
+    """Let nothing more of a queue start; what runs goes on."""
+    name = ask.path["name"]
+    return Changed(name, await ask.change(limits.pause(name), name))
+
+
+async def resume(ask: Ask[Any, None]) -> Changed:
+    """Let a paused queue go on."""
+    name = ask.path["name"]
+    return Changed(name, await ask.change(limits.resume(name), name))
+
+
+async def limit(ask: Ask[Any, LimitsAsked]) -> LimitsAsked:
+    """Set all limits of a queue at once."""
+    statement = limits.limit(ask.path["name"], **msgspec.structs.asdict(ask.body), clear=True)
+    await ask.change(statement, ask.path["name"], _words(ask.body))
+    return ask.body
+
+
+def _words(asked: LimitsAsked) -> str:
+    given = [f"{name}={value:g}" for name, value in msgspec.structs.asdict(asked).items() if value is not None]
+    return " ".join(given) or "no limits"
+
+
+ROUTES = (
+    Route("GET", "/api/queues", "read", queues, {200: QueuesShape}),
+    Route("POST", "/api/queues/{name:text}/pause", "pause_queue", pause, {200: Changed}),
+    Route("POST", "/api/queues/{name:text}/resume", "resume_queue", resume, {200: Changed}),
+    Route("PUT", "/api/queues/{name:text}/limits", "limit_queue", limit, {200: LimitsAsked}, body=LimitsAsked),
+)

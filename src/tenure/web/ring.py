@@ -1,0 +1,87 @@
+"""The ring: who owns which bucket, how deep the arcs are, and what each change of the fleet moved."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .. import db, history, questions
+from ..model import BUCKETS
+from ..ring import Ring, rings_of
+from .refusal import Refused
+from .route import Ask, Asked, Error, Route
+from .shapes import utc
+
+ARCS = 64
+
+
+class RingAsked(Asked, frozen=True):
+    """The ring of which set of queues, as `sets` names it: mail,reports."""
+
+    queues: Annotated[str, msgspec.Meta(max_length=4000)] | UnsetType = UNSET
+
+
+class ChangeShape(msgspec.Struct, frozen=True):
+    """A worker that joined, left or died, and what that moved; needless moves are between two that stayed."""
+
+    at: datetime
+    what: str
+    worker: str
+    moved: int
+    of: int
+    workers: int
+    needless: int
+
+
+class RingShape(msgspec.Struct, frozen=True):
+    """One ring: the owner of each bucket as an index into workers, -1 for none; rows that wait, by 16 buckets."""
+
+    queues: list[str]
+    sets: list[list[str]]
+    workers: list[str]
+    buckets: list[int]
+    depth: list[int]
+    history: list[ChangeShape]
+
+
+async def ring(ask: Ask[RingAsked, None]) -> RingShape:
+    """Who owns which of the 1024 buckets, for one set of queues."""
+    schema = ask.site.store.schema
+    async with ask.site.store.reading() as conn:
+        alive = await db.run(conn, questions.live_workers(), schema)
+        changes = await db.run(conn, history.membership(50), schema)
+        rings = rings_of(alive)
+        queues = _chosen(ask.query.queues, list(rings))
+        depth = await db.run(conn, questions.ring_depth(list(queues)), schema)
+    chosen = rings.get(queues, Ring(()))
+    told = [each for each in history.ring_changes(alive, changes) if each.queues == queues]
+    index = {worker: n for n, worker in enumerate(chosen.workers)}
+    return RingShape(
+        queues=list(queues),
+        sets=[list(each) for each in rings],
+        workers=list(chosen.workers),
+        buckets=[index[chosen.owner_of(n)] if index else -1 for n in range(BUCKETS)],
+        depth=[depth.get(arc, 0) for arc in range(ARCS)],
+        history=[_change(each) for each in told],
+    )
+
+
+def _chosen(asked: str | UnsetType, sets: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The set that was asked for, or the first there is."""
+    if asked is UNSET:
+        return sets[0] if sets else ()
+    wanted = tuple(sorted(filter(None, asked.split(","))))
+    if wanted not in sets and wanted:
+        known = "; ".join(",".join(each) for each in sets) or "none"
+        raise Refused(404, f"no workers share the queues {','.join(wanted)[:200]!r}: there are {known}")
+    return wanted
+
+
+def _change(each: history.RingChange) -> ChangeShape:
+    return ChangeShape(utc(each.at), each.what, each.worker, each.moved, each.of, each.workers, each.needless)
+
+
+ROUTES = (Route("GET", "/api/ring", "read", ring, {200: RingShape, 404: Error}, RingAsked),)

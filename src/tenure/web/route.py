@@ -1,0 +1,225 @@
+"""A route is a value: method, path, verb, what it takes and answers. The API and its description are made of it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..operate import Actor, noted
+from ..statement import Statement
+from .access import PUBLIC, VERBS, Access
+from .refusal import Refused
+from .site import Site
+
+BODY_BYTES_MAX = 2 * 1024 * 1024
+_NOT_WHOLE = re.compile(r"Expected `int(?: \| null)?`, got `float` - at `\$\.(\w+)`")
+_WHOLE = re.compile(rb"(-?\d+)\.0+")
+Q = TypeVar("Q")
+B = TypeVar("B")
+S = TypeVar("S")
+T = TypeVar("T")
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, extra_json_schema={"format": "tenure-name"})]
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=512, extra_json_schema={"format": "tenure-name"})]
+FilterText = Annotated[str, msgspec.Meta(max_length=4000, extra_json_schema={"format": "tenure-filter"})]
+
+
+class Text(PathConvertor):
+    """Any name in a path, as {name:text}: names of queues and workers may hold slashes, and even line breaks."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("text", Text())
+
+
+class Asked(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a query or a body may hold; a field nobody knows is refused.
+
+    `rules` are for the description: what holds between its fields, as JSON Schema.
+    """
+
+    rules: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+
+
+class Nothing(Asked, frozen=True):
+    """No query."""
+
+
+class Error(msgspec.Struct, frozen=True):
+    """What went wrong, in one sentence that names the value and the next step."""
+
+    error: str
+
+
+def when(given: Mapping[str, Any], then: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A rule: where these fields are so, those must be there and be so."""
+    return {"if": together(given), "then": together(then)}
+
+
+def together(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """All of these fields are there, and are so."""
+    return {"properties": fields, "required": list(fields)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[Q, B]):
+    """One request, let in and understood: who asks, for what."""
+
+    request: Request
+    site: Site
+    access: Access
+    query: Q
+    body: B
+    path: Mapping[str, Any]
+
+    @property
+    def actor(self) -> Actor:
+        """Whom the audit names."""
+        return Actor(self.access.actor, "http")
+
+    def require(self, verb: str) -> None:
+        """Refuse unless the role is enough for this verb."""
+        require(self.access, verb)
+
+    async def change(self, statement: Statement[T], target: str, reason: str = "") -> T:
+        """Run one verb and write its line of the audit, both or neither."""
+        schema = self.site.store.schema
+        return await self.site.store.blocking(
+            lambda conn: noted(conn, statement, self.actor, statement.name, target, schema, reason=reason)
+        )
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer with a status other than 200."""
+
+    status: int
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What is done for a method on a path, and which verb of access.VERBS that is."""
+
+    method: str
+    path: str
+    verb: str
+    run: Callable[[Ask[Any, Any]], Awaitable[Any]]
+    answers: Mapping[int, Any]  # by status: a type, a list of which it is one, a tuple of media types, None
+    query: type[Asked] = Nothing
+    body: type[Asked] | None = None
+    types: Mapping[str, Any] = field(default_factory=dict)  # of the names in the path
+
+    def __post_init__(self) -> None:
+        if self.verb not in VERBS and self.verb != PUBLIC:
+            raise ValueError(f"{self.method} {self.path} names the verb {self.verb!r}, which has no role in VERBS")
+
+    @property
+    def changes(self) -> bool:
+        """Does it change something?"""
+        return self.method not in ("GET", "HEAD")
+
+    @property
+    def says(self) -> str:
+        """What it does, in the words of the function that does it."""
+        return (self.run.__doc__ or "").strip().splitlines()[0]
+
+
+def require(access: Access, verb: str) -> None:
+    """Refuse unless the role is enough for this verb."""
+    if not access.may(verb):
+        raise Refused(403, f"{verb} needs the role {VERBS[verb]}, {access.actor!r} has {access.role}")
+
+
+async def understood(request: Request, route: Route) -> tuple[Any, Any, dict[str, Any]]:
+    """Query, body and path of a request as the route wants them, or a refusal that names what is wrong."""
+    types = {"id": UUID, "name": Name, **route.types}
+    path = {name: converted(value, types[name], name) for name, value in request.path_params.items()}
+    query = converted(_once(request.query_params), route.query, "query")
+    body = await _body(request, route.body) if route.body is not None else None
+    return query, body, path
+
+
+def _once(params: QueryParams) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in params.multi_items():
+        if name in found:
+            raise Refused(400, f"{name[:60]!r} is given twice: give it once")
+        found[name] = value
+    return found
+
+
+def converted(value: Any, kind: type[S], where: str) -> S:
+    """Text as the type it is meant to be, or a refusal."""
+    texts = value.values() if isinstance(value, dict) else [value]
+    if any("\x00" in text for text in texts):
+        raise Refused(400, f"{where} holds a NUL character, which no text of the inbox can: remove it")
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(400, f"{where}: {_explained(error, kind)}") from None
+
+
+async def _body(request: Request, kind: type[S]) -> S:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise Refused(415, f"content-type {content_type[:60]!r} is not read here: send application/json")
+    try:
+        return _decoded(await _bytes(request), kind)
+    except msgspec.ValidationError as error:
+        raise Refused(400, f"body: {_explained(error, kind)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"body is not JSON ({error}): send one object") from None
+
+
+def _decoded(body: bytes, kind: type[S]) -> S:
+    """The body as this type; 3.0 is taken where a whole number is wanted, for JSON knows no difference."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        field = _NOT_WHOLE.match(str(error))
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw]) if field else {}
+        number = _WHOLE.fullmatch(bytes(fields[field[1]])) if field else None
+        if field is None or number is None:
+            raise
+        return _decoded(msgspec.json.encode({**fields, field[1]: msgspec.Raw(number[1])}), kind)
+
+
+async def _bytes(request: Request) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_BYTES_MAX:
+            raise Refused(413, f"the body is longer than {BODY_BYTES_MAX} bytes: send less at once")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _explained(error: msgspec.ValidationError, kind: Any) -> str:
+    """The words of msgspec, and for a field nobody knows the nearest one that there is."""
+    said = str(error)
+    if "unknown field" not in said:
+        return said[0].lower() + said[1:]
+    wrong = said.split("`")[1]
+    known = [each.encode_name for each in msgspec.structs.fields(kind)]
+    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.0)
+    hint = f"did you mean {near[0]!r}?" if near else "leave it out"
+    return f"there is no field {wrong[:60]!r}: {hint}"
+
+
+def encoded(answer: Any) -> Response:
+    """A struct as JSON, with its status."""
+    if isinstance(answer, Response):
+        return answer
+    status, body = (answer.status, answer.body) if isinstance(answer, Reply) else (200, answer)
+    return Response(msgspec.json.encode(body), status, {"cache-control": "no-store"}, "application/json")

@@ -1,0 +1,199 @@
+"""Rows: pages of a filter, counts of it, and one row with all that is known about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .. import db, finding, history, questions
+from ..filter import Filter
+from ..model import Attempt, Row
+from .refusal import Refused
+from .route import Ask, Asked, Error, FilterText, Route
+from .shapes import Count, RowShape, count, row_shape, utc
+
+NEIGHBOURS_MAX = 10
+
+
+class PageAsked(Asked, frozen=True):
+    """Which rows, and from where on."""
+
+    filter: FilterText = ""
+    before: UUID | UnsetType = UNSET
+    n: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
+
+
+class CountAsked(Asked, frozen=True):
+    """Which rows, and whether every single one is to be counted."""
+
+    filter: FilterText = ""
+    exact: bool = False
+
+
+class FilterAsked(Asked, frozen=True):
+    """Which rows."""
+
+    filter: FilterText = ""
+
+
+class PageShape(msgspec.Struct, frozen=True):
+    """Rows, newest first. Not done and nothing found: the search stopped, ask on with before=next."""
+
+    filter: str
+    rows: list[RowShape]
+    next: UUID | None
+    searched: int
+    done: bool
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many rows match."""
+
+    filter: str
+    n: int
+    more: bool
+
+
+class AttemptShape(msgspec.Struct, frozen=True):
+    """One stretch of the lease tape."""
+
+    generation: str
+    fence: str
+    worker: str
+    claimed_at: datetime
+    ended_at: datetime | None
+    outcome: str
+    error: str | None
+
+
+class RefusalShape(msgspec.Struct, frozen=True):
+    """A write that was refused: the stale mark on the tape."""
+
+    at: datetime
+    row: UUID
+    kind: str
+    worker: str
+    verb: str
+    stale_token: str
+    current_token: str | None
+    reason: str
+
+
+class EffectShape(msgspec.Struct, frozen=True):
+    """What the handler has done once."""
+
+    effect: str
+    fence: str
+    done_at: datetime
+
+
+class FirstSent(msgspec.Struct, frozen=True):
+    """The idempotency key, and when it was first used."""
+
+    key: str
+    first_at: datetime
+
+
+class RowPage(msgspec.Struct, frozen=True):
+    """One row with its tape, its refused writes, its effects, and why it is not running."""
+
+    row: RowShape
+    why: str
+    sql: str
+    attempts: list[AttemptShape]
+    refusals: list[RefusalShape]
+    effects: list[EffectShape]
+    idempotency: FirstSent | None
+    key_neighbours: list[RowShape]
+
+
+async def page(ask: Ask[PageAsked, None]) -> PageShape:
+    """Rows that match a filter, newest first."""
+    wanted, site = ask.site.filter(ask.query.filter), ask.site
+    before = None if ask.query.before is UNSET else ask.query.before
+    async with site.store.reading() as conn:
+        now = await db.run(conn, questions.clock(), site.store.schema)
+        found = await db.run(conn, finding.page(wanted, before=before, n=ask.query.n), site.store.schema)
+    shown = [row_shape(row, now, site, excerpt=True) for row in found.rows]
+    return PageShape(str(wanted), shown, found.next, found.searched, found.done)
+
+
+async def counted(ask: Ask[CountAsked, None]) -> Counts:
+    """How many rows match a filter, up to 10,000 or exactly."""
+    wanted = ask.site.filter(ask.query.filter)
+    statement = finding.count(wanted, cap=None) if ask.query.exact else finding.count(wanted)
+    found = await ask.site.store.ask(statement)
+    return Counts(str(wanted), found.n, found.more)
+
+
+async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:
+    """How many rows match a filter in each state, whatever states it names."""
+    found = await ask.site.store.ask(finding.statuses(ask.site.filter(ask.query.filter)))
+    return {status: count(n) for status, n in found.items()}
+
+
+async def one(ask: Ask[Any, None]) -> RowPage:
+    """One row with its lease tape, and why it is not running."""
+    id, site = ask.path["id"], ask.site
+    async with site.store.reading() as conn:
+        now = await db.run(conn, questions.clock(), site.store.schema)
+        row = await db.run(conn, questions.row(id), site.store.schema)
+        if row is None:
+            raise Refused(404, f"there is no row {id}: it may have been archived away or deleted")
+        why = await db.run(conn, questions.why(id), site.store.schema)
+        tape = await db.run(conn, questions.tape(id), site.store.schema)
+        refused = await db.run(conn, history.refusals(id), site.store.schema)
+        effects = await db.run(conn, finding.effects(id), site.store.schema)
+        first = await db.run(conn, finding.first_sent(id), site.store.schema)
+        near = await db.run(conn, finding.page(_neighbours(row), n=NEIGHBOURS_MAX + 1), site.store.schema)
+    others = [each for each in near.rows if each.id != id]
+    return RowPage(
+        row=row_shape(row, now, site),
+        why=why,
+        sql=questions.why_in_sql(id, site.store.schema),
+        attempts=[_attempt(each) for each in tape],
+        refusals=[refusal_shape(each) for each in refused],
+        effects=[EffectShape(each.effect, str(each.fence_token), utc(each.done_at)) for each in effects],
+        idempotency=FirstSent(first[0], utc(first[1])) if first else None,
+        key_neighbours=[row_shape(each, now, site, excerpt=True) for each in others[:NEIGHBOURS_MAX]],
+    )
+
+
+def _neighbours(row: Row) -> Filter:
+    """The rows that keep order with this one; of a row that keeps none, no others."""
+    if not row.ordered:
+        return Filter(ids=(row.id,))
+    key = row.partition_key
+    return Filter(key=f"{key[:-1]}\\*" if key.endswith("*") else key, ordered=True, statuses=("pending", "processing"))
+
+
+def _attempt(each: Attempt) -> AttemptShape:
+    return AttemptShape(
+        str(each.lease_generation),
+        str(each.fence_token),
+        each.worker,
+        utc(each.claimed_at),
+        utc(each.ended_at),
+        each.outcome,
+        each.error,
+    )
+
+
+def refusal_shape(each: history.Refusal) -> RefusalShape:
+    """A refused write with its tokens as text."""
+    current = None if each.current_token is None else str(each.current_token)
+    return RefusalShape(
+        utc(each.at), each.row_id, each.kind, each.worker, each.verb, str(each.stale_token), current, each.reason
+    )
+
+
+ROUTES = (
+    Route("GET", "/api/rows/count", "read", counted, {200: Counts}, CountAsked),
+    Route("GET", "/api/rows/statuses", "read", statuses, {200: dict[str, Count]}, FilterAsked),
+    Route("GET", "/api/rows", "read", page, {200: PageShape}, PageAsked),
+    Route("GET", "/api/rows/{id}", "read", one, {200: RowPage, 404: Error}),
+)

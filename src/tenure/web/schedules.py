@@ -1,0 +1,103 @@
+"""Schedules: what runs by the clock, in words; pause, resume, remove."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from cronsim import CronSim
+
+from .. import schedule
+from ..schedule import ALIASES, Planned
+from ..statement import Statement
+from .refusal import Refused
+from .route import Ask, Error, Route
+from .shapes import utc
+
+
+class ScheduleShape(msgspec.Struct, frozen=True):
+    """One schedule, and when it fires next."""
+
+    name: str
+    cron: str
+    words: str
+    time_zone: str
+    kind: str
+    queue: str
+    paused: bool
+    next_at: datetime
+    last_at: datetime | None
+    misfire: str
+
+
+class SchedulesShape(msgspec.Struct, frozen=True):
+    """Every schedule, by name."""
+
+    schedules: list[ScheduleShape]
+
+
+class Switched(msgspec.Struct, frozen=True):
+    """Which one."""
+
+    schedule: str
+    changed: bool
+
+
+async def schedules(ask: Ask[Any, None]) -> SchedulesShape:
+    """Every schedule with its cron in words."""
+    return SchedulesShape([_shape(each) for each in await ask.site.store.ask(schedule.schedules())])
+
+
+def _shape(each: Planned) -> ScheduleShape:
+    return ScheduleShape(
+        name=each.name,
+        cron=each.cron,
+        words=_words(each.cron),
+        time_zone=each.zone,
+        kind=each.kind,
+        queue=each.queue,
+        paused=each.paused,
+        next_at=utc(each.next_at),
+        last_at=utc(each.last_at),
+        misfire=each.misfire,
+    )
+
+
+def _words(cron: str) -> str:
+    """Cron for people; the fields themselves where there are no words for them."""
+    try:
+        return CronSim(ALIASES.get(cron.strip().lower(), cron), datetime(2000, 1, 1)).explain()
+    except Exception:
+        return cron
+
+
+async def pause(ask: Ask[Any, None]) -> Switched:
+    """Let a schedule enqueue nothing until it is resumed."""
+    return await _switch(ask, schedule.pause_schedule(ask.path["name"]))
+
+
+async def resume(ask: Ask[Any, None]) -> Switched:
+    """Let a paused schedule go on, the ticks it missed by its misfire policy."""
+    return await _switch(ask, schedule.resume_schedule(ask.path["name"]))
+
+
+async def remove(ask: Ask[Any, None]) -> Switched:
+    """Remove a schedule; it comes back with the next worker whose inbox has it."""
+    return await _switch(ask, schedule.unplan(ask.path["name"]))
+
+
+async def _switch(ask: Ask[Any, None], statement: Statement[bool]) -> Switched:
+    name = ask.path["name"]
+    if not await ask.change(statement, name):
+        raise Refused(404, f"there is no schedule {name!r}: GET api/schedules lists them")
+    return Switched(name, True)
+
+
+_FOUND = {200: Switched, 404: Error}
+ROUTES = (
+    Route("GET", "/api/schedules", "read", schedules, {200: SchedulesShape}),
+    Route("POST", "/api/schedules/{name:text}/pause", "pause_schedule", pause, _FOUND),
+    Route("POST", "/api/schedules/{name:text}/resume", "resume_schedule", resume, _FOUND),
+    Route("DELETE", "/api/schedules/{name:text}", "remove_schedule", remove, _FOUND),
+)

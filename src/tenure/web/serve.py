@@ -1,0 +1,52 @@
+"""The server process: uvicorn with our app below its prefix, and streams that end with the first signal."""
+
+from __future__ import annotations
+
+import socket
+from importlib.util import find_spec
+from types import FrameType
+
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from ..errors import BadSettings
+from .app import lifespan
+
+if find_spec("uvicorn") is None:
+    raise BadSettings('tenure serve needs uvicorn: pip install "tenure[web]"')
+
+import uvicorn
+
+LAST_SECONDS = 5  # for requests that are being answered; streams end at once
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listener whose answers leave at once: else what is sent in two parts waits 40 ms for the first to be read."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host.strip("[]"), port), family=family)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+class Server(uvicorn.Server):
+    """Ends its streams when it is told to stop: uvicorn alone would wait for as long as a tab is open."""
+
+    def __init__(self, app: Starlette, prefix: str = "") -> None:
+        outer = Starlette(routes=[Mount(prefix, app)], lifespan=lambda _outer: lifespan(app)) if prefix else app
+        super().__init__(
+            uvicorn.Config(
+                outer,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=LAST_SECONDS,
+            )
+        )
+        self._site = app.state.site
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """As uvicorn's, after the streams; and the signal is not raised again: to be told to stop is no failure."""
+        self._site.close()
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()

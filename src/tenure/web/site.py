@@ -1,0 +1,81 @@
+"""What one app of the web is made of: its database, its rules about payloads, who may come in, and its feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from starlette.requests import Request
+
+from ..filter import Filter, parse
+from ..fleet_metrics import FleetMetrics
+from .access import Access, Credentials, Door
+from .feed import Feed
+from .redact import NAMES, Redaction
+from .refusal import Refused
+from .store import Store
+
+CHALLENGE = {"www-authenticate": 'Bearer realm="tenure"'}  # not Basic: a browser would open a window of its own
+
+
+@dataclass(frozen=True)
+class Site:
+    """One app; `close` ends its streams at once, `aclose` gives its connections back."""
+
+    store: Store
+    feed: Feed
+    door: Door
+    redaction: Redaction = field(default_factory=lambda: Redaction(NAMES))
+    hide_payloads: bool = False
+    read_only: bool = False
+
+    @cached_property
+    def metrics(self) -> FleetMetrics:
+        """What the fleet adds up to."""
+        return FleetMetrics(self.store.schema)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """The list to log in against, if there is one."""
+        return self.door if isinstance(self.door, Credentials) else None
+
+    async def admit(self, request: Request) -> Access:
+        """Who asks, or a refusal: 401 for nobody."""
+        found = self.door(request)
+        access = found if isinstance(found, Access) or found is None else await found
+        if access is None:
+            raise Refused(401, "who are you? Send a token as `authorization: Bearer …`, or log in", CHALLENGE)
+        return replace(access, role="read") if self.read_only else access
+
+    def filter(self, text: str) -> Filter:
+        """A filter that asks for nothing hidden: whoever may not see a value may not find it by guessing either."""
+        found = parse(text)
+        for name, _ in found.payload:
+            if self.hide_payloads or self.redaction.covers(name):
+                raise Refused(403, f"payload.{name} is not shown here, nor can it be searched: filter by another field")
+        return found
+
+    def payload(self, text: str | None) -> str | None:
+        """A payload as this site shows it: not at all, or with the secret names' values replaced."""
+        return None if text is None or self.hide_payloads else self.redaction(text)
+
+    @property
+    def closed(self) -> bool:
+        """True once it was told to end."""
+        return self.feed.closed
+
+    def close(self) -> None:
+        """End every stream now; from any thread."""
+        self.feed.close()
+
+    async def aclose(self) -> None:
+        """Give everything back."""
+        self.close()
+        await self.feed.aclose()
+        await self.store.aclose()
+
+
+def redaction_of(names: Iterable[str]) -> Redaction:
+    """The default names and these."""
+    return Redaction((*NAMES, *(name.strip() for name in names if name.strip())))

@@ -1,0 +1,34 @@
+// @ts-check
+/** The dashboard: learns who looks, starts the stream, draws the shell. */
+import { introduce, me } from "./lib/api.js";
+import { start } from "./lib/live.js";
+import { Shell } from "./lib/shell.js";
+import { effect, html, render } from "./lib/ui.js";
+
+/** Pages by the first word of their path; each module's default export is its component. */
+const WAYS = [
+  { name: "", title: "Overview", load: () => import("./pages/overview.js") },
+  { name: "rows", title: "Rows", load: () => import("./pages/rows.js") },
+  { name: "workers", title: "Workers", load: () => import("./pages/workers.js") },
+  { name: "ring", title: "Ring", load: () => import("./pages/ring.js") },
+  { name: "dead", title: "Dead letters", load: () => import("./pages/dead.js") },
+  { name: "queues", title: "Queues", load: () => import("./pages/queues.js") },
+  { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },
+  // @ts-ignore the server says whether there are drills
+  { name: "drills", title: "Drills", load: () => import("./pages/drills.js") },
+];
+
+/** Asks until the server answers; a demand for a token counts as an answer. */
+async function meet() {
+  try {
+    await introduce();
+  } catch (error) {
+    if (/** @type {any} */ (error).code !== 401) setTimeout(meet, 2000);
+  }
+}
+
+const stop = effect(() => {
+  if (me.value) queueMicrotask(() => (stop(), start()));
+});
+render(html`<${Shell} ways=${WAYS} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+meet();

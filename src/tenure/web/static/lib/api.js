@@ -1,0 +1,75 @@
+// @ts-check
+/** Asks the server: one function, one kind of error, and who we are. */
+import { computed, signal } from "./ui.js";
+
+/** @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string, schema_version: number,
+ *   database: string, payloads: string, redacted: string[], drills: boolean, prefix: string}} Me */
+
+/** Who the server takes us for; null until it has answered. */
+export const me = signal(/** @type {Me | null} */ (null));
+/** True once the server has asked for a token. */
+export const locked = signal(false);
+
+const RANKS = ["read", "operate", "admin"];
+const rank = computed(() => RANKS.indexOf(me.value?.role ?? ""));
+
+/** The server's clock minus ours, where they differ visibly: times on the page are the server's. */
+export const skew_ms = signal(0);
+
+/** @param {string | null} date of the answer, in whole seconds */
+function note_clock(date) {
+  const skew = date ? Date.parse(date) - Date.now() : 0;
+  if (Math.abs(skew - skew_ms.peek()) > 3000) skew_ms.value = Math.abs(skew) > 3000 ? skew : 0;
+}
+
+/** May we act in this role? Buttons ask it; the server decides. @param {"read" | "operate" | "admin"} role */
+export const may = (role) => rank.value >= RANKS.indexOf(role);
+
+/** The server's refusal: its sentence, its code, and whatever else the answer held. */
+export class Refused extends Error {
+  /** @param {number} code @param {Record<string, any>} answer */
+  constructor(code, answer) {
+    super(answer.error ?? `the server answered ${code}`);
+    this.code = code;
+    this.answer = answer;
+  }
+}
+
+/**
+ * The JSON answer to a question, or Refused.
+ * @param {string} path below the prefix, without a leading slash: "api/workers"
+ * @param {{method?: string, body?: any, query?: Record<string, any>, signal?: AbortSignal}} [options]
+ */
+export async function api(path, { method = "GET", body, query, signal: abort } = {}) {
+  const response = await ask(path + search(query), method, body, abort);
+  note_clock(response.headers.get("date"));
+  const answer = await response.json().catch(() => ({}));
+  if (response.ok) return answer;
+  if (response.status === 401) locked.value = true;
+  throw new Refused(response.status, answer);
+}
+
+/** @param {string} url @param {string} method @param {any} body @param {AbortSignal} [abort] */
+async function ask(url, method, body, abort) {
+  const headers = /** @type {Record<string, string>} */ ({ accept: "application/json" });
+  if (method !== "GET") headers["x-tenure"] = "1";
+  if (body !== undefined) headers["content-type"] = "application/json";
+  try {
+    return await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: abort });
+  } catch (error) {
+    if (/** @type {Error} */ (error).name === "AbortError") throw error;
+    throw new Refused(0, { error: "The server cannot be reached. Trying again." });
+  }
+}
+
+/** "?a=1&b=2" of what is neither null nor empty. @param {Record<string, any>} [query] */
+export function search(query = {}) {
+  const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return kept.length ? "?" + new URLSearchParams(kept.map(([name, value]) => [name, String(value)])) : "";
+}
+
+/** Learns who we are, as at the start and after a login. */
+export async function introduce() {
+  me.value = await api("api/me");
+  locked.value = false;
+}

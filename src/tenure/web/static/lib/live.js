@@ -1,0 +1,82 @@
+// @ts-check
+/** Keeps the pages alive: one event stream, a pulse that pages refresh on, and the reasons to hold still. */
+import { computed, effect, signal } from "./ui.js";
+
+const POLL_MS = 5000;
+const RETRY_MAX_MS = 30_000;
+
+/** The user pressed pause. */
+export const pausedByUser = signal(false);
+/** Rows are selected: the page holds still until they are not. */
+export const selecting = signal(false);
+const hidden = signal(document.hidden);
+
+/** Nothing refreshes while this is true. */
+export const paused = computed(() => pausedByUser.value || selecting.value || hidden.value);
+/** "open", "opening" or "lost" (then pages poll). */
+export const connection = signal("opening");
+/** Counts up whenever a page should look again. */
+export const pulse = signal(0);
+/** The last tick of the server: the six numbers and the fence. */
+export const tick = signal(/** @type {Record<string, any> | null} */ (null));
+
+/** @type {Set<(event: Record<string, any>) => void>} */
+const listeners = new Set();
+/** @type {EventSource | null} */
+let stream = null;
+let retry_ms = 1000;
+let timer = 0;
+
+/** Calls with every event of the fleet (as `tenure tail --json` shows them); returns the way to stop.
+ * @param {(event: Record<string, any>) => void} listener */
+export function live(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Makes every page look again now. */
+export const beat = () => void (pulse.value = pulse.peek() + 1);
+
+function open() {
+  clearTimeout(timer);
+  stream = new EventSource("api/events");
+  stream.onopen = () => {
+    connection.value = "open";
+    retry_ms = 1000;
+  };
+  stream.addEventListener("tick", (event) => {
+    tick.value = JSON.parse(event.data);
+    beat();
+  });
+  stream.addEventListener("fleet", (event) => {
+    const told = JSON.parse(event.data);
+    listeners.forEach((listener) => listener(told));
+  });
+  stream.addEventListener("reset", beat);
+  stream.onerror = lose;
+}
+
+function close() {
+  clearTimeout(timer);
+  stream?.close();
+  stream = null;
+}
+
+/** The stream broke: say so, look by polling, and try again ever more rarely. */
+function lose() {
+  close();
+  connection.value = "lost";
+  timer = setTimeout(open, retry_ms);
+  retry_ms = Math.min(retry_ms * 2, RETRY_MAX_MS);
+}
+
+/** Starts once the server knows us. */
+export function start() {
+  document.addEventListener("visibilitychange", () => (hidden.value = document.hidden));
+  effect(() => {
+    if (paused.value) return close();
+    open();
+    beat();
+  });
+  setInterval(() => !paused.value && connection.value === "lost" && beat(), POLL_MS);
+}

@@ -1,0 +1,29 @@
+// @ts-check
+/** The door, when the server asks for a token. */
+import { api, introduce } from "./api.js";
+import { html, useState } from "./ui.js";
+
+export function Login() {
+  const [fault, setFault] = useState("");
+  const enter = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const [name, token] = [form.get("name"), form.get("token")];
+    try {
+      await api("api/login", { method: "POST", body: name ? { name, token } : { token } });
+      await introduce();
+    } catch (error) {
+      setFault(/** @type {Error} */ (error).message);
+    }
+  };
+  return html`<main class="login" id="main">
+    <form class="panel" onSubmit=${enter}>
+      <h1>Tenure</h1>
+      <p class="quiet">This server asks who you are.</p>
+      <label class="field">Name, if you have one here<input type="text" name="name" autocomplete="username" /></label>
+      <label class="field">Token or password<input type="password" name="token" autocomplete="current-password" required autofocus /></label>
+      <p class="wrong" role="alert">${fault}</p>
+      <button class="button primary" type="submit">Enter</button>
+    </form>
+  </main>`;
+}

@@ -1,0 +1,111 @@
+// @ts-check
+/** What stands around every page: name, ways, life, and who is looking. */
+import { locked, me } from "./api.js";
+import { Confirm } from "./confirm.js";
+import { Help } from "./help.js";
+import { JUMPS, helping } from "./keys.js";
+import { connection, paused, pausedByUser, selecting } from "./live.js";
+import { Login } from "./login.js";
+import { Fault } from "./parts.js";
+import { place } from "./route.js";
+import { ThemeSwitch } from "./theme.js";
+import { Toasts } from "./toast.js";
+import { html, signal, useEffect, useErrorBoundary, useRef, useSignalEffect, useState } from "./ui.js";
+
+/** @typedef {{name: string, title: string, load: () => Promise<any>}} Way */
+const menu_open = signal(false);
+
+/** @param {{ways: Way[]}} props */
+export function Shell({ ways }) {
+  if (locked.value) return html`<${Login} /><${Toasts} />`;
+  if (!me.value) return null;
+  const shown = ways.filter((way) => way.name !== "drills" || me.value?.drills);
+  return html`<a class="skip" href="" onClick=${skip}>Skip to the page</a>
+    <${Head} ways=${shown} />
+    <main id="main" tabindex="-1"><${View} ways=${shown} /></main>
+    <${Foot} />
+    <${Toasts} /><${Confirm} /><${Help} />`;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+/** @param {{ways: Way[]}} props */
+function Head({ ways }) {
+  const first = place.value.parts[0] ?? "";
+  const close = () => (menu_open.value = false);
+  return html`<header class="head">
+    <a class="brand" href=""><svg viewBox="0 0 16 16" aria-hidden="true"><rect class="was" x="0" y="3" width="10" height="4" rx="1.5" /><rect class="is" x="6" y="9" width="10" height="4" rx="1.5" /></svg>Tenure</a>
+    <button class="button plain menu" aria-expanded=${menu_open.value ? "true" : "false"} aria-controls="ways" onClick=${() => (menu_open.value = !menu_open.value)}>Menu</button>
+    <nav id="ways" class=${menu_open.value ? "open" : ""} aria-label="Pages">
+      ${ways.map((way) => html`<a key=${way.name} href=${way.name} aria-current=${way.name === first ? "page" : undefined} onClick=${close} title=${jump(way.name)}>${way.title}</a>`)}
+    </nav>
+    <div class="head-end"><${Life} /><${ThemeSwitch} />
+      <button class="button plain" title="Keys and words (?)" onClick=${() => (helping.value = true)}><span aria-hidden="true">?</span><span class="unseen">Help</span></button>
+      <${Who} /></div>
+  </header>`;
+}
+
+/** @param {string} name */
+const jump = (name) => {
+  const key = Object.keys(JUMPS).find((each) => JUMPS[each] === name);
+  return key && `g ${key}`;
+};
+
+function Life() {
+  const lost = connection.value === "lost";
+  const state = paused.value ? "paused" : lost ? "lost" : "live";
+  const words = { live: "Live", paused: selecting.value ? "Paused, rows selected" : "Paused", lost: "Connection lost, retrying" }[state];
+  return html`<button class=${`life is-${state}`} aria-pressed=${pausedByUser.value ? "true" : "false"} title=${pausedByUser.value ? "Go on (p)" : "Hold the page still (p)"}
+    onClick=${() => (pausedByUser.value = !pausedByUser.value)}><i aria-hidden="true"></i><span role="status">${words}</span></button>`;
+}
+
+function Who() {
+  const mine = me.value;
+  return mine && html`<span class="who" title=${`${mine.actor}, may ${mine.role}`}><b>${mine.actor}</b><span class="quiet">${mine.role}</span></span>`;
+}
+
+function Foot() {
+  const mine = me.value;
+  return mine && html`<footer class="foot"><span>Tenure ${mine.version}</span><span>schema ${mine.schema}, migration ${mine.schema_version}</span><span class="mono clip">${mine.database}</span></footer>`;
+}
+
+/** The page of the place, fetched when first needed. @param {{ways: Way[]}} props */
+function View({ ways }) {
+  const { parts } = place.value;
+  const name = parts[0] === "rows" && parts[1] ? "row" : parts[0] ?? "";
+  const way = ways.find((each) => each.name === (name === "row" ? "rows" : name));
+  const [page, setPage] = useState(/** @type {any} */ (null));
+  const [fault, forget] = useErrorBoundary();
+  useEffect(() => {
+    forget();
+    if (!way) return setPage({ name, Page: Nowhere });
+    const load = name === "row" ? () => import("../pages/row.js") : way.load;
+    load().then((module) => setPage({ name, Page: module.default }), (error) => setPage({ name, Page: () => html`<${Fault} fault=${error} />` }));
+  }, [name]);
+  useArrival(way?.title ?? "Not found");
+  if (fault) return html`<div class="page"><${Fault} fault=${new Error(`This page stumbled: ${fault.message}`)} retry=${forget} /></div>`;
+  return page && page.name === name ? html`<${page.Page} key=${name === "row" ? parts[1] : name} parts=${parts} />` : html`<div class="page" aria-busy="true"></div>`;
+}
+
+/** A new page starts at its top, with its own title, and is where the keyboard is. @param {string} title */
+function useArrival(title) {
+  const before = useRef(place.value.path);
+  useSignalEffect(() => {
+    const { path } = place.value;
+    if (path === before.current) return;
+    before.current = path;
+    scrollTo(0, 0);
+    document.getElementById("main")?.focus({ preventScroll: true });
+  });
+  useEffect(() => void (document.title = `${title} · Tenure`), [title]);
+}
+
+const Nowhere = () => html`<div class="page"><h1>Nothing lives here</h1><p>The overview is a good place to <a href="">start from</a>.</p></div>`;
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "p" && event.target === document.body) pausedByUser.value = !pausedByUser.value;
+});

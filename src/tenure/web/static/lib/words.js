@@ -1,0 +1,43 @@
+// @ts-check
+/** Numbers, names and commands as people read them. */
+
+const grouped = new Intl.NumberFormat("en-US");
+
+/** 12,345 @param {number} n */
+export const number = (n) => grouped.format(n);
+
+/** 10k, 1.2M: for counts that are not exact anyway. @param {number} n */
+export function short(n) {
+  if (n >= 1_000_000) return `${+(n / 1_000_000).toFixed(1)}M`;
+  return n >= 10_000 ? `${Math.floor(n / 1000)}k` : number(n);
+}
+
+/** "1 row", "12,345 rows" @param {number} n @param {string} word */
+export const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
+
+/** One of eight colour classes, the same for the same worker everywhere. @param {string | null} id */
+export function worker_colour(id) {
+  if (!id) return "w-none";
+  let hash = 7;
+  for (const letter of id) hash = (hash * 31 + /** @type {number} */ (letter.codePointAt(0))) >>> 0;
+  return `w${((hash ^ (hash >>> 13)) >>> 0) % 8}`;
+}
+
+/** The last eight letters of an id: its first ones are its time. @param {string} id */
+export const brief = (id) => id.slice(-8);
+
+/** The line of a traceback that says what went wrong: the first one that is not indented after those that are. @param {string} error */
+export function error_line(error) {
+  const lines = error.trim().split("\n");
+  const said = lines.findLastIndex((line, i) => i > 0 && /^\S/.test(line) && /^\s/.test(lines[i - 1]));
+  return lines[Math.max(0, said)];
+}
+
+/** A text as one word of a POSIX shell. @param {string} text */
+export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+
+/** A value as the filter language wants it. @param {string} text */
+export const filter_word = (text) => (/[\s"]/.test(text) ? `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"` : text);
+
+/** The same by hand: command("rows", filter) is "tenure rows '...'". @param {...string} words */
+export const command = (...words) => ["tenure", ...words.filter(Boolean).map(quoted)].join(" ");

@@ -1,0 +1,107 @@
+"""Workers: who works, since when, with how much of it taken; drain one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from .. import db, operate, questions
+from ..questions import Member
+from ..ring import rings_of
+from .refusal import Refused
+from .route import Ask, Error, Route
+
+
+class WorkerShape(msgspec.Struct, frozen=True):
+    """One process of the fleet, with what it says of itself at each heartbeat."""
+
+    id: str
+    status: str
+    seen_seconds: float
+    up_seconds: float
+    present: bool | None
+    slots: int | None
+    slots_used: int | None
+    host: str | None
+    pid: int | None
+    version: str | None
+    wakeup: str | None
+    queues: list[str]
+    kinds: list[str]
+    held: int
+    buckets: int
+
+
+class WorkersShape(msgspec.Struct, frozen=True):
+    """The registry, the dead last."""
+
+    workers: list[WorkerShape]
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """Whom was asked."""
+
+    worker: str
+    changed: bool
+
+
+async def workers(ask: Ask[Any, None]) -> WorkersShape:
+    """Every worker the registry knows, the dead last."""
+    schema = ask.site.store.schema
+    async with ask.site.store.reading() as conn:
+        found = await db.run(conn, questions.workers(), schema)
+        alive = await db.run(conn, questions.live_workers(), schema)
+        held = await db.run(conn, questions.held_by_worker(), schema)
+    owned = {id: len(ring.buckets_of(id)) for ring in rings_of(alive).values() for id in ring.workers}
+    return WorkersShape([_shape(each, owned.get(each.id, 0), held.get(each.id, 0)) for each in found])
+
+
+def _shape(each: Member, buckets: int, held: int) -> WorkerShape:
+    said = each.metadata
+    return WorkerShape(
+        id=each.id,
+        status=each.status,
+        seen_seconds=each.seen_seconds,
+        up_seconds=each.up_seconds,
+        present=each.present,
+        slots=_number(said, "slots"),
+        slots_used=_number(said, "slots_used"),
+        host=_text(said, "host"),
+        pid=_number(said, "pid"),
+        version=_text(said, "version"),
+        wakeup=_text(said, "wakeup"),
+        queues=_texts(said, "queues"),
+        kinds=_texts(said, "kinds"),
+        held=held,
+        buckets=buckets,
+    )
+
+
+def _number(said: Mapping[str, Any], name: str) -> int | None:
+    value = said.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _text(said: Mapping[str, Any], name: str) -> str | None:
+    value = said.get(name)
+    return None if value is None else str(value)
+
+
+def _texts(said: Mapping[str, Any], name: str) -> list[str]:
+    return [str(each) for each in said.get(name) or ()]
+
+
+async def drain(ask: Ask[Any, None]) -> Drained:
+    """Ask a living worker to claim nothing more, finish what it holds and leave."""
+    name = ask.path["name"]
+    if not await ask.change(operate.drain_worker(name), name):
+        raise Refused(404, f"no worker {name!r} is alive: GET api/workers lists them")
+    return Drained(name, True)
+
+
+ROUTES = (
+    Route("GET", "/api/workers", "read", workers, {200: WorkersShape}),
+    Route("POST", "/api/workers/{name:text}/drain", "drain_worker", drain, {200: Drained, 404: Error}),
+)

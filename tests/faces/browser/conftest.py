@@ -1,0 +1,96 @@
+"""Fixtures of the browser tests: a real Chromium, a live server over a full shop, and pages that may not complain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faces.browser.shop import Shop, open_shop
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+AXE = Path(__file__).with_name("axe.min.js")
+WIDE, NARROW = 1280, 380
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The system's Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
+    if not CHROMIUM.exists():
+        pytest.skip("browser tests need chromium: apt-get install --no-install-recommends chromium")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def shop(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """The live server over 100,000 rows; asks for the browser first, without which nothing need be built."""
+    with open_shop(tmp_path_factory.mktemp("shop")) as shop:
+        yield shop
+
+
+@pytest.fixture
+def visit(browser: Any, shop: Shop) -> Iterator[Visit]:
+    """visit("rows?filter=…", theme="dark", width=380) opens a page; a complaint of any page fails the test."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+
+    def open_page(
+        path: str = "",
+        *,
+        theme: str = "light",
+        width: int = WIDE,
+        url: str = "",
+        expect: str = "",
+        before: Callable[[Any], object] = id,
+    ) -> Any:
+        look = {"color_scheme": theme, "reduced_motion": "reduce"}
+        context = browser.new_context(viewport={"width": width, "height": 860}, **look)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        own = (url or shop.url, "blob:", "data:")
+        page = context.new_page()
+
+        def hear(text: str) -> None:
+            if not expect or expect not in text:
+                complaints.append(text)
+
+        page.on("console", lambda said: hear(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: hear(str(error)))
+        page.on("request", lambda asked: None if asked.url.startswith(own) else hear(f"left the host: {asked.url}"))
+        before(page)
+        page.goto(f"{url or shop.url}/{path}", wait_until="domcontentloaded")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints, complaints
+
+
+def serious(page: Any) -> list[str]:
+    """What axe-core finds serious or critical on the page as it stands, each with its first place."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((all) => all.violations)")
+    grave = [each for each in found if each["impact"] in ("serious", "critical")]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in grave]
+
+
+def overflow(page: Any) -> int:
+    """How many pixels the page is wider than its window."""
+    return int(page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth"))

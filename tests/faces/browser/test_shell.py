@@ -1,0 +1,136 @@
+"""The shell: ways, keys, themes, life and death of the stream, the door, and any prefix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from faces.browser.conftest import NARROW, Visit, overflow, serious
+from faces.browser.shop import Shop, served
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
+expect: Callable[..., Any] = sync_api.expect
+
+PAGES = ["", "rows?filter=status:processing kind:charge_card", "rows/{contested}"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_no_serious_fault_of_access_and_fits_a_phone(
+    visit: Visit, shop: Shop, path: str, theme: str
+) -> None:
+    page = visit(path.format(contested=shop.contested), theme=theme)
+    expect(page.locator("h1")).to_be_visible()
+    page.wait_for_load_state("load")
+    assert serious(page) == []
+    page.set_viewport_size({"width": NARROW, "height": 860})
+    expect(page.get_by_role("button", name="Menu")).to_be_visible()
+    assert overflow(page) <= 0
+
+
+def test_keys_jump_from_page_to_page(visit: Visit) -> None:
+    page = visit()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page).to_have_url(re.compile("/rows$"))
+    expect(page).to_have_title("Rows · Tenure")
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+    expect(page).to_have_url(re.compile("/$"))
+    page.keyboard.press("/")
+    expect(page.get_by_role("combobox", name="Filter rows")).to_be_focused()
+
+
+def test_a_question_mark_shows_the_keys_and_escape_puts_them_away(visit: Visit) -> None:
+    page = visit()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys and words")).to_be_visible()
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_theme_is_kept(visit: Visit) -> None:
+    page = visit(theme="dark")
+    dark = page.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor")
+    page.get_by_role("button", name="Theme: auto").click()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+    assert page.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor") != dark
+
+
+def test_the_page_holds_still_when_told_and_when_nobody_looks(visit: Visit) -> None:
+    page = visit()
+    life = page.locator(".life")
+    expect(life).to_have_text("Live")
+    life.click()
+    expect(life).to_have_text("Paused")
+    life.click()
+    expect(life).to_have_text("Live")
+    hide = """(on) => {
+      Object.defineProperty(document, "hidden", { value: on, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(hide, True)
+    expect(life).to_have_text("Paused")
+    page.evaluate(hide, False)
+    expect(life).to_have_text("Live")
+
+
+def test_a_lost_stream_is_said_and_the_page_polls(visit: Visit) -> None:
+    page = visit(before=lambda page: page.route("**/api/events", lambda route: route.abort()), expect="ERR_FAILED")
+    expect(page.locator(".life")).to_have_text("Connection lost, retrying")
+    with page.expect_request("**/api/overview*", timeout=15_000):
+        pass
+    page.unroute("**/api/events")
+    expect(page.locator(".life")).to_have_text("Live", timeout=20_000)
+
+
+def test_the_door_asks_for_the_token_and_opens_for_it(visit: Visit, shop: Shop) -> None:
+    with served(shop.world, TENURE_WEB_TOKEN="open-sesame") as url:
+        page = visit("rows", url=url, expect="401")
+        page.get_by_label("Token or password").fill("wrong")
+        page.get_by_role("button", name="Enter").click()
+        expect(page.get_by_role("alert")).not_to_be_empty()
+        assert serious(page) == []
+        page.get_by_label("Token or password").fill("open-sesame")
+        page.get_by_role("button", name="Enter").click()
+        expect(page.get_by_role("heading", name="Rows")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("heading", name="Rows")).to_be_visible()
+        page.close()
+
+
+def test_a_reader_is_shown_no_verb_and_no_hidden_payload(visit: Visit, shop: Shop) -> None:
+    with served(shop.world, "--read-only", "--hide-payloads", "--prefix", "/inner/tenure") as url:
+        assert url.endswith("/inner/tenure")
+        page = visit(f"rows/{shop.contested}", url=url)
+        expect(page.get_by_role("heading", name="Lease tape")).to_be_visible()
+        expect(page.get_by_text("Hidden by this server.")).to_be_visible()
+        expect(page.get_by_role("button", name="Release…")).to_have_count(0)
+        page.get_by_role("link", name="Rows", exact=True).first.click()
+        expect(page).to_have_url(f"{url}/rows")
+        page.locator("tbody input").first.check()
+        expect(page.get_by_role("region", name="Chosen rows").get_by_role("button", name="Redrive…")).to_have_count(0)
+        page.reload()
+        expect(page.locator("tbody tr")).to_have_count(50)
+        page.close()
+
+
+def test_a_copy_works_without_the_clipboard_of_secure_pages(visit: Visit) -> None:
+    page = visit("rows?filter=kind:send_receipt")
+    page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.get_by_role("button", name="Copy as command").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+
+
+def test_nothing_lives_at_an_unknown_place_of_ours(visit: Visit) -> None:
+    page = visit("drills")
+    expect(page.get_by_role("heading", name="Nothing lives here")).to_be_visible()
+    expect(page.get_by_role("link", name="Drills")).to_have_count(0)

@@ -1,0 +1,196 @@
+"""`tenure completion`, `--help`, `sql` and `--json`: the command line as a whole."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tenure.cli
+from faces.test_fleet_commands import tenure as tenure_on
+from tenure import errors, sql
+from tenure.cli import COMMANDS, EPILOG
+from tenure.errors import NO, USAGE
+from world import World
+
+TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
+CPU_SECONDS_MAX = 0.150
+SLACK = 2.0  # a busy machine, cold caches; what is meant is that nothing heavy is imported
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*TENURE, *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path) -> Path:
+    """A folder with `tenure` in it, for a PATH."""
+    program = tmp_path / "tenure"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.argv[0] = 'tenure'\nfrom tenure.cli import main\nmain()\n")
+    program.chmod(0o755)
+    return tmp_path
+
+
+# -- completion
+
+
+def test_bash_completes_commands_and_options(bin_folder: Path) -> None:
+    script = """
+        eval "$(tenure completion bash)"
+        COMP_WORDS=(tenure do); COMP_CWORD=1; COMPREPLY=(); _tenure_completion tenure; echo "${COMPREPLY[@]}"
+        COMP_WORDS=(tenure health --ur); COMP_CWORD=2; COMPREPLY=(); _tenure_completion tenure; echo "${COMPREPLY[@]}"
+        COMP_WORDS=(tenure completion ""); COMP_CWORD=2; COMPREPLY=(); _tenure_completion tenure; echo "${COMPREPLY[@]}"
+        complete -p tenure
+    """
+    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    answer = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=120, env=env)
+    command, option, shells, registered = answer.stdout.splitlines()
+    assert command == "doctor"
+    assert option == "--url"
+    assert shells.split() == ["bash", "zsh", "fish"]
+    assert "_tenure_completion" in registered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_take_their_scripts(bin_folder: Path, shell: str) -> None:
+    answer = run("completion", shell)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert f"_TENURE_COMPLETE={shell}_complete" in answer.stdout
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed here")
+    checked = subprocess.run([program, "-n"], input=answer.stdout, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_a_shell_that_is_none_is_refused() -> None:
+    answer = run("completion", "tcsh")
+    assert answer.returncode == USAGE
+    assert "'bash', 'zsh', 'fish'" in answer.stderr
+
+
+# -- help
+
+
+def test_help_costs_little_and_loads_nothing_heavy() -> None:
+    """Measured as CPU time of the process, the best of five."""
+    code = "import sys; sys.argv = ['tenure', '--help']\nfrom tenure.cli import main\nmain()"
+    times = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True, timeout=60)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    assert min(times) < CPU_SECONDS_MAX * SLACK, times
+    code = "import sys; import tenure.cli; print([name for name in sys.modules if name.split('.')[0] in HEAVY])"
+    heavy = ["psycopg", "msgspec", "cronsim", "rich", "starlette", "uvicorn", "asyncio", "tomllib", "opentelemetry"]
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"HEAVY = {heavy!r}\n{code}"], capture_output=True, text=True, timeout=60
+    )
+    assert loaded.stdout == "[]\n", loaded.stdout
+
+
+def test_help_names_every_command_and_every_exit_code() -> None:
+    said = run("--help").stdout
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", said, re.MULTILINE), name
+    codes = {value for name, value in vars(errors).items() if name.isupper() and type(value) is int}
+    assert codes == {1, 2, 69, 70, 75, 77, 78}
+    for code in codes | {0}:
+        assert re.search(rf"\b{code} ", EPILOG), code
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_and_an_unknown_option_is_a_usage_error(name: str) -> None:
+    answer = run(name, "--help")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith(f"Usage: tenure {name}") or "Usage: " in answer.stdout
+    wrong = run(name, "--no-such-option")
+    assert wrong.returncode == USAGE
+    assert "Traceback" not in wrong.stderr
+
+
+def test_a_command_that_is_none_is_refused() -> None:
+    answer = run("explode")
+    assert answer.returncode == USAGE
+    assert "explode" in answer.stderr
+
+
+def test_no_command_ends_with_a_number_that_nobody_has_named() -> None:
+    """Exit codes are the documented ones, by name."""
+    for path in sorted(Path(tenure.cli.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("exceptions.Exit", "ctx.exit")):
+                given = [each.value for each in node.args if isinstance(each, ast.Constant)]
+                assert set(given) <= {0}, f"{path.name}:{node.lineno}"
+
+
+# -- what every reading command has in common
+
+READS = [
+    ["queues"], ["schedules"], ["workers"], ["ring"], ["ring", "--bucket", "5"], ["migrate", "--check"], ["migrate"],
+    ["top", "--once"], ["doctor"],
+]  # fmt: skip
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("command", READS, ids=" ".join)
+def test_every_reading_command_gives_one_document_with_sorted_keys_and_a_number(
+    world: World, command: list[str]
+) -> None:
+    answer = tenure_on(world, *command, "--json")
+    assert answer.returncode in (0, NO), answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["schema"] == 1
+    assert json.dumps(found, sort_keys=True) == json.dumps(found)  # a dict keeps the order it was read in
+    assert len(answer.stdout.splitlines()) == 1
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("command", READS, ids=" ".join)
+def test_piped_output_is_plain(world: World, command: list[str]) -> None:
+    assert "\x1b" not in tenure_on(world, *command).stdout
+
+
+def test_the_list_of_sql_and_one_file_of_it() -> None:
+    found = json.loads(run("sql", "--json").stdout)
+    assert found["schema"] == 1
+    assert sorted(found["verbs"]) == sql.names("verbs")
+    assert sorted(found["questions"]) == sql.names("questions")
+    one = json.loads(run("sql", "claim", "--schema", "jobs", "--json").stdout)
+    assert '"jobs".live' in one["sql"]
+    assert run("sql").stdout.startswith("verbs:\n  appear: hold this worker's presence")
+
+
+def test_names_may_be_written_with_hyphens_and_a_wrong_one_gets_the_nearest() -> None:
+    assert run("sql", "backlog-per-worker").stdout.startswith("-- backlog_per_worker: ")
+    answer = run("sql", "calim")
+    assert answer.returncode == USAGE
+    assert "did you mean claim?" in answer.stderr
+
+
+@pytest.mark.one_server
+def test_the_autoscalers_question_counts_what_there_is_to_run_now(world: World) -> None:
+    def backlog() -> int:
+        text = run("sql", "backlog-per-worker", "--schema", world.schema).stdout
+        return int(world.sql(text)[0][0])  # as it is printed: no parameters
+
+    assert backlog() == 0
+    world.enqueue()
+    world.enqueue()
+    world.enqueue(delay_seconds=3600)
+    for _ in range(3):
+        world.enqueue(ordered=True, key="one-at-a-time")
+    assert backlog() == 3
+    world.claim_one("A")
+    assert backlog() == 3  # what runs still needs its worker
+    world.sql("INSERT INTO queues (queue, paused) VALUES ('default', true)")
+    assert backlog() == 0

@@ -1,0 +1,238 @@
+"""The stream of events: ticks for everybody, the fleet's events with resume, and an end when the server's comes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from chaos.pgbouncer import PROGRAM, pgbouncer
+from chaos.proxy import FaultProxy
+from crew import eventually, working
+from faces.web_tools import Stream, served
+from tenure.events import JobDeadLettered
+from tenure.inbox import Inbox
+from tenure.job import Job
+from tenure.web import feed as feeding
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+def an_inbox() -> Inbox:
+    """Handlers that end in different ways."""
+    inbox = Inbox()
+
+    @inbox.handler("good")
+    async def good(job: Job) -> None: ...
+
+    @inbox.handler("bad", max_attempts=1)
+    async def bad(job: Job) -> None:
+        raise OSError("no route")
+
+    return inbox
+
+
+def _dead(stream: Stream) -> list[dict[str, Any]]:
+    return [event for event in stream.of("fleet") if event["data"]["event"] == "job_dead_lettered"]
+
+
+def listeners(world: World) -> int:
+    """How many sessions listen for the web."""
+    return int(world.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure serve events'")[0][0])
+
+
+def test_every_tab_gets_ticks_with_the_numbers_of_the_overview(world: World) -> None:
+    world.enqueue()
+    with served(world) as web:
+        one, two = Stream(web), Stream(web)
+        for stream in (one, two):
+            (tick, *_) = stream.saw("tick")
+            assert tick["data"]["runnable"] == {"n": 1, "more": False}
+            assert tick["data"]["fence"]["seconds"] == 3600
+        world.enqueue()
+        eventually(lambda: one.of("tick")[-1]["data"]["runnable"]["n"] == 2)
+
+
+def test_what_happens_in_the_fleet_reaches_every_tab_over_one_connection(world: World) -> None:
+    with served(world) as web, working(world, an_inbox()):
+        one, two = Stream(web), Stream(web)
+        eventually(lambda: listeners(world) == 1)
+        one.saw("tick")
+        id = world.enqueue("bad", max_attempts=1)
+        for stream in (one, two):
+            dead = eventually(partial(_dead, stream))
+            assert dead[0]["data"]["job_id"] == str(id)
+            assert re.fullmatch(r"[0-9a-f]{8}-\d+", dead[0]["id"])
+        assert listeners(world) == 1
+
+
+def test_nobody_listens_to_the_database_when_no_tab_is_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "LINGER_SECONDS", 0.0)
+    with served(world) as web:
+        assert listeners(world) == 0
+        stream = Stream(web)
+        stream.saw("tick")
+        eventually(lambda: listeners(world) == 1)
+        stream.close()
+        eventually(lambda: listeners(world) == 0)
+
+
+def test_a_tab_that_comes_back_gets_what_it_missed_and_nothing_twice(world: World) -> None:
+    with served(world) as web, working(world, an_inbox()):
+        stays, leaves = Stream(web), Stream(web)
+        eventually(lambda: listeners(world) == 1)
+        stays.saw("tick")
+        world.enqueue("bad", max_attempts=1)
+        leaves.saw("fleet")
+        leaves.close()
+        last = stays.saw("fleet")[-1]["id"]
+        n = len(stays.of("fleet"))
+        world.enqueue("bad", max_attempts=1)
+        stays.saw("fleet", n + 2)
+        back = Stream(web, **{"Last-Event-ID": last})
+        later = [event["id"] for event in stays.of("fleet")[n:]]
+        assert [event["id"] for event in back.saw("fleet", len(later))][: len(later)] == later
+        assert not back.of("reset")
+
+
+@pytest.mark.parametrize("last", ["00000000-5", "nonsense", "-", "abc-" + "9" * 40])
+def test_a_tab_that_comes_back_too_late_is_told_to_fetch_anew(world: World, last: str) -> None:
+    with served(world) as web:
+        stream = Stream(web, **{"Last-Event-ID": last})
+        assert stream.saw("reset")
+        stream.saw("tick")
+        assert len(stream.of("reset")) == 1
+
+
+def test_more_events_than_are_kept_are_a_reset_not_a_hole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "KEPT_MAX", 2)
+    with served(world) as web, working(world, an_inbox()):
+        stream = Stream(web)
+        eventually(lambda: listeners(world) == 1)
+        first = stream.saw("tick")[0]["id"]
+        for _ in range(3):
+            world.enqueue("bad", max_attempts=1)
+        eventually(lambda: int(stream.events[-1].get("id", "x-0").split("-")[1]) >= 3)
+        back = Stream(web, **{"Last-Event-ID": first})
+        assert back.saw("reset")
+
+
+def test_while_the_database_is_away_streams_stay_open_and_afterwards_are_told_to_fetch_anew(world: World) -> None:
+    with FaultProxy(world.url) as proxy, served(world, url=proxy.url) as web:
+        stream = Stream(web)
+        stream.saw("tick")
+        eventually(lambda: listeners(world) == 1)
+        proxy.refuse()
+        proxy.cut()
+        eventually(lambda: "error" in stream.of("tick")[-1]["data"])
+        assert stream.saw("reset")
+        proxy.heal()
+        eventually(lambda: "runnable" in stream.of("tick")[-1]["data"])
+        assert not stream.ended.is_set()
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (tools/pgbouncer)")
+def test_through_a_pooler_there_are_ticks_but_no_events_and_every_page_is_answered(world: World) -> None:
+    with pgbouncer(world.url) as url, served(world, url=url) as web, working(world, an_inbox()) as hired:
+        stream = Stream(web)
+        stream.saw("tick")
+        world.enqueue("bad", max_attempts=1)
+        hired.saw(JobDeadLettered)
+        stream.saw("tick", len(stream.of("tick")) + 2)
+        assert not stream.of("fleet")
+        assert not stream.of("reset")
+        for path in ("overview", "rows", "queues", "workers", "ring", "dead", "audit"):
+            assert web.get(f"/api/{path}").status_code == 200, path
+        assert web.post("/api/queues/default/pause").status_code == 200
+
+
+# -- the process
+
+
+class Serving:
+    """`tenure serve` as a real process."""
+
+    def __init__(self, world: World, *options: str, **env: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from tenure.cli import main; main()", "serve", *options],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema, **env},
+        )
+        assert self.process.stderr is not None
+        self.said: list[str] = []
+        while not self.said or not self.said[-1].startswith("http"):
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said.append(line.strip())
+        self.address = self.said[-1].split()[0].rstrip("/")
+
+    def end(self, number: int) -> tuple[int, float, str]:
+        """Exit code, seconds it took, and what it said at the end."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        code = self.process.wait(20)
+        assert self.process.stderr is not None
+        return code, time.monotonic() - began, self.process.stderr.read()
+
+
+@contextmanager
+def serving(world: World, *options: str, **env: str) -> Iterator[Serving]:
+    """A real process, ended at the end."""
+    made = Serving(world, *options, **env)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.process.kill()
+            made.process.wait(10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_with_open_tabs_ends_the_server_within_a_second_and_without_a_word(world: World, number: int) -> None:
+    with serving(world, "--port", "0") as server, httpx.Client(base_url=server.address) as web:
+        streams = [Stream(web), Stream(web)]
+        for stream in streams:
+            stream.saw("tick")
+        code, seconds, said = server.end(number)
+        assert (code, said) == (0, "")
+        assert seconds < 1.0
+        for stream in streams:
+            assert stream.ended.wait(5)
+
+
+def test_it_takes_a_free_port_when_its_own_is_taken_unless_that_one_was_asked_for(world: World) -> None:
+    with serving(world) as first, serving(world) as second:
+        assert httpx.get(f"{second.address}/health/ready").status_code == 200
+        assert first.address != second.address
+        assert "is taken" in second.said[0]
+        port = first.address.rpartition(":")[2]
+        again = subprocess.run(
+            [sys.executable, "-c", "from tenure.cli import main; main()", "serve", "--port", port],
+            env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (again.returncode, f"--port {port} is taken" in again.stderr) == (78, True)
+
+
+def test_with_a_token_it_serves_below_its_prefix_to_whom_shows_it(world: World) -> None:
+    with serving(world, "--port", "0", "--prefix", "ops", "--host", "127.0.0.1", TENURE_WEB_TOKEN="t" * 20) as server:
+        assert server.address.endswith("/ops")
+        assert httpx.get(f"{server.address}/api/me").status_code == 401
+        shown = httpx.get(f"{server.address}/api/me", headers={"authorization": f"Bearer {'t' * 20}"})
+        assert (shown.json()["actor"], shown.json()["role"]) == ("token", "admin")

@@ -1,0 +1,108 @@
+"""The description of the API is true: schemathesis asks the running server everything it says, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
+
+import servers
+import tenure.web
+from faces.web_tools import running
+from tenure import schedule
+from tenure.filter import STATUSES, Filter
+from tenure.web.access import credentials
+from tenure.web.app import ROUTES
+from tenure.web.feed import Feed
+from tenure.web.openapi import document
+from world import World, new_world
+
+TOKEN = "a-token-for-schemathesis"
+EXAMPLES = 8
+
+# What JSON Schema cannot say of a text, our formats do.
+names = st.text(st.characters(codec="utf-8", exclude_characters="\x00/%"), min_size=1, max_size=20)
+filters = st.builds(
+    Filter,
+    statuses=st.lists(st.sampled_from(STATUSES), max_size=2, unique=True).map(tuple),
+    kind=st.none() | st.sampled_from(["send_receipt", "send_*"]),
+    attempts=st.none() | st.just((1, 3)),
+    payload=st.just(()) | st.just((("order_id", "9182"),)),
+    ordered=st.none() | st.booleans(),
+).map(str)
+soon = st.integers(-1000, 1000).map(lambda hours: (datetime.now(UTC) + timedelta(hours=hours)).isoformat())
+schemathesis.openapi.format("tenure-name", names)
+schemathesis.openapi.format("tenure-filter", filters)
+schemathesis.openapi.format("date-time", soon)
+
+# A NUL is refused everywhere, which no schema says either: a test of its own does.
+config = SchemathesisConfig(
+    projects=ProjectsConfig(
+        default=ProjectConfig(generation=GenerationConfig(allow_x00=False, with_security_parameters=False))
+    )
+)
+described = schemathesis.openapi.from_dict(document(ROUTES, ""), config=config)
+
+
+async def _first_event(feed: Feed, last_id: str | None) -> AsyncIterator[bytes]:
+    """A stream that ends: schemathesis reads to the end."""
+    stream = feed._stream(last_id)
+    yield await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running server with a little of everything in its database."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Feed, "open", _first_event)
+    folder = tmp_path_factory.mktemp("pg")
+    with servers.running(servers.available()[0], folder) as url, new_world(url) as world:
+        furnish(world)
+        access = credentials(TOKEN, None, None)
+        with running(tenure.web.app(database_url=url, schema=world.schema, access=access)) as found:
+            yield found
+    patch.undo()
+
+
+def furnish(world: World) -> None:
+    """Rows in every state, a blocked key, a schedule."""
+    for status in ("complete", "retry", "fail", "dead_letter"):
+        world.enqueue(payload={"order_id": 9182})
+        getattr(world, status)(world.claim_one().lease)
+    world.enqueue(key="order:1", ordered=True, hold=True)
+    world.fail(world.claim_ordered()[0].lease)
+    world.run(schedule.plan(schedule.Schedule("nightly", "30 2 * * *", "report")))
+
+
+@described.parametrize()
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_the_server_does_what_the_description_says(case: schemathesis.Case[Any], address: str) -> None:
+    case.call_and_validate(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+def test_a_description_that_lies_is_found_out(address: str) -> None:
+    """The negative control."""
+    lie = document(ROUTES, "")
+    lie["paths"]["/health/live"]["get"]["responses"]["200"]["content"]["application/json"]["schema"] = {"type": "array"}
+    case = schemathesis.openapi.from_dict(lie)["/health/live"]["GET"].Case()
+    with pytest.raises(schemathesis.errors.FailureGroup, match="violates schema"):
+        case.call_and_validate(base_url=address)
+
+
+def test_the_server_describes_itself_so_and_every_route_is_there(address: str) -> None:
+    told = httpx.get(f"{address}/api/openapi.json").json()
+    assert told == described.raw_schema
+    assert told["openapi"] == "3.1.0"
+    listed = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
+    assert listed == {(route.method, route.path.replace(":text}", "}")) for route in ROUTES}
+    for path, methods in told["paths"].items():
+        for method, operation in methods.items():
+            assert operation["summary"].endswith("."), (method, path)

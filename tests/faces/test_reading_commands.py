@@ -1,0 +1,233 @@
+"""`tenure rows`, `row`, `why` and `dead`: what people and programs read, as real processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from faces.terminal import Terminal
+from tenure import fleet, verbs
+from tenure.errors import NO, UNREACHABLE, USAGE
+from tenure.model import Lane, NewRow
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
+NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
+STEERS = "\x1b]0;evil\x07 \x1b[2J"  # what a terminal would obey
+
+
+def command(world: World, *arguments: str) -> list[str]:
+    return [*TENURE, *arguments, "--database-url", world.url, "--schema", world.schema]
+
+
+def tenure(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+    answer = subprocess.run(command(world, *arguments), capture_output=True, text=True, timeout=60)
+    assert "Traceback (most recent" not in answer.stderr
+    return answer
+
+
+def document(world: World, *arguments: str) -> dict[str, Any]:
+    answer = tenure(world, *arguments, "--json")
+    assert (answer.stderr, answer.returncode) == ("", 0)
+    found: dict[str, Any] = json.loads(answer.stdout)
+    assert answer.stdout == json.dumps(found, sort_keys=True) + "\n", "keys are sorted"
+    assert found["schema"] == 1
+    return found
+
+
+@pytest.fixture
+def rows(world: World) -> list[UUID]:
+    """Two that wait, one that failed, one held; the oldest first."""
+    ids = [world.enqueue("send_receipt", {"order_id": n}, key=f"order:{n}") for n in (1, 2)]
+    ids.append(world.enqueue("charge_card", {"order_id": 3, "note": STEERS}, queue="cards", idempotency_key="k3"))
+    (job,) = world.claim("w-1", 1, lanes=[Lane("cards")])
+    world.retry(job.lease, "first: no answer within 3 s", delay=0)
+    (job,) = world.claim("w-2", 1, lanes=[Lane("cards")])
+    world.fail(job.lease, f"Traceback\nTimeoutError: no answer within 5 s{STEERS}")
+    ids.append(world.enqueue("resize", queue="images"))
+    world.claim("w-3", 1, lanes=[Lane("images")])
+    return ids
+
+
+# -- rows
+
+
+def test_piped_rows_are_one_line_each_with_tabs_newest_first(world: World, rows: list[UUID]) -> None:
+    answer = tenure(world, "rows")
+    cells = [line.split("\t") for line in answer.stdout.splitlines()]
+    assert answer.stderr == ""
+    assert [line[0] for line in cells] == [str(id) for id in reversed(rows)]
+    assert [line[1] for line in cells] == ["processing", "failed", "pending", "pending"]
+    assert cells[3][2:6] == ["send_receipt", "default", "order:1", "0/5"]
+    assert (cells[0][4], cells[0][7]) == ("-", "w-3")
+    assert cells[1][-1].startswith("TimeoutError: no answer within 5 s\\x1b]0;evil\\x07")
+
+
+def test_on_a_terminal_rows_are_a_table(world: World, rows: list[UUID]) -> None:
+    with Terminal(command(world, "rows", "kind:send_receipt", "-n", "1")) as terminal:
+        assert terminal.end() == 0
+        head, line, *_ = terminal.seen.replace("\r", "").splitlines()
+    assert head.split() == ["id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error"]
+    assert line.split()[:4] == [str(rows[1]), "pending", "send_receipt", "default"]
+    assert f"--before {rows[1]}" in terminal.seen
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["kind:send_receipt", "payload.order_id:2"], [1]),
+        (["error:no answer"], [2]),
+        (['error:"no answer" kind:charge_card payload.order_id:3'], [2]),
+        (["status:pending"], [1, 0]),
+        (["status:pending", "-n", "1"], [1]),
+        (["status:processing"], [3]),
+        (["worker:w-2"], [2]),
+        (["kind:nothing"], []),
+    ],
+)
+def test_words_of_the_command_line_are_a_filter(
+    world: World, rows: list[UUID], words: list[str], found: list[int]
+) -> None:
+    assert [row["id"] for row in document(world, "rows", *words)["rows"]] == [str(rows[n]) for n in found]
+
+
+def test_the_document_of_rows_says_how_far_it_looked_and_where_to_go_on(world: World, rows: list[UUID]) -> None:
+    first = document(world, "rows", "-n", "3")
+    assert (first["filter"], first["done"], first["next"]) == ("", False, str(rows[1]))
+    assert first["searched"] == 3
+    rest = document(world, "rows", "-n", "3", "--before", first["next"])
+    assert ([row["id"] for row in rest["rows"]], rest["done"], rest["next"]) == ([str(rows[0])], True, None)
+    failed = first["rows"][1]
+    assert (failed["kind"], failed["queue"], failed["finished_by"]) == ("charge_card", "cards", "w-2")
+    assert json.loads(failed["payload"]) == {"order_id": 3, "note": STEERS}
+    assert isinstance(failed["fence"], str)
+    assert failed["created_at"].endswith("Z")
+
+
+def test_all_rows_can_be_had_as_lines_of_json(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("k", {"n": n}) for n in range(1200)]))
+    lines = tenure(world, "rows", "--all", "--jsonl").stdout.splitlines()
+    ids = [json.loads(line)["id"] for line in lines]
+    assert len(set(ids)) == len(ids) == 1200
+    assert ids == sorted(ids, reverse=True)
+
+
+def test_no_rows_are_no_lines(world: World) -> None:
+    answer = tenure(world, "rows")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
+# -- row and why
+
+
+def test_a_row_is_shown_with_its_tape_and_its_sentence(world: World, rows: list[UUID]) -> None:
+    lines = tenure(world, "row", str(rows[2])).stdout.splitlines()
+    assert lines[0].startswith("It failed for good on attempt 2 (TimeoutError: no answer within 5 s")
+    fields = dict(line.split(maxsplit=1) for line in lines[2:] if line[:1].isalpha() and "  " in line)
+    assert (fields["status"], fields["queue"], fields["idempotency_key"]) == ("failed", "cards", "k3")
+    assert '"order_id": 3' in fields["payload"]
+    tape = lines[lines.index("lease tape") + 1 :]
+    assert [("w-1" in line, "w-2" in line, "retried" in line, "failed" in line) for line in tape] == [
+        (True, False, True, False),
+        (False, True, False, True),
+    ]
+    assert all("━" in line and "token " in line for line in tape)
+    assert "first: no answer within 3 s" in tape[0]
+    assert not any("\x1b" in line for line in lines), "nothing steers the terminal"
+
+
+def test_a_held_row_has_a_tape_that_goes_on(world: World, rows: list[UUID]) -> None:
+    world.run(fleet.register("w-3"))
+    answer = tenure(world, "row", str(rows[3])).stdout
+    assert answer.startswith("It is held by worker w-3 for another ")
+    assert " to -  processing" in answer
+
+
+def test_the_document_of_a_row_has_all_there_is(world: World, rows: list[UUID]) -> None:
+    found = document(world, "row", str(rows[2]))
+    assert set(found) == {"schema", "row", "why", "attempts", "refusals", "effects", "idempotency"}
+    assert [(each["worker"], each["outcome"]) for each in found["attempts"]] == [("w-1", "retried"), ("w-2", "failed")]
+    assert found["attempts"][0]["fence"].isdigit()
+    assert found["idempotency"]["key"] == "k3"
+    assert (found["effects"], found["refusals"]) == ([], [])
+    (job,) = world.claim("w-4", 1)
+    world.run(verbs.once(job.lease, "receipt"))
+    found = document(world, "row", str(job.id))
+    assert [(each["effect"], each["fence"]) for each in found["effects"]] == [("receipt", str(job.fence))]
+    assert found["idempotency"] is None
+    assert "receipt  " in tenure(world, "row", str(job.id)).stdout
+
+
+def test_why_is_a_sentence_and_the_sql_that_shows_the_same(world: World, rows: list[UUID]) -> None:
+    sentence, empty, *query = tenure(world, "why", str(rows[0])).stdout.splitlines()
+    assert sentence.startswith("It has been runnable for ")
+    assert sentence.endswith(" s, but no worker is alive.")
+    assert empty == ""
+    assert world.sql("\n".join(query).replace("%", "%%"))[0][:3] == ("pending", "send_receipt", "default")
+    found = document(world, "why", str(rows[0]))
+    assert set(found) == {"schema", "id", "why", "sql"}
+
+
+@pytest.mark.parametrize("name", ["row", "why"])
+def test_a_row_that_is_not_there_is_a_no(world: World, name: str) -> None:
+    answer = tenure(world, name, str(UUID(int=1)))
+    assert answer.returncode == NO
+    assert f"here is no row {UUID(int=1)}" in answer.stdout + answer.stderr
+
+
+# -- dead
+
+
+def test_what_ended_badly_is_listed_by_group(world: World, rows: list[UUID]) -> None:
+    (line,) = tenure(world, "dead").stdout.splitlines()
+    status, kind, n, fingerprint, *_, error = line.split("\t")
+    assert (status, kind, n) == ("failed", "charge_card", "1")
+    assert error.startswith("TimeoutError: no answer")
+    assert "\x1b" not in line
+    (group,) = document(world, "dead")["groups"]
+    assert group["rows"] == {"n": 1, "more": False}
+    assert group["filter"] == f"status:failed kind:charge_card fingerprint:{fingerprint}"
+    assert [row["id"] for row in document(world, "rows", group["filter"])["rows"]] == [group["sample_id"]]
+
+
+def test_without_dead_letters_there_is_nothing_to_list(world: World) -> None:
+    assert tenure(world, "dead").stdout == ""
+    assert document(world, "dead") == {"schema": 1, "groups": []}
+
+
+# -- what cannot be asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rows", "timeout"], "'timeout' is no FIELD:VALUE; the fields are "),
+        (["rows", "knid:x"], "there is no field 'knid', did you mean 'kind'?"),
+        (["rows", "kind:\udcff"], "lone surrogate"),
+        (["rows", "-n", "0"], "0 is not in the range"),
+        (["rows", "--before", "x"], "'x' is not a valid UUID"),
+        (["row", "x"], "'x' is not a valid UUID"),
+        (["why", "x"], "'x' is not a valid UUID"),
+        (["dead", "-n", "0"], "0 is not in the range"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_sentence(world: World, arguments: list[str], says: str) -> None:
+    answer = tenure(world, *arguments)
+    assert answer.returncode == USAGE
+    assert says in answer.stderr
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["rows"], ["row", str(UUID(int=1))], ["why", str(UUID(int=1))], ["dead"]])
+def test_without_a_database_they_say_so(arguments: list[str]) -> None:
+    command = [*TENURE, *arguments, "--database-url", NOWHERE]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == UNREACHABLE
+    assert answer.stderr.startswith("tenure: the database does not answer")

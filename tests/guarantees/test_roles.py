@@ -1,0 +1,534 @@
+"""Postgres roles: each may do what its part needs, tried as a login of its own, and nothing else, tried one by one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from psycopg.errors import InsufficientPrivilege, RaiseException
+
+from crew import eventually, working
+from tenure import db, limits, migrate, questions, schedule, settle, sql, verbs
+from tenure.cli.migrate import command
+from tenure.errors import IdempotencyConflict
+from tenure.events import ChoreDone, ChoreFailed
+from tenure.inbox import Inbox
+from tenure.job import Job
+from tenure.model import NewRow
+from tenure.statement import Statement
+from world import World
+
+ROLES = ("producer", "worker", "operator", "readonly")
+
+
+class Cast:
+    """A world with its four roles granted, and a login that is a member of each."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.prefix = world, f"r_{world.schema}"
+        migrate.grant(world.conn, world.schema, self.prefix)
+        for role in ROLES:
+            world.sql(f"CREATE ROLE {self.prefix}_{role}_login LOGIN IN ROLE {self.prefix}_{role}")
+        self._open: list[psycopg.Connection[Any]] = []
+
+    def url(self, role: str) -> str:
+        return psycopg.conninfo.make_conninfo(self.world.url, user=f"{self.prefix}_{role}_login")
+
+    def connect(self, role: str) -> psycopg.Connection[tuple[Any, ...]]:
+        conn = db.connect(self.url(role))
+        conn.execute(f'SET search_path = "{self.world.schema}", public'.encode())
+        self._open.append(conn)
+        return conn
+
+    def may(self, role: str, query: str) -> bool:
+        """Whether the server lets this role run it; nothing of it stays."""
+        with self.connect(role) as conn, conn.transaction(force_rollback=True):
+            try:
+                if query.startswith("COPY"):
+                    with conn.cursor().copy(query.encode()) as stream:
+                        return not list(stream) if "TO STDOUT" in query else True
+                conn.execute(query.encode())
+            except InsufficientPrivilege:
+                return False
+        return True
+
+    def close(self) -> None:
+        for conn in self._open:
+            conn.close()
+        names = [f"{self.prefix}_{role}{login}" for role in ROLES for login in ("_login", "")]
+        self.world.sql(f"DROP OWNED BY {', '.join(names)}")
+        self.world.sql(f"DROP ROLE {', '.join(names)}")
+
+
+@pytest.fixture
+def cast(world: World) -> Iterator[Cast]:
+    made = Cast(world)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+# -- what is forbidden, one by one
+
+READS = [
+    "SELECT payload FROM inbox", "SELECT count(*) FROM live", "SELECT id FROM live", "SELECT payload FROM archive",
+    "SELECT last_error FROM dead", "SELECT key FROM idempotency", "SELECT id FROM workers", "SELECT queue FROM queues",
+    "SELECT payload FROM schedules", "SELECT error FROM attempts", "SELECT actor FROM audit", "TABLE permits",
+    "COPY live (payload) TO STDOUT",
+]  # fmt: skip
+CLAIMS = [
+    "UPDATE live SET lease_generation = lease_generation + 1", "UPDATE live SET fence_token = 1",
+    "SELECT next_fence(0)", "SELECT nextval('fence_seq')", "SELECT claim_limited('default', 1, 'w', 1, 90, 0)",
+]  # fmt: skip
+CHANGES = [
+    "UPDATE live SET payload = '{}'", "UPDATE live SET kind = 'k'", "UPDATE archive SET payload = '{}'",
+    "UPDATE dead SET payload = '{}'", "UPDATE workers SET id = 'w'", "UPDATE idempotency SET key = 'k'",
+    "DELETE FROM idempotency", "UPDATE migrations SET checksum = 'x'", "DELETE FROM migrations",
+    "INSERT INTO live (kind, payload, status) VALUES ('k', '{}', 'processing')",
+    "INSERT INTO idempotency (key, row_id, content_hash) VALUES ('k', new_id(), '')",
+    "UPDATE incarnation SET epoch = 99", "TRUNCATE live", "TRUNCATE archive",
+    "DROP TABLE archive_rest", "DROP TABLE live",
+    "CREATE TABLE mine (n int)", "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "ALTER TABLE live ADD COLUMN mine int", "CREATE INDEX mine ON live (kind)", "DROP FUNCTION enqueue_many",
+    "ALTER FUNCTION keep_archive RESET search_path",
+]  # fmt: skip
+OPERATING = [
+    "DELETE FROM dead", "UPDATE queues SET paused = false", "INSERT INTO queues (queue, paused) VALUES ('mail', true)",
+    "UPDATE schedules SET paused = false", "DELETE FROM schedules", "DELETE FROM archive", "DELETE FROM attempts",
+    "INSERT INTO audit (actor, via, verb, target) VALUES ('a', 'v', 'v', 't')", "UPDATE audit SET rows = 9",
+]  # fmt: skip
+KEEPING = [
+    "SELECT keep_archive()", "SELECT keep_history()", "DELETE FROM workers", "UPDATE chores SET ran_at = 'infinity'",
+    "INSERT INTO workers (id) VALUES ('w')", "DELETE FROM tally",
+]  # fmt: skip
+FORGING = [
+    "INSERT INTO audit (actor, via, verb, target, database_user) VALUES ('a', 'v', 'v', 't', 'somebody')",
+    "INSERT INTO audit (actor, via, verb, target, at) VALUES ('a', 'v', 'v', 't', 'yesterday')",
+    "UPDATE audit SET actor = 'somebody'", "DELETE FROM audit", "TRUNCATE audit",
+]  # fmt: skip
+ENDING = [
+    "SELECT end_attempts('{}', '{}', '{}', 'retried', '{}', '{}')", "DELETE FROM live", "DELETE FROM keys",
+    "INSERT INTO dead SELECT FROM dead", "INSERT INTO archive SELECT FROM archive",
+    "UPDATE live SET status = 'pending'",
+    "UPDATE live SET available_at = clock_timestamp()", "UPDATE live SET cancel_asked = true", "DELETE FROM permits",
+]  # fmt: skip
+SENDING = [
+    "SELECT enqueue('k', '{}')", "INSERT INTO live (kind, payload) VALUES ('k', '{}')",
+    "COPY live (kind, payload) FROM STDIN",
+    "SELECT enqueue_many('{k}', '{\"{}\"}', '{NULL}', '{q}', '{0}', '{NULL}', '{0}', '{NULL}', '{5}', '{f}', '{f}')",
+]  # fmt: skip
+MERELY_SENT = [
+    "INSERT INTO live (kind, payload) VALUES ('k', '{}') RETURNING id",
+    "INSERT INTO live (id, kind, payload) VALUES (new_id(), 'k', '{}')",
+    "INSERT INTO live (kind, payload, idempotency_key) VALUES ('k', '{}', 'k')",
+]
+PARTITIONING = ["SELECT payload FROM archive_rest", "DELETE FROM archive_rest"]
+
+FORBIDDEN = {
+    "producer": [
+        *READS, *CLAIMS, *CHANGES, *OPERATING, *KEEPING, *FORGING, *ENDING, *MERELY_SENT, *PARTITIONING,
+    ],
+    "worker": [
+        *(each for each in CHANGES if each not in (
+            "UPDATE live SET payload = '{}'", "UPDATE live SET kind = 'k'", "UPDATE workers SET id = 'w'",
+            "UPDATE incarnation SET epoch = 99",
+        )),
+        *OPERATING, *FORGING, *MERELY_SENT[1:], *PARTITIONING,
+        "SELECT payload FROM archive", "SELECT key FROM idempotency",
+        "SELECT actor FROM audit", "UPDATE queues SET max_running = 9", "UPDATE schedules SET paused = true",
+        "UPDATE archive SET completed_at = clock_timestamp()", "UPDATE attempts SET outcome = 'retried'",
+    ],
+    "operator": [*CLAIMS, *CHANGES, *KEEPING, *FORGING, PARTITIONING[1]],
+    "readonly": [
+        *CLAIMS, *CHANGES, *OPERATING, *KEEPING, *FORGING, *ENDING, *SENDING, *MERELY_SENT, PARTITIONING[1],
+        "SELECT id FROM live FOR UPDATE", "SELECT id FROM live FOR KEY SHARE", "LOCK live IN EXCLUSIVE MODE",
+        "UPDATE live SET available_at = available_at",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_role_has_no_business_with_is_refused(cast: Cast, role: str) -> None:
+    allowed = [query for query in FORBIDDEN[role] if cast.may(role, query)]
+    assert not allowed
+
+
+def test_the_same_statements_pass_where_they_belong(cast: Cast) -> None:
+    """The control: what is refused above is refused for want of the right, not for another fault of the statement."""
+    assert [query for query in READS if not cast.may("readonly", query)] == []
+    assert [query for query in READS if not cast.may("operator", query)] == []
+    assert [query for query in OPERATING if not cast.may("operator", query)] == []
+    assert [query for query in CLAIMS if not cast.may("worker", query)] == []
+    assert [query for query in KEEPING if not cast.may("worker", query)] == []
+    for query in [*CHANGES[:9], *FORGING[:2]]:
+        with cast.world.conn.transaction(force_rollback=True):
+            cast.world.sql(query)
+
+
+def test_nobody_else_gets_anything(cast: Cast) -> None:
+    stranger = f"{cast.prefix}_stranger"
+    cast.world.sql(f"CREATE ROLE {stranger} LOGIN")
+    try:
+        with psycopg.connect(psycopg.conninfo.make_conninfo(cast.world.url, user=stranger), autocommit=True) as conn:
+            for query in ("SELECT {}.enqueue('k', '{{}}')", "TABLE {}.migrations", "SELECT {}.bucket('k')"):
+                with pytest.raises(InsufficientPrivilege):
+                    conn.execute(query.format(cast.world.schema).encode())
+            cast.world.sql(f"GRANT USAGE ON SCHEMA {cast.world.schema} TO {stranger}")  # and still no function is open
+            for query in ("SELECT {}.enqueue('k', '{{}}')", "SELECT {}.bucket('k')"):
+                with pytest.raises(InsufficientPrivilege):
+                    conn.execute(query.format(cast.world.schema).encode())
+    finally:
+        cast.world.sql(f"DROP OWNED BY {stranger}")
+        cast.world.sql(f"DROP ROLE {stranger}")
+
+
+# -- every verb and question, who may run it
+
+SESSION = {"echo", "lock_within"}  # of one's own: no table of ours in them
+CATALOG = {
+    "dead_share",
+    "grants",
+    "hot_table",
+    "indexes",
+    "server_facts",
+    "transactions",
+}  # Postgres shows those to everybody
+PRODUCERS = {"enqueue", "copy", "migrations", "bucket", "ping", "clock"}
+WORKERS = {
+    "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
+    "dead_letter", "drain", "enqueue", "enter", "evict", "fail", "fence", "heartbeat", "holding", "leave",
+    "notice", "once", "plan",
+    "register", "release", "renew", "retry", "sweep", "sweep_workers", "take_turn", "tell", "tick",
+    "vacuum_live", "wait",
+    "tally", "refuse", "drain_worker",
+}  # fmt: skip
+OPERATORS = {
+    "cancel", "copy", "delete", "drain_worker", "enqueue", "free_key", "limit", "mark", "note", "pause",
+    "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
+    # a holder's words: without a token they end nothing, and a token can only be had by a claim
+    "dead_letter", "enter", "fail", "holding", "release", "renew", "retry", "sweep",
+}  # fmt: skip
+READERS = {"tell", "enter", "holding"}
+NO_PLAN = {"copy", "vacuum_live"}  # COPY and VACUUM have no plan to be asked for
+
+
+def _refused(cast: Cast, role: str, names: list[str]) -> set[str]:
+    """The files whose plan this role cannot even be given: a table or function in it is not open to it."""
+    found = set()
+    with cast.connect(role) as conn:
+        for name in names:
+            text = sql.prepared(name, cast.world.schema)
+            params = dict.fromkeys(sql.PARAMETER.findall(sql.text(name)))
+            try:
+                with conn.transaction(force_rollback=True):
+                    conn.execute(b"EXPLAIN " + text, params)
+            except InsufficientPrivilege:
+                found.add(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("role", "may"), [("producer", PRODUCERS), ("worker", WORKERS), ("operator", OPERATORS), ("readonly", READERS)]
+)
+def test_each_verb_is_open_to_those_whose_it_is(cast: Cast, role: str, may: set[str]) -> None:
+    names = [name for name in sql.names("verbs") if name not in NO_PLAN]
+    assert _refused(cast, role, names) == set(names) - may - SESSION
+
+
+def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast: Cast) -> None:
+    names = sql.names("questions")
+    assert _refused(cast, "readonly", names) == set()
+    assert _refused(cast, "operator", names) == set()
+    assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG
+    asked_by_workers = {
+        "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "lanes", "live_workers",
+        "migrations", "ping", "standing",
+    }  # fmt: skip
+    assert not asked_by_workers & _refused(cast, "worker", names)
+
+
+def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nobody_on_purpose(cast: Cast) -> None:
+    nobody = {"keep_audit", "note_membership"}  # triggers: they run with whatever fires them
+    nobody |= {
+        "live_seq_seq",
+        "audit_id_seq",
+        "refusals_id_seq",
+        "membership_id_seq",
+    }  # identities: the insert is enough
+    granted = cast.world.sql(
+        f"""
+        SELECT c.relname, bool_or(a.grantee::regrole::text LIKE '{cast.prefix}%%') FROM pg_class AS c
+        LEFT JOIN pg_attribute AS t ON t.attrelid = c.oid
+        LEFT JOIN LATERAL (
+          SELECT grantee FROM aclexplode(c.relacl) UNION ALL SELECT grantee FROM aclexplode(t.attacl)) AS a ON true
+        WHERE c.relnamespace = '{cast.world.schema}'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S', 'm')
+          AND c.relname !~ '^archive_[0-9]{{8}}$'
+        GROUP BY 1
+        UNION ALL
+        SELECT p.proname, bool_or(a.grantee::regrole::text LIKE '{cast.prefix}%%') FROM pg_proc AS p
+        LEFT JOIN LATERAL aclexplode(p.proacl) AS a ON true
+        WHERE p.pronamespace = '{cast.world.schema}'::regnamespace GROUP BY 1
+        """.replace("%%", "%")
+    )
+    missing = {name for name, somebody in granted if not somebody} - nobody
+    assert not missing, f"say in sql/roles.sql who may use {', '.join(sorted(missing))}"
+
+
+def test_only_two_functions_run_as_the_owner_and_both_pin_their_search_path(cast: Cast) -> None:
+    found = cast.world.sql(
+        f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
+    )
+    assert {name for name, _ in found} == {"enqueue_many", "keep_archive"}
+    assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
+
+
+# -- what each is there for
+
+
+def test_a_producer_enqueues_with_keys_and_by_the_thousand_and_cannot_read_it_back(cast: Cast) -> None:
+    conn, schema = cast.connect("producer"), cast.world.schema
+    migrate.require(conn, schema)
+    first = db.run(conn, verbs.enqueue(NewRow("k", {"a": 1}, idempotency_key="once")), schema)
+    again = db.run(conn, verbs.enqueue(NewRow("k", {"a": 1}, idempotency_key="once")), schema)
+    assert (first.outcome, again.outcome, again.id) == ("enqueued", "duplicate", first.id)
+    with pytest.raises(IdempotencyConflict):
+        db.run(conn, verbs.enqueue(NewRow("k", {"a": 2}, idempotency_key="once")), schema)
+    ((_, outcome),) = conn.execute(
+        "SELECT row_id, outcome FROM enqueue('k', '{}', partition_key => 'order:1')"
+    ).fetchall()
+    assert outcome == "enqueued"
+    assert db.copy(conn, (NewRow("k", {"n": n}, key=f"k{n}") for n in range(1000)), schema) == 1000
+    assert cast.world.count("live") == 1002
+    with pytest.raises(InsufficientPrivilege):
+        db.run(conn, questions.row(first.id), schema)
+
+
+def test_an_enqueue_of_a_producer_rolls_back_with_its_transaction(cast: Cast) -> None:
+    conn = cast.connect("producer")
+    with conn.transaction(force_rollback=True):
+        db.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key="once")), cast.world.schema)
+    assert (cast.world.count("live"), cast.world.count("idempotency")) == (0, 0)
+
+
+def test_a_worker_does_all_its_work_as_one(cast: Cast) -> None:
+    inbox, done = Inbox(), []
+
+    @inbox.handler("send", key="order:{order_id}", ordered=True)
+    async def send(job: Job, order_id: int) -> None:
+        async with job.fenced() as tx:
+            if await job.once(tx, "receipt"):
+                done.append(order_id)
+
+    @inbox.handler("boom")
+    def boom(job: Job) -> None:
+        raise RuntimeError("boom")
+
+    inbox.schedule("often", "* * * * *", send, order_id=99)
+    world = cast.world
+    for n in range(20):
+        world.enqueue("send", {"order_id": n}, key=f"order:{n}", ordered=True)
+    world.enqueue("boom", max_attempts=1)
+    world.run(limits.limit("slow", max_running=1, rate_per_second=50))
+    world.enqueue("boom", queue="slow", max_attempts=1)
+    world.sql("UPDATE chores SET ran_at = '-infinity'")
+    with working(world, inbox, url=cast.url("worker"), queues={"default": 1.0, "slow": 1.0}) as hired:
+        eventually(lambda: set(done) >= set(range(20)))
+        eventually(lambda: world.count("dead") == 2)
+        eventually(
+            lambda: (
+                {each.chore for each in hired.of(ChoreDone)} >= {"archive", "fleet", "leases", "schedules", "workers"}
+            )
+        )
+        hired.stop()
+    assert hired.exit_code == 0
+    assert hired.of(ChoreFailed) == []
+    assert world.count("workers") == 0
+
+
+def test_a_worker_makes_the_partitions_of_the_coming_days_and_drops_those_past_retention(cast: Cast) -> None:
+    world = cast.world
+    ((last,),) = world.sql(
+        f"""SELECT max(relname) FROM pg_class
+            WHERE relnamespace = '{world.schema}'::regnamespace AND relname ~ '^archive_[0-9]{{8}}$'"""
+    )
+    world.sql(f"DROP TABLE {last}")
+    world.sql("CREATE TABLE archive_20200101 PARTITION OF archive FOR VALUES FROM ('2020-01-01Z') TO ('2020-01-02Z')")
+    made = db.run(cast.connect("worker"), verbs.archive(), world.schema)
+    assert (made["partitions_made"], made["partitions_dropped"]) == (1, 1)
+    with pytest.raises(InsufficientPrivilege):
+        cast.connect("worker").execute(f"DROP TABLE {last}".encode())
+
+
+def test_an_operator_raises_cancels_pauses_and_leaves_a_trace(cast: Cast) -> None:
+    world, conn = cast.world, cast.connect("operator")
+
+    def run(statement: Statement[Any]) -> Any:
+        return db.run(conn, statement, world.schema)
+
+    dead = world.enqueue(max_attempts=1, key="k", ordered=True, hold=True)
+    world.fail(world.claim_ordered("A", 1)[0].lease)
+    held = world.enqueue()
+    job = world.claim_one("A")
+    assert run(verbs.redrive([dead])) == [dead]
+    assert run(verbs.cancel([dead, held]))
+    assert (world.status(dead), world.row(held).cancel_asked) == ("cancelled", True)
+    assert run(limits.pause("default"))
+    run(limits.limit("default", max_running=3))
+    assert run(limits.resume("default"))
+    world.run(schedule.plan(schedule.Schedule("nightly", "0 0 * * *", "k")))
+    assert run(schedule.pause_schedule("nightly"))
+    assert run(schedule.unplan("nightly"))
+    with pytest.raises(InsufficientPrivilege):
+        run(verbs.claim("A", 1))
+    assert world.complete(job.lease).standing == "applied"
+
+
+def test_an_operators_own_verbs_and_their_audit(cast: Cast) -> None:
+    from tenure import acts
+
+    world, conn = cast.world, cast.connect("operator")
+
+    def run(statement: Statement[Any]) -> Any:
+        return db.run(conn, statement, world.schema)
+
+    late, held, old = world.enqueue(delay_seconds=3600), world.enqueue(), world.enqueue()
+    world.claim("A", 2)
+    world.run(settle.complete([world.claim_one("A").lease])) if world.status(old) == "pending" else None
+    number = run(acts.note("ann", "cli", "retry", "status:scheduled", "why not"))
+    assert run(acts.mark(number, 1, done=True))
+    assert run(acts.retry_now([late])) == [late]
+    assert run(acts.release_held([held])) == [held]
+    assert set(run(acts.delete([late, held]))) == {late, held}
+    ((user,),) = world.sql("SELECT database_user FROM audit")
+    assert user == f"{cast.prefix}_operator_login"
+
+
+def test_a_reader_sees_every_row_and_cannot_touch_it(cast: Cast) -> None:
+    id = cast.world.enqueue(payload={"a": 1})
+    conn = cast.connect("readonly")
+    found = db.run(conn, questions.row(id), cast.world.schema)
+    assert found is not None
+    assert found.payload == '{"a": 1}'
+    assert db.run(conn, questions.why(id), cast.world.schema)
+    with pytest.raises(InsufficientPrivilege):
+        db.run(conn, verbs.cancel([id]), cast.world.schema)
+
+
+# -- the owner's rights cannot be borrowed
+
+
+def _trap(cast: Cast, conn: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
+    """Put a function of our own where enqueue_many expects the server's, and see as whom it is run."""
+    evil = f"evil_{cast.world.schema}"
+    conn.execute(f"SET search_path = {evil}, pg_catalog".encode())
+    db.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key=str(uuid4()))), cast.world.schema)
+    return conn.execute(f"SELECT as_whom FROM {evil}.seen".encode()).fetchall()
+
+
+def test_a_function_of_the_callers_own_is_not_run_as_the_owner(cast: Cast) -> None:
+    evil, login, world = f"evil_{cast.world.schema}", f"{cast.prefix}_producer_login", cast.world
+    world.sql(f"CREATE SCHEMA {evil} AUTHORIZATION {login}")
+    conn = cast.connect("producer")
+    conn.execute(f"CREATE TABLE {evil}.seen (as_whom text)".encode())
+    conn.execute(
+        f"""CREATE FUNCTION {evil}.convert_to(text, name) RETURNS bytea LANGUAGE plpgsql AS
+            $$ BEGIN INSERT INTO {evil}.seen VALUES (current_user); RETURN ''; END $$""".encode()
+    )
+    assert _trap(cast, conn) == []
+    world.sql("ALTER FUNCTION enqueue_many RESET search_path")  # the control: unpinned, the trap springs
+    assert _trap(cast, cast.connect("producer")) == [("tenure",)]
+
+
+# -- granting
+
+
+def test_granting_again_changes_nothing_and_takes_back_what_is_too_much(cast: Cast) -> None:
+    def rights() -> list[tuple[Any, ...]]:
+        return cast.world.sql(
+            f"""SELECT relname, relacl::text FROM pg_class WHERE relnamespace = '{cast.world.schema}'::regnamespace
+                UNION ALL
+                SELECT proname, proacl::text FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace
+                ORDER BY 1, 2"""
+        )
+
+    before = rights()
+    cast.world.sql(f"GRANT ALL ON live, archive TO {cast.prefix}_producer")
+    cast.world.sql("GRANT EXECUTE ON FUNCTION next_fence TO PUBLIC")
+    migrate.grant(cast.world.conn, cast.world.schema, cast.prefix)
+    assert rights() == before
+    assert cast.may("producer", "SELECT enqueue('k', '{}')")
+    assert not cast.may("producer", "SELECT payload FROM live")
+
+
+def test_two_processes_that_grant_at_once_take_turns(cast: Cast) -> None:
+    first, second = cast.world.connect(), cast.world.connect()
+    with first.transaction():
+        migrate.grant(first, cast.world.schema, cast.prefix)
+        second.execute("SET statement_timeout = '300ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            migrate.grant(second, cast.world.schema, cast.prefix)
+    second.execute("SET statement_timeout = 0")
+    migrate.grant(second, cast.world.schema, cast.prefix)
+
+
+def test_whoever_may_not_make_roles_is_told_so(cast: Cast) -> None:
+    with pytest.raises((InsufficientPrivilege, RaiseException)):
+        migrate.grant(cast.connect("operator"), cast.world.schema, "other_prefix")
+
+
+@pytest.mark.parametrize("prefix", ["", "Tenure", "a b", "pg_tenure", "x" * 49, "a;drop", '"'])
+def test_a_prefix_that_is_no_plain_name_is_refused(prefix: str) -> None:
+    with pytest.raises(ValueError, match="--role-prefix"):
+        migrate.roles("tenure", prefix)
+
+
+def test_the_file_names_no_role_that_the_prefix_does_not_reach() -> None:
+    text = migrate.roles("inbox_2", "shop")
+    assert not re.search(r"\btenure[._]", re.sub(r"--.*", "", text))
+    assert "SCHEMA tenure" not in text
+    assert 'GRANT USAGE ON SCHEMA "inbox_2" TO shop_producer, shop_worker, shop_operator, shop_readonly;' in text
+    assert "tenure_producer" in (files(sql) / "roles.sql").read_text()
+
+
+# -- the command
+
+
+def test_the_command_grants_and_prints(cast: Cast) -> None:
+    def tenure(*arguments: str) -> Any:
+        return CliRunner().invoke(
+            command,
+            [*arguments, "--database-url", cast.world.url, "--schema", cast.world.schema, "--role-prefix", cast.prefix],
+        )
+
+    cast.world.sql(f"REVOKE EXECUTE ON FUNCTION enqueue_many FROM {cast.prefix}_producer")
+    assert not cast.may("producer", "SELECT enqueue('k', '{}')")
+    answer = tenure("--roles")
+    assert answer.exit_code == 0
+    assert f"roles    {cast.prefix}_producer, _worker, _operator and _readonly have their grants" in answer.output
+    assert cast.may("producer", "SELECT enqueue('k', '{}')")
+    assert json.loads(tenure("--roles", "--json").output)["roles"] is True
+    printed = tenure("--roles", "--sql").output
+    assert printed == f"BEGIN;\n{migrate.roles(cast.world.schema, cast.prefix)}COMMIT;\n"
+    cast.world.sql(printed)
+    for wrong in (["--to", "3"], ["--check"]):
+        assert tenure("--roles", *wrong).exit_code == 2
+
+
+def test_a_migration_reminds_of_the_roles_that_are_in_use(cast: Cast) -> None:
+    cast.world.sql("DELETE FROM migrations WHERE version = %s", migrate.newest())
+    drop = "DROP TABLE tally, refusals, membership CASCADE"
+    functions = "sum_each, reclaimed, add_tally, note_refusals, note_membership, keep_history"
+    cast.world.sql(drop)
+    cast.world.sql(f"DROP FUNCTION {functions} CASCADE")
+    where = ["--database-url", cast.world.url, "--schema", cast.world.schema]
+    answer = CliRunner().invoke(command, where)
+    assert (answer.exit_code, "run `tenure migrate --roles` again" in answer.output) == (0, True)
+    assert "again" not in CliRunner().invoke(command, where).output
