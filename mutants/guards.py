@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QUESTIONS = ("claimed", "due_schedules", "standing")
-UNGUARDED = ("new_id", "bucket", "timeline", "lanes", "ordered_queues", "channel")
+UNGUARDED = (
+    "new_id",
+    "bucket",
+    "timeline",
+    "lanes",
+    "ordered_queues",
+    "channel",
+    "near",
+    "seen_held",
+    "all_counts",
+    "state_counts",
+    "fingerprint",
+    "id_at",
+)
 WRITTEN = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+)\(", re.MULTILINE)
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "keys", "workers")
 

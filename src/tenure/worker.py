@@ -95,9 +95,9 @@ class Worker:
             loop.run_until_complete(self._serve(loop))
         finally:
             self.inbox.bus.unsubscribe(self.bus.emit)
-            self.inbox.tracing.flush(LAST_WORDS_SECONDS)
             self._returned.set()
             _close(loop)
+            self.inbox.tracing.flush(LAST_WORDS_SECONDS)
         if self._error is not None:
             raise self._error
         return self._code

@@ -812,5 +812,5 @@ def test_the_command_answers_as_json_and_takes_the_database_before_or_after_the_
     where = ["--database-url", world.url, "--schema", world.schema]
     done = CliRunner().invoke(face.command, [*where, "pause", MAIL])
     assert done.output == "mail is paused\n"
-    (shown,) = json.loads(_said(world, "--json"))
+    (shown,) = json.loads(_said(world, "--json"))["queues"]
     assert (shown["queue"], shown["pending"], shown["paused"], shown["max_running"]) == (MAIL, 0, True, None)

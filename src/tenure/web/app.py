@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any
 
 from starlette.applications import Starlette
@@ -48,7 +49,12 @@ _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 async def description(ask: Ask[Any, None]) -> dict[str, Any]:
     """This API as OpenAPI 3.1."""
-    return openapi.document(ROUTES, str(ask.request.scope.get("root_path", "")).rstrip("/"))
+    return _described(str(ask.request.scope.get("root_path", "")).rstrip("/"))
+
+
+@lru_cache(maxsize=4)
+def _described(prefix: str) -> dict[str, Any]:
+    return openapi.document(ROUTES, prefix)
 
 
 # In the order in which paths are tried: /api/rows/export before /api/rows/{id}.

@@ -42,7 +42,7 @@ def _with_cookie(ask: Ask[Any, Any], value: str, seconds: int) -> Response:
         value,
         max_age=seconds,
         path=str(ask.request.scope.get("root_path", "")).rstrip("/") or "/",
-        secure=ask.request.url.scheme == "https",
+        secure="https" in (ask.request.url.scheme, ask.request.headers.get("x-forwarded-proto")),
         httponly=True,
         samesite="strict",
     )

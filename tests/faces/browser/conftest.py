@@ -21,6 +21,7 @@ FLAGS = [
 ]
 AXE = Path(__file__).with_name("axe.min.js")
 WIDE, NARROW = 1280, 380
+PATIENCE_MS = 20_000
 
 Visit = Callable[..., Any]
 
@@ -31,6 +32,7 @@ def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
     if not CHROMIUM.exists():
         pytest.skip("browser tests need chromium: apt-get install --no-install-recommends chromium")
+    playwright.expect.set_options(timeout=PATIENCE_MS)
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield chromium
@@ -61,7 +63,7 @@ def visit(browser: Any, shop: Shop) -> Iterator[Visit]:
     ) -> Any:
         look = {"color_scheme": theme, "reduced_motion": "reduce"}
         context = browser.new_context(viewport={"width": width, "height": 860}, **look)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         own = (url or shop.url, "blob:", "data:")
         page = context.new_page()

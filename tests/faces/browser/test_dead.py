@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, Request, expect
 from crew import eventually
 from faces.browser.conftest import NARROW, WIDE, Visit, overflow, serious
 from faces.browser.shop import Shop, served
-from faces.browser.yard import Yard, open_yard
+from faces.browser.yard import OPERATOR, Yard, enter_as_operator, open_yard
 
 TRACEBACK = """Traceback (most recent call last):
   File "/srv/shop/bank.py", line 88, in charge
@@ -198,6 +198,14 @@ def test_who_may_only_read_sees_no_button(visit: Visit, yard: Yard) -> None:
         page = visit("dead", url=url)
         expect(group(page, "seen")).to_be_visible()
         expect(group(page, "seen").get_by_role("button")).to_have_text(["Copy command"])
+
+
+def test_an_operator_may_redrive_and_not_discard(visit: Visit, yard: Yard) -> None:
+    yard.dead("seen", 1)
+    with served(yard.world, **OPERATOR) as url:
+        page = visit("dead", url=url, expect="401")
+        enter_as_operator(page)
+        expect(group(page, "seen").get_by_role("button")).to_have_text(["Redrive", "Copy command"])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

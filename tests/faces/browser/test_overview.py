@@ -84,4 +84,4 @@ def test_the_numbers_move_without_a_reload(visit: Visit, shop: Shop) -> None:
     shop.world.sql(
         "INSERT INTO live (kind, payload, available_at) VALUES ('later', '{}', clock_timestamp() + interval '1 d')"
     )
-    expect(waiting).to_have_text(f"{before + 1:,}", timeout=20_000)
+    expect(waiting).to_have_text(f"{before + 1:,}")

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from crew import eventually
 from faces.browser.conftest import NARROW, WIDE, Visit, overflow, serious
 from faces.browser.shop import Shop, served
-from faces.browser.yard import Yard, open_yard
+from faces.browser.yard import OPERATOR, Yard, enter_as_operator, open_yard
 from tenure import limits
 from tenure.schedule import Schedule, plan
 
@@ -162,6 +162,17 @@ def test_who_may_only_read_sees_no_switch(visit: Visit, yard: Yard) -> None:
         expect(row(page, "nightly")).to_contain_text("runs")
         expect(page.get_by_role("switch")).to_have_count(0)
         expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+
+
+def test_an_operator_may_pause_a_schedule_and_not_remove_it(visit: Visit, yard: Yard) -> None:
+    yard.world.run(plan(Schedule("nightly", "30 2 * * *", "report")))
+    with served(yard.world, **OPERATOR) as url:
+        page = visit("queues", url=url, expect="401")
+        enter_as_operator(page)
+        page.get_by_role("switch", name="Schedule nightly").click()
+        expect(page.get_by_role("switch", name="Schedule nightly: paused")).to_be_visible()
+        expect(page.get_by_role("button", name="Remove")).to_have_count(0)
+    assert yard.deeds("pause_schedule")[0][:3] == ("ann", "http", "nightly")
 
 
 def test_it_follows_what_others_do(visit: Visit, yard: Yard) -> None:

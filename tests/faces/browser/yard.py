@@ -13,6 +13,7 @@ from faces.browser.shop import Shop, served
 from tenure import fleet
 from world import World, new_world
 
+OPERATOR = {"TENURE_WEB_TOKENS": "ann:operate:a-token-of-the-yard"}
 expect.set_options(timeout=20_000)  # a machine with other work is slow, not wrong
 
 
@@ -54,6 +55,12 @@ class Yard:
         return self.world.sql(
             "SELECT actor, via, target, rows, reason FROM audit WHERE verb = %s ORDER BY id DESC", verb
         )
+
+
+def enter_as_operator(page: Any) -> None:
+    """Log in with the token of OPERATOR."""
+    page.get_by_label("Token or password").fill("a-token-of-the-yard")
+    page.get_by_role("button", name="Enter").click()
 
 
 @contextlib.contextmanager

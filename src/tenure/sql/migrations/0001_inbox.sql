@@ -23,6 +23,12 @@
 --   chores        what housekeeping does, how often, and when it was last done
 --   incarnation   which server this is; its epoch is the high part of every fence token
 --
+-- What is kept for people:
+--   tally         what the fleet did, by ten seconds and queue
+--   refusals      each write that was refused, and why
+--   membership    who joined the ring, left it or died
+--   audit         what operators did, to what, and how far it came
+--
 -- The verbs, one file each in sql/verbs:
 --   enqueue, copy                                producers
 --   claim, claim_any, claim_ordered, renew       a worker takes rows and keeps them
@@ -33,7 +39,10 @@
 --   tell, echo                                   a note to every worker, or to oneself
 --   take_turn, sweep, sweep_workers, notice, evict, archive, vacuum_live   housekeeping
 --   plan, tick, unplan, pause_schedule, resume_schedule   what runs by the clock
---   cancel, redrive, pause, resume, limit        operators
+--   tally, refuse                                what workers write down
+--   cancel, redrive, retry_now, release_held, delete, free_key   operators, on rows
+--   pause, resume, limit, drain_worker           operators, on queues and workers
+--   note, mark, lock_within                      their audit, and their patience
 --
 -- Three rules hold everywhere:
 --   1. A holder's write carries its token (lease_generation and fence_token) and status = 'processing'.

@@ -1,5 +1,6 @@
 // @ts-check
-/** Keys that work everywhere: / filters, g then a letter jumps, ? helps. */
+/** Keys that work everywhere: / filters, g then a letter jumps, p pauses, ? helps. */
+import { pausedByUser } from "./live.js";
 import { go } from "./route.js";
 import { signal } from "./ui.js";
 
@@ -11,16 +12,19 @@ export const JUMPS = { o: "", r: "rows", w: "workers", i: "ring", d: "dead", q: 
 const PATIENCE_MS = 1200;
 let jump_until = 0;
 
-/** Is the reader typing? Then keys are letters. @param {EventTarget | null} target */
-export const typing = (target) =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+/** Is this key for the page? Not while somebody types or a dialog is open. @param {KeyboardEvent} event */
+export function for_page(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
+  const typing = event.target instanceof Element && event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  return !typing && !document.querySelector("dialog[open]");
+}
 
 /** @param {KeyboardEvent} event */
 function press(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (typing(event.target) || document.querySelector("dialog[open]")) return;
+  if (!for_page(event)) return;
   if (event.key === "/") focus_filter(event);
   else if (event.key === "?") helping.value = true;
+  else if (event.key === "p") pausedByUser.value = !pausedByUser.value;
   else if (event.key === "g") jump_until = performance.now() + PATIENCE_MS;
   else if (event.key in JUMPS && performance.now() < jump_until) {
     jump_until = 0;

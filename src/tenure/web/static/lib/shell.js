@@ -82,9 +82,11 @@ function View({ ways }) {
   const [fault, forget] = useErrorBoundary();
   useEffect(() => {
     forget();
-    if (!way) return setPage({ name, Page: Nowhere });
-    const load = name === "row" ? () => import("../pages/row.js") : way.load;
-    load().then((module) => setPage({ name, Page: module.default }), (error) => setPage({ name, Page: () => html`<${Fault} fault=${error} />` }));
+    let left = false; // a page that arrives when the reader has gone on is not shown
+    const show = (/** @type {any} */ Page) => left || setPage({ name, Page });
+    const load = name === "row" ? () => import("../pages/row.js") : way?.load ?? (async () => ({ default: Nowhere }));
+    load().then((module) => show(module.default), (error) => show(() => html`<${Fault} fault=${error} />`));
+    return () => void (left = true);
   }, [name]);
   useArrival(way?.title ?? "Not found");
   if (fault) return html`<div class="page"><${Fault} fault=${new Error(`This page stumbled: ${fault.message}`)} retry=${forget} /></div>`;
@@ -105,7 +107,3 @@ function useArrival(title) {
 }
 
 const Nowhere = () => html`<div class="page"><h1>Nothing lives here</h1><p>The overview is a good place to <a href="">start from</a>.</p></div>`;
-
-document.addEventListener("keydown", (event) => {
-  if (event.key === "p" && event.target === document.body) pausedByUser.value = !pausedByUser.value;
-});

@@ -25,11 +25,16 @@ export function with_status(text, status) {
   return [...(status ? [`status:${status}`] : []), ...others].join(" ");
 }
 
-/** Is the last word only begun? Then nobody need be asked about it yet. @param {string} text */
-export function unfinished(text) {
+/** The filter without a last word that is only begun: nobody need be asked about that one yet. @param {string} text */
+export function finished(text) {
   const last = /\s$/.test(text) ? "" : words(text).at(-1) ?? "";
-  if (last.startsWith("status:")) return !["pending", ...STATUSES].includes(last.slice(last.search(/[:,][^,]*$/) + 1));
-  return (last && !last.includes(":") && last.length < 36) || last.endsWith(":") || (last.split('"').length % 2 === 0);
+  return (begun(last) ? text.slice(0, text.length - last.length) : text).trim();
+}
+
+/** @param {string} word */
+function begun(word) {
+  if (word.startsWith("status:")) return !["pending", ...STATUSES].includes(word.slice(word.search(/[:,][^,]*$/) + 1));
+  return (!word.includes(":") && word.length < 36) || word.endsWith(":") || word.split('"').length % 2 === 0;
 }
 
 /**

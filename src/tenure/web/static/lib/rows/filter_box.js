@@ -1,8 +1,7 @@
 // @ts-check
 /** One box that says which rows; it completes fields and values, and shows the server's word when one is wrong. */
-import { typing } from "../keys.js";
 import { html, useEffect, useRef, useState } from "../ui.js";
-import { complete, unfinished } from "./filter.js";
+import { complete, finished } from "./filter.js";
 
 const DEBOUNCE_MS = 350;
 const EXAMPLE = 'status:dead_letter kind:send_receipt error:"time out"';
@@ -37,7 +36,7 @@ export function FilterBox({ filter, fault, known, focus, change }) {
     setOpen(true);
     setAt(-1);
     clearTimeout(timer.current);
-    if (!unfinished(text)) timer.current = setTimeout(() => write(text), DEBOUNCE_MS);
+    timer.current = setTimeout(() => write(finished(text)), DEBOUNCE_MS);
   };
   const choose = (/** @type {string} */ choice) => {
     const after = choice.endsWith(":") || choice.endsWith(".") ? "" : " ";
@@ -65,7 +64,3 @@ export function FilterBox({ filter, fault, known, focus, change }) {
     <p id="filter-fault" class="wrong" role="alert">${fault}</p>
   </div>`;
 }
-
-/** Is this key for the table, or is somebody typing? @param {KeyboardEvent} event */
-export const for_table = (event) =>
-  !(event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) && (!typing(event.target) || /** @type {any} */ (event.target).type === "checkbox") && !document.querySelector("dialog[open]");

@@ -1,11 +1,11 @@
 // @ts-check
 /** The rows themselves: one line each, walked by keyboard, chosen with x, opened with Enter. */
+import { for_page } from "../keys.js";
 import { Bar, Status, Worker } from "../parts.js";
 import { go } from "../route.js";
 import { Ago, clock, duration } from "../time.js";
 import { brief, error_line } from "../words.js";
 import { html, useEffect, useRef } from "../ui.js";
-import { for_table } from "./filter_box.js";
 import { state } from "./state.js";
 
 /** @param {{rows: any[], arrived_ms: number, payload: boolean, ids: Set<string>, choose: (ids: Set<string>) => void}} props */
@@ -57,7 +57,7 @@ function When({ row }) {
 /** Who has it and for how long, counted down from the server's own number. @param {any} props */
 function Holder({ row, arrived_ms, longest_seconds }) {
   if (row.status !== "processing") return html`<span class="quiet"><${Worker} id=${row.finished_by} /></span>`;
-  const left = (row.lease_seconds_left ?? 0) - Math.max(0, Date.now() - arrived_ms + 0 * clock.value) / 1000;
+  const left = (row.lease_seconds_left ?? 0) - Math.max(0, clock.value - arrived_ms) / 1000;
   const tone = left <= 0 ? "bad" : left < longest_seconds / 4 ? "warn" : "held";
   const words = left > 0 ? `${duration(Math.ceil(left))} left` : `expired ${duration(-left)} ago`;
   return html`<span class="holder"><${Worker} id=${row.worker} /><span class="quiet">${left > 0 ? duration(Math.ceil(left)) : "expired"}</span><${Bar} part=${left} whole=${longest_seconds} tone=${tone} label=${`lease: ${words}`} /></span>`;
@@ -69,7 +69,7 @@ function useKeys(body, does) {
   latest.current = does;
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
-      if (!for_table(event) || !body.current) return;
+      if (!for_page(event) || !body.current) return;
       const here = document.activeElement?.closest("tr[data-id]");
       const id = here instanceof HTMLElement ? here.dataset.id : undefined;
       const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
