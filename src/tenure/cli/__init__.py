@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from .. import __version__
 
@@ -41,7 +42,8 @@ COMMANDS = {
 }
 
 EPILOG = """\b
-Exit codes: 0 done · 1 the answer is no (a drill failed, --check differs)
+Exit codes: 0 done · 1 the answer is no (doctor found a fault, a drill failed,
+--check differs, health: it is not)
 2 usage or bad payload · 69 database not reachable · 70 a bug in Tenure
 75 try later · 77 not allowed · 78 bad settings, schema too old or too new"""
 
@@ -58,6 +60,10 @@ class Lazy(click.Group):
         command = importlib.import_module(f"tenure.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name, help=words) for name, words in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

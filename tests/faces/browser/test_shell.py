@@ -134,3 +134,22 @@ def test_nothing_lives_at_an_unknown_place_of_ours(visit: Visit) -> None:
     page = visit("drills")
     expect(page.get_by_role("heading", name="Nothing lives here")).to_be_visible()
     expect(page.get_by_role("link", name="Drills")).to_have_count(0)
+
+
+def test_an_inline_script_is_refused_and_the_refusal_is_heard(visit: Visit) -> None:
+    page = visit(expect="Content Security Policy")
+    inline = """() => {
+      const script = document.createElement("script");
+      script.textContent = "globalThis.ran = true";
+      document.head.append(script);
+    }"""
+    with page.expect_console_message(lambda said: "Content Security Policy" in said.text):
+        page.evaluate(inline)
+    assert page.evaluate("() => globalThis.ran") is None
+
+
+def test_a_button_without_a_name_would_be_found(visit: Visit) -> None:
+    page = visit()
+    expect(page.locator("h1")).to_be_visible()
+    page.locator("h1").evaluate("(title) => title.append(document.createElement('button'))")
+    assert any(found.startswith("button-name") for found in serious(page))

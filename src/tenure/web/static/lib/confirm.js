@@ -17,6 +17,9 @@ export function Confirm() {
   return question && html`<${Dialog} key=${question.title} question=${question} />`;
 }
 
+/** @param {[string, any]} entry */
+const share = ([status, { n, more }]) => `${number(n)}${more ? "+" : ""} ${status}`;
+
 /** @param {{question: any}} props */
 function Dialog({ question }) {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
@@ -38,8 +41,9 @@ function Dialog({ question }) {
     <form onSubmit=${submit}>
       <h2 id="confirm-title">${question.title}</h2>
       ${question.body && html`<p>${question.body}</p>`}
-      ${question.filter !== undefined && html`<p class="dialog-filter"><span class="quiet">Exactly the rows that match</span><code>${question.filter || "(every row)"}</code></p>`}
-      ${question.statuses && html`<p class="quiet">${Object.entries(question.statuses).map(([status, of]) => `${number(/** @type {any} */ (of).n)}${/** @type {any} */ (of).more ? "+" : ""} ${status}`).join(" · ")}</p>`}
+      ${question.filter !== undefined && html`<p class="dialog-filter">
+        <span class="quiet">Exactly the rows that match</span><code>${question.filter || "(every row)"}</code></p>`}
+      ${question.statuses && html`<p class="quiet">${Object.entries(question.statuses).map(share).join(" · ")}</p>`}
       ${question.reason !== false && html`<label class="field">Reason, for the audit
         <input type="text" name="reason" value=${reason} maxlength="500" autocomplete="off" placeholder="optional" onInput=${(/** @type {any} */ e) => setReason(e.target.value)} /></label>`}
       ${must_type && html`<label class="field">Type ${number(question.count)} to go on

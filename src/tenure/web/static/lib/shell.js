@@ -38,7 +38,8 @@ function Head({ ways }) {
   const first = place.value.parts[0] ?? "";
   const close = () => (menu_open.value = false);
   return html`<header class="head">
-    <a class="brand" href=""><svg viewBox="0 0 16 16" aria-hidden="true"><rect class="was" x="0" y="3" width="10" height="4" rx="1.5" /><rect class="is" x="6" y="9" width="10" height="4" rx="1.5" /></svg>Tenure</a>
+    <a class="brand" href="">
+      <svg viewBox="0 0 16 16" aria-hidden="true"><rect class="was" x="0" y="3" width="10" height="4" rx="1.5" /><rect class="is" x="6" y="9" width="10" height="4" rx="1.5" /></svg>Tenure</a>
     <button class="button plain menu" aria-expanded=${menu_open.value ? "true" : "false"} aria-controls="ways" onClick=${() => (menu_open.value = !menu_open.value)}>Menu</button>
     <nav id="ways" class=${menu_open.value ? "open" : ""} aria-label="Pages">
       ${ways.map((way) => html`<a key=${way.name} href=${way.name} aria-current=${way.name === first ? "page" : undefined} onClick=${close} title=${jump(way.name)}>${way.title}</a>`)}

@@ -46,7 +46,7 @@ function Picture({ ring, only }) {
       ? html`<${Dial} ring=${ring} only=${only} flash=${change?.moved ?? []} />`
       : html`<${Empty}>No worker is alive: nobody owns a bucket. Start one: <code>tenure worker app:inbox</code><//>`}
     <p class="ring-now" role="status">${said}</p>
-    <p class="ring-scale quiet">Ticks: buckets by owner. Bars: rows waiting in ${BUCKETS / ring.depth.length} buckets each, by square root; the deepest has ${number(Math.max(0, ...ring.depth))}.</p>
+    ${ring.workers.length > 0 && html`<p class="ring-scale quiet">Ticks: buckets by owner. Bars: rows waiting in ${BUCKETS / ring.depth.length} buckets each, by square root; the deepest has ${number(Math.max(0, ...ring.depth))}.</p>`}
   <//>`;
 }
 
@@ -87,7 +87,7 @@ function Legend({ ring, kept, keep, see }) {
 /** The bucket the address names. @param {{ring: RingAnswer}} props */
 function Bucket({ ring }) {
   const bucket = Number(place.value.query.bucket ?? NaN);
-  const run = Number.isInteger(bucket) && runAt(runs(ring.buckets), bucket);
+  const run = ring.workers.length > 0 && Number.isInteger(bucket) && runAt(runs(ring.buckets), bucket);
   if (!run) return null;
   return html`<${Panel} title=${`Bucket ${bucket}`} aside=${html`<button class="button plain small" onClick=${() => ask({ bucket: null }, { replace: true })}>Let go</button>`}>
     <dl class="pairs panel-body">

@@ -53,7 +53,7 @@ function Ticks({ ring, only, flash, arc }) {
   const orphans = ring.buckets.includes(NOBODY);
   return html`<svg viewBox=${`0 0 ${SIZE} ${SIZE}`} aria-hidden="true" focusable="false">
     <circle class="ring-foot" cx=${SIZE / 2} cy=${SIZE / 2} r=${FOOT} />
-    ${deep.map((bar) => bar.path && html`<path key=${bar.from} class=${`ring-depth ${arc && bar.from <= arc.to && arc.from <= bar.to ? "here" : ""}`} d=${bar.path} />`)}
+    ${deep.map((/** @type {any} */ bar) => bar.path && html`<path key=${bar.from} class=${`ring-depth ${arc && bar.from <= arc.to && arc.from <= bar.to ? "here" : ""}`} d=${bar.path} />`)}
     ${orphans && html`<path class="ring-ticks w-none" d=${ticks(bucketsOf(ring.buckets, NOBODY))} />`}
     ${drawn.map((/** @type {string} */ path, /** @type {number} */ owner) => html`<path key=${ring.workers[owner]} class=${`ring-ticks ${tones[owner]} ${only && ring.workers.includes(only) && only !== ring.workers[owner] ? "faded" : ""}`} d=${path} />`)}
     ${flash.length > 0 && html`<path class="ring-flash" d=${ticks(flash)} />`}

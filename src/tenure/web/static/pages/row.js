@@ -9,7 +9,7 @@ import { Json } from "../lib/row/json.js";
 import { Tape } from "../lib/row/tape.js";
 import { state } from "../lib/rows/state.js";
 import { Ago } from "../lib/time.js";
-import { brief, command, filter_word } from "../lib/words.js";
+import { brief, command, filter_word, plural } from "../lib/words.js";
 import { html, useEffect } from "../lib/ui.js";
 
 /** @param {{parts: string[]}} props */
@@ -22,13 +22,14 @@ export default function RowPage({ parts }) {
   return html`<div class="page row">
     <${Fault} fault=${fault} retry=${reload} />
     <${Headline} row=${row} why=${why} sql=${sql} />
-    <${Panel} title="Lease tape" className="tape-panel" aside=${refusals.length > 0 && html`<span class="tag bad">${refusals.length} late write${refusals.length > 1 ? "s" : ""} refused</span>`}>
+    <${Panel} title="Lease tape" aside=${refusals.length > 0 && html`<span class="tag bad">${plural(refusals.length, "late write")} refused</span>`}>
       ${attempts.length ? html`<${Tape} attempts=${attempts} refusals=${refusals} lease_expires_at=${row.lease_expires_at} />` : html`<${Empty}>No worker has held this row yet.<//>`}
     <//>
     <div class="row-columns">
       <div class="stack">
         ${attempts.length > 0 && html`<${Panel} title="Attempts"><${Attempts} attempts=${attempts} refusals=${refusals} /><//>`}
-        ${row.last_error && !attempts.some((/** @type {any} */ each) => each.error === row.last_error) && html`<${Panel} title="Last error"><div class="panel-body"><${Traceback} error=${row.last_error} /></div><//>`}
+        ${row.last_error && !attempts.some((/** @type {any} */ each) => each.error === row.last_error) &&
+          html`<${Panel} title="Last error"><div class="panel-body"><${Traceback} error=${row.last_error} /></div><//>`}
         <${Text} title="Payload" text=${row.payload} hidden=${row.payload_hidden} />
         ${row.headers && html`<${Text} title="Headers" text=${row.headers} />`}
         <details class="panel sql"><summary class="panel-head"><h2>The same by SQL</h2></summary><pre class="text" tabindex="0">${sql}</pre></details>
@@ -81,9 +82,22 @@ function Facts({ row }) {
 /** What else happened under its keys: who asked first, what is already done, who waits beside it. @param {{row: any, answer: any}} props */
 function Keyed({ row, answer: { idempotency, effects, key_neighbours } }) {
   return html`
-    ${idempotency && html`<${Panel} title="Idempotency"><p class="panel-body"><code>${idempotency.key}</code> was first sent <${Ago} at=${idempotency.first_at} />. Sent again with the same content it gives this row; with other content it is refused.</p><//>`}
-    ${effects.length > 0 && html`<${Panel} title="Effects done once"><ul class="panel-body effects">${effects.map((/** @type {any} */ each) => html`<li key=${each.effect}><b>${each.effect}</b> <span class="quiet">under</span> <span class="mono">${each.fence}</span> <${Ago} at=${each.done_at} /></li>`)}</ul><//>`}
-    ${key_neighbours.length > 0 && html`<${Panel} title="Beside it, same key" aside=${html`<a href=${to("rows", { filter: `key:${filter_word(row.key)}` })}>All</a>`}><ul class="neighbours">
-      ${key_neighbours.map((/** @type {any} */ each) => html`<li key=${each.id} class=${each.id === row.id ? "self" : ""}><${Status} status=${state(each)} /><a href=${`rows/${each.id}`}>${each.kind} <span class="mono quiet">${brief(each.id)}</span></a><${Ago} at=${each.created_at} /></li>`)}
-    </ul><//>`}`;
+    ${idempotency && html`<${Panel} title="Idempotency"><p class="panel-body">
+      <code>${idempotency.key}</code> was first sent <${Ago} at=${idempotency.first_at} />.
+      ${" "}Sent again with the same content it gives this row; with other content it is refused.</p><//>`}
+    ${effects.length > 0 && html`<${Panel} title="Effects done once"><ul class="panel-body effects">${effects.map(Effect)}</ul><//>`}
+    ${key_neighbours.length > 0 && html`<${Panel} title="Beside it, same key" aside=${html`<a href=${to("rows", { filter: `key:${filter_word(row.key)}` })}>All</a>`}>
+      <ul class="neighbours">${key_neighbours.map(Neighbour)}</ul><//>`}`;
 }
+
+/** @param {any} effect */
+const Effect = ({ effect, fence, done_at }) => html`<li key=${effect}>
+  <b>${effect}</b> <span class="quiet">under</span> <span class="mono">${fence}</span> <${Ago} at=${done_at} />
+</li>`;
+
+/** @param {any} row */
+const Neighbour = (row) => html`<li key=${row.id}>
+  <${Status} status=${state(row)} />
+  <a href=${`rows/${row.id}`}>${row.kind} <span class="mono quiet">${brief(row.id)}</span></a>
+  <${Ago} at=${row.created_at} />
+</li>`;

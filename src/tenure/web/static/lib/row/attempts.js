@@ -15,7 +15,11 @@ export function Attempts({ attempts, refusals }) {
   events.sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   return html`<div class="scroll"><table class="table cards attempts" aria-label="Attempts and refused writes">
     <thead><tr><th class="right">Token</th><th>Worker</th><th>When</th><th class="right">Held for</th><th>Outcome</th></tr></thead>
-    <tbody>${events.slice(0, SHOWN_MAX).map((event) => ("attempt" in event ? html`<${Attempted} key=${event.at + "a"} attempt=${event.attempt} />` : html`<${Refused} key=${event.at + "r"} refusal=${event.refusal} />`))}</tbody>
+    <tbody>
+      ${events.slice(0, SHOWN_MAX).map((event) => ("attempt" in event
+        ? html`<${Attempted} key=${event.at + "a"} attempt=${event.attempt} />`
+        : html`<${Refused} key=${event.at + "r"} refusal=${event.refusal} />`))}
+    </tbody>
   </table></div>`;
 }
 
@@ -41,11 +45,12 @@ export function Traceback({ error }) {
 /** @param {{refusal: any}} props */
 function Refused({ refusal }) {
   const { at, worker, verb, stale_token, current_token, reason } = refusal;
+  const words = `${verb}, ${current_token ? `row at token ${current_token}` : "row ended"}, ${reason.replaceAll("_", " ")}`;
   return html`<tr class="refused">
     <td data-label="Token" class="right"><s>${stale_token}</s></td>
     <td data-label="Worker"><${Worker} id=${worker} link /></td>
     <td data-label="When"><${Ago} at=${at} /></td>
     <td></td>
-    <td data-label="Outcome"><span class="tag bad">refused</span> <span class="quiet">${verb}, ${current_token ? `row at token ${current_token}` : "row ended"}, ${reason.replaceAll("_", " ")}</span></td>
+    <td data-label="Outcome"><span class="tag bad">refused</span> <span class="quiet">${words}</span></td>
   </tr>`;
 }

@@ -75,7 +75,8 @@ const Ends = ({ from, to, width, folds }) => html`<g class="ends">
 function LaneShape({ lane: { attempt, from, to, held, lease_end, late, last }, next, y, x, width }) {
   const [start, end] = [x(from), Math.max(x(to), x(from) + 3)];
   const ran = duration((to - from) / 1000);
-  const words = `Attempt ${attempt.generation}, ${attempt.worker}: claimed ${exact(attempt.claimed_at)}, ${held ? `held for ${ran} so far` : `${attempt.outcome} after ${ran}`}. Token ${attempt.fence}.`;
+  const ending = held ? `held for ${ran} so far` : `${attempt.outcome} after ${ran}`;
+  const words = `Attempt ${attempt.generation}, ${attempt.worker}: claimed ${exact(attempt.claimed_at)}, ${ending}. Token ${attempt.fence}.`;
   return html`<g class=${`lane ${worker_colour(attempt.worker)} out-${attempt.outcome}`}>
     <path class="ground" d=${`M${LEFT} ${y}H${width - RIGHT}`} />
     ${lease_end !== null && lease_end > to && html`<g><title>Lease until ${exact(new Date(lease_end).toISOString())}</title>
@@ -114,7 +115,8 @@ function EndMark({ outcome, x, y }) {
 
 /** @param {{late: any, x: number, y: number}} props */
 function StaleMark({ late, x, y }) {
-  const words = `${exact(late.at)}: ${late.worker} tried to ${late.verb} with token ${late.stale_token}${late.current_token ? `, the row was at token ${late.current_token}` : ""}: refused (${late.reason})`;
+  const current = late.current_token ? `, the row was at token ${late.current_token}` : "";
+  const words = `${exact(late.at)}: ${late.worker} tried to ${late.verb} with token ${late.stale_token}${current}: refused (${late.reason})`;
   return html`<g class="stale-mark"><title>${words}</title><rect x=${x - 9} y=${y - 11} width="18" height="22" fill="transparent" />
     <path class="post" d=${`M${x + 5} ${y - 11}v22`} /><path class="cross" d=${`M${x - 6} ${y - 5}l8 10m0-10l-8 10`} /></g>`;
 }

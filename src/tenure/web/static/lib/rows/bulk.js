@@ -28,7 +28,8 @@ export function Bulk({ chosen, rows, filter, total, choose, done }) {
     ${!chosen.all && chosen.ids.size === rows.length && total && (total.more || total.n > rows.length) &&
       html`<button class="button small" onClick=${() => choose({ ids: chosen.ids, all: true })}>Choose all ${matching} matching</button>`}
     <span class="bulk-verbs">
-      ${allowed().map((verb) => html`<button key=${verb} class=${`button small ${VERBS[verb].danger ? "danger" : ""}`} disabled=${!fits(verb)} onClick=${() => run(verb)}>${VERBS[verb].label}…</button>`)}
+      ${allowed().map((verb) => html`<button key=${verb} class=${`button small ${VERBS[verb].danger ? "danger" : ""}`}
+        disabled=${!fits(verb)} onClick=${() => run(verb)}>${VERBS[verb].label}…</button>`)}
       <${Copy} label="Copy command" text=${command("rows", target)} />
       <button class="button plain small" onClick=${() => choose({ ids: new Set(), all: false })}>Clear</button>
     </span>

@@ -44,6 +44,11 @@ export function FilterBox({ filter, fault, known, focus, change }) {
     const end = from + choice.length + after.length;
     requestAnimationFrame(() => (box.current?.focus(), box.current?.setSelectionRange(end, end)));
   };
+  const clear = () => {
+    setDraft("");
+    write("", false);
+    box.current?.focus();
+  };
   const press = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && choices.length) event.preventDefault(), setAt((at + step + choices.length + (at < 0 && step < 0 ? 1 : 0)) % choices.length);
@@ -53,10 +58,13 @@ export function FilterBox({ filter, fault, known, focus, change }) {
   };
   return html`<div class="filter">
     <input ref=${box} data-filter class="box mono" type="text" role="combobox" aria-label="Filter rows" aria-autocomplete="list" aria-expanded=${choices.length ? "true" : "false"}
-      aria-controls="filter-choices" aria-activedescendant=${at >= 0 ? `choice-${at}` : undefined} aria-invalid=${fault ? "true" : undefined} aria-describedby="filter-fault"
+      aria-controls="filter-choices" aria-activedescendant=${at >= 0 ? `choice-${at}` : undefined}
+      aria-invalid=${fault ? "true" : undefined} aria-describedby="filter-fault"
       placeholder=${EXAMPLE} spellcheck="false" autocomplete="off" autocapitalize="off" value=${draft}
       onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${press} onFocus=${() => setOpen(true)} onBlur=${() => (setOpen(false), draft.trim() !== written.current && write(draft))} />
-    ${draft ? html`<button class="button plain small clear" aria-label="Clear the filter" onClick=${() => (setDraft(""), write("", false), box.current?.focus())}>×</button>` : html`<kbd class="hint" aria-hidden="true">/</kbd>`}
+    ${draft
+      ? html`<button class="button plain small clear" aria-label="Clear the filter" onClick=${clear}>×</button>`
+      : html`<kbd class="hint" aria-hidden="true">/</kbd>`}
     <ul id="filter-choices" role="listbox" aria-label="Completions" hidden=${!choices.length}>
       ${choices.map(({ text, note }, i) => html`<li key=${text} id=${`choice-${i}`} role="option" aria-selected=${i === at ? "true" : "false"}
         onMouseDown=${(/** @type {Event} */ event) => (event.preventDefault(), choose(text))}><span class="mono">${text}</span><span class="quiet">${note}</span></li>`)}

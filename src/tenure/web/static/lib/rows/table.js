@@ -20,7 +20,8 @@ export function RowTable({ rows, arrived_ms, payload, ids, choose }) {
     <thead><tr>
       <th class="tick"><input type="checkbox" aria-label="Choose every row of this page" checked=${every} ref=${(/** @type {any} */ box) => box && (box.indeterminate = some)}
         onChange=${() => choose(every ? new Set() : new Set(rows.map((row) => row.id)))} /></th>
-      <th>Status</th><th>Kind</th><th>Key</th><th>Queue</th><th class="right">Attempts</th><th>When</th><th>Worker and lease</th><th class="grow">Error</th>${payload && html`<th class="grow">Payload</th>`}
+      <th>Status</th><th>Kind</th><th>Key</th><th>Queue</th><th class="right">Attempts</th><th>When</th><th>Worker and lease</th>
+      <th class="grow">Error</th>${payload && html`<th class="grow">Payload</th>`}
     </tr></thead>
     <tbody ref=${body}>
       ${rows.map((row) => html`<${Line} key=${row.id} row=${row} arrived_ms=${arrived_ms} longest_seconds=${longest_seconds} payload=${payload} chosen=${ids.has(row.id)} toggle=${toggle} />`)}
@@ -60,7 +61,10 @@ function Holder({ row, arrived_ms, longest_seconds }) {
   const left = (row.lease_seconds_left ?? 0) - Math.max(0, clock.value - arrived_ms) / 1000;
   const tone = left <= 0 ? "bad" : left < longest_seconds / 4 ? "warn" : "held";
   const words = left > 0 ? `${duration(Math.ceil(left))} left` : `expired ${duration(-left)} ago`;
-  return html`<span class="holder"><${Worker} id=${row.worker} /><span class="quiet">${left > 0 ? duration(Math.ceil(left)) : "expired"}</span><${Bar} part=${left} whole=${longest_seconds} tone=${tone} label=${`lease: ${words}`} /></span>`;
+  return html`<span class="holder">
+    <${Worker} id=${row.worker} /><span class="quiet">${left > 0 ? duration(Math.ceil(left)) : "expired"}</span>
+    <${Bar} part=${left} whole=${longest_seconds} tone=${tone} label=${`lease: ${words}`} />
+  </span>`;
 }
 
 /** j, k and arrows walk, Enter opens, x chooses, Esc clears. @param {{current: HTMLElement | null}} body @param {{toggle: (id: string) => void, clear: () => void}} does */
