@@ -76,9 +76,7 @@ class Hired:
 @contextlib.contextmanager
 def working(world: World, inbox: Inbox, *, url: str | None = None, **terms: Any) -> Iterator[Hired]:
     """A worker on the world's schema, drained at the end."""
-    inbox.schema = world.schema
-    for handler in inbox.handlers.values():
-        handler.schema = world.schema
+    inbox.use_schema(world.schema)
     queues = terms.pop("queues", None) or inbox.queues
     hired = Hired(inbox, Terms(url or world.url, schema=world.schema, queues=queues, **terms))
     try:

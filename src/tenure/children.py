@@ -35,6 +35,7 @@ class Errand(NamedTuple):
     claimed: Claimed
     url: str
     schema: str
+    accept_late: bool = False
     trace: Mapping[str, str] | None = None  # the context of the job's span
 
 
@@ -169,6 +170,7 @@ def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
             os._exit(1)  # nobody is left to work for
         if isinstance(word, Errand):
             job = Job(word.claimed, connections=_lender(word.url), schema=word.schema)
+            job.accept_late = word.accept_late
             errands.put((job, word))
         elif job is not None and job.claimed.token == word[0]:
             _, job.lost, job.cancel_asked = word

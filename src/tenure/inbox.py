@@ -11,7 +11,7 @@ from .events import Bus
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
 from .model import NewRow
 from .schedule import Schedule
-from .settings import DEFAULT_SCHEMA, check_schema_name
+from .settings import DEFAULT_SCHEMA, check_schema_name, find
 from .tracing import Mode, Tracing
 
 P = ParamSpec("P")
@@ -20,13 +20,23 @@ _SOME_TICK = "2000-01-01T00:00:00Z"  # stands for the times that are to come
 
 
 class Inbox:
-    """What an application can do: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions."""
+    """What an application can do: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions.
 
-    def __init__(self, *, schema: str = DEFAULT_SCHEMA, trace: Mode | None = None) -> None:
-        self.schema = check_schema_name(schema)
+    Its rows live in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`.
+    """
+
+    def __init__(self, *, schema: str | None = None, trace: Mode | None = None) -> None:
+        found = find("TENURE_SCHEMA", schema, "schema")
+        self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
         self.bus, self.tracing = Bus(), Tracing(trace)
         self.handlers: dict[str, Handler[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
+
+    def use_schema(self, schema: str) -> None:
+        """Let its rows live here: a worker told another schema takes the handlers' own enqueues along."""
+        self.schema = check_schema_name(schema)
+        for handler in self.handlers.values():
+            handler.schema = schema
 
     def handler(
         self,

@@ -131,7 +131,8 @@ class Pools:
 
         with self._children.lent() as child:
             job.stop = partial(child.tell, job)
-            errand = Errand(*whereabouts(handler), job.claimed, self._url, job.schema, handler.tracing.carried())
+            where, carried = whereabouts(handler), handler.tracing.carried()
+            errand = Errand(*where, job.claimed, self._url, job.schema, job.accept_late, carried)
             ended, job.settled = child.run(job, errand, started)
         if isinstance(ended, partial):
             raise ended()

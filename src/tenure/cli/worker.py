@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ..errors import BadSettings
-from ..settings import DEFAULT_SCHEMA, find, number, session_url, whole
+from ..settings import find, number, session_url, whole
 from .database import opened, options, setting
 from .trouble import tell
 
@@ -52,8 +52,8 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
     from ..worker import Worker
 
     inbox = load(app)
-    named = inbox.schema if inbox.schema != DEFAULT_SCHEMA else None  # a default must not hide TENURE_SCHEMA
-    with opened(rest.pop("database_url"), rest.pop("schema") or named) as database:
+    with opened(rest.pop("database_url"), rest.pop("schema") or inbox.schema) as database:
+        inbox.use_schema(database.schema)
         terms = Terms(
             database.url,
             session_url(rest["session_url"]),
