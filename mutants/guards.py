@@ -17,6 +17,7 @@ UNGUARDED = (
     "channel",
     "near",
     "seen_held",
+    "read_through",
     "all_counts",
     "state_counts",
     "fingerprint",

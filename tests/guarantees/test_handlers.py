@@ -140,3 +140,21 @@ def test_a_handler_is_told_which_tick_it_is_called_for(world: World) -> None:
         eventually(called.is_set)
     at, team = heard[0]
     assert (at.utcoffset() is not None, at.microsecond, team) == (True, 0, 7)
+
+
+def test_an_inbox_lives_where_it_was_told_or_where_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_SCHEMA", "elsewhere")
+    assert Inbox().schema == "elsewhere"
+    assert Inbox(schema="here").schema == "here"
+    monkeypatch.delenv("TENURE_SCHEMA")
+    assert Inbox().schema == "tenure"
+
+
+def test_an_inbox_that_moves_takes_the_enqueues_of_its_handlers_along(world: World) -> None:
+    inbox = Inbox(schema="nowhere")
+
+    @inbox.handler("work")
+    async def work() -> None: ...
+
+    inbox.use_schema(world.schema)
+    assert world.status(work.enqueue(world.conn).id) == "pending"

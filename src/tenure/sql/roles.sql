@@ -55,7 +55,7 @@ GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.spots, tenure.held, tenure.channe
   tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
   TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state_counts, tenure.all_counts,
-  tenure.seen_held, tenure.free_heads TO tenure_readonly, tenure_operator;
+  tenure.seen_held, tenure.read_through, tenure.free_heads TO tenure_readonly, tenure_operator;
 
 -- Work: rows are taken and ended, never made otherwise than by enqueue; what ended is only added to.
 GRANT SELECT, UPDATE, DELETE ON tenure.live TO tenure_worker;

@@ -53,9 +53,21 @@ BEGIN
 END
 $$;
 
--- Where held rows stand as a rule, looked at once: claims take what has been due longest, in the lane or in the bucket. A bucket
--- whose first row is held is looked into further. Quicker than held(), and misses more: for people to look at, not to act on.
-CREATE FUNCTION tenure.seen_held(most int DEFAULT 10001) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
+-- The held rows: all of them while the hot table is small enough to be read through, as a rule it is. Else where they stand as a
+-- rule, looked at once: claims take what has been due longest, in the lane or in the bucket, and a bucket whose first row is held is
+-- looked into further. That is quicker than held(), and misses more: for people to look at, not to act on.
+CREATE FUNCTION tenure.read_through(most int) RETURNS SETOF uuid LANGUAGE sql STABLE
+  SET enable_seqscan = on  -- what a queue connection switches off
+AS $$
+  SELECT i.id FROM tenure.live AS i WHERE i.status = 'processing' LIMIT most
+$$;
+CREATE FUNCTION tenure.seen_held(most int DEFAULT 10001) RETURNS SETOF uuid LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF pg_relation_size('tenure.live') < 64 * 1024 * 1024 THEN
+    RETURN QUERY SELECT tenure.read_through(most);
+    RETURN;
+  END IF;
+  RETURN QUERY
   (SELECT k.row_id FROM tenure.keys AS k LIMIT most)
   UNION
   (SELECT p.row_id FROM tenure.permits AS p LIMIT most)
@@ -79,7 +91,8 @@ CREATE FUNCTION tenure.seen_held(most int DEFAULT 10001) RETURNS SETOF uuid LANG
     WHERE NOT i.ordered AND i.queue = lane.queue AND i.priority = lane.priority
       AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = turn.bucket
     ORDER BY i.available_at LIMIT 8) AS near
-  WHERE head.status = 'processing' AND near.status = 'processing'
+  WHERE head.status = 'processing' AND near.status = 'processing';
+END
 $$;
 
 -- The rows that match a filter, newest first: up to n of them, having looked at no more than `looks` rows and for no longer than
