@@ -1,6 +1,6 @@
 """The yardsticks: the two best guarded designs of the design notes, history kept, without Tenure.
 
-Seed columns, no foreign key, HOT claims, terminal rows moved to a plain archive, complete and claim in one statement.
+Few columns, no foreign key, HOT claims, terminal rows moved to a plain archive, complete and claim in one statement.
 `time` claims in order of availability through one index; `bucket` claims per bucket, as a fleet with a ring must (the
 reference loop). Parameters go as psycopg takes them; with `literals`, the way our own verbs send them.
 """

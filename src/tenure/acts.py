@@ -84,6 +84,11 @@ def lock_within(seconds: float) -> Statement[None]:
     return Statement("lock_within", {"seconds": seconds}, lambda _rows: None)
 
 
+def lock_free(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Lock those of these rows that nobody else has locked, until the transaction ends; the others are left out."""
+    return Statement("lock_free", {"ids": array(sorted(ids))}, _ids)
+
+
 def audit(n: int = 100, before: int | None = None) -> Statement[list[Noted]]:
     """What operators did, the latest first; `before` is the last number of the page before."""
     return Statement("audit", {"n": n, "before": before}, lambda rows: [Noted(*row) for row in rows])

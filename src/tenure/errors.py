@@ -11,15 +11,33 @@ NO = 1
 USAGE = 2
 UNREACHABLE = 69
 BUG = 70
+IO = 74
 TRY_LATER = 75
 NOT_ALLOWED = 77
 BAD_SETTINGS = 78
+INTERRUPTED = 130
+
+
+def telling_line(error: str | None) -> str:
+    """The line of an error that says what went wrong: the first after the frames of a traceback, else the first.
+
+    `tenure.fingerprint` and the dashboard have the same rule.
+    """
+    text = "\n" + (error or "").strip(" \t\r\n")
+    after = text.rpartition('\n  File "')[2].split("\n")[1:]
+    found = next((line for line in after if line and line[0] not in " \t\r"), text.split("\n")[1])
+    return found.rstrip(" \t\r")
 
 
 class TenureError(Exception):
     """The root of what Tenure raises on purpose; its text is one sentence that names the value and the next step."""
 
     exit_code: ClassVar[int] = BUG
+
+
+def migrate_command(schema: str) -> str:
+    """What brings this schema up to date, as it has to be typed."""
+    return "tenure migrate" if schema == "tenure" else f"tenure migrate --schema {schema}"
 
 
 class BadSettings(TenureError, ValueError):
@@ -41,10 +59,11 @@ class SchemaMismatch(TenureError):
 
     def __init__(self, found: int, need: int, schema: str) -> None:
         self.found, self.need, self.schema = found, need, schema
+        run = f"run `{migrate_command(schema)}`"
         super().__init__(
-            f"schema {schema!r} is missing: run `tenure migrate`"
+            f"schema {schema!r} is missing: {run}"
             if found == 0
-            else f"schema {schema!r} is at migration {found}, this package needs {need}: run `tenure migrate`"
+            else f"schema {schema!r} is at migration {found}, this package needs {need}: {run}"
             if found < need
             else f"schema {schema!r} is at migration {found}, newer than the {need} this package speaks: "
             "upgrade it with `pip install -U tenure`"

@@ -109,11 +109,14 @@ def page(
     n: int = 50,
     search_max: int = SEARCH_MAX,
     search_seconds: float | None = SEARCH_SECONDS,
+    head: int | None = None,
 ) -> Statement[Page]:
-    """The newest rows that match, at most n, after a look at search_max rows at most and for no longer than that."""
-    return Statement(
-        "page", _asked(filter, before, n, search_max, search_seconds), lambda rows: Page(*_found(rows, Row))
-    )
+    """The newest rows that match, at most n, after a look at search_max rows at most and for no longer than that.
+
+    With `head`, no more than so many characters of each payload.
+    """
+    params = {**_asked(filter, before, n, search_max, search_seconds), "head": head}
+    return Statement("page", params, lambda rows: Page(*_found(rows, Row)))
 
 
 def ids(

@@ -44,6 +44,11 @@ class FleetMetrics:
         self._queues: set[str] = set()
         self._text, self._until = "", float("-inf")
 
+    @property
+    def kept(self) -> str:
+        """The last answer while it is still given, else nothing: for that no connection is needed."""
+        return self._text if self._clock() < self._until else ""
+
     def text(self, conn: Connection[Any]) -> str:
         """Everything in the text format of Prometheus."""
         with self._lock:

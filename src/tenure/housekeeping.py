@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from .connect import Patience, QueueConnection
@@ -16,11 +17,12 @@ from .model import Swept
 from .pace import jittered
 from .questions import dead_share
 from .trouble import trouble_of
-from .verbs import archive, sweep
+from .verbs import FORGOTTEN_MAX, archive, sweep
 
 PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its while
+FORGETTING_SECONDS_MAX = 2.0  # at a stretch: leases are to be swept meanwhile
 
 
 class Housekeeper(Line):
@@ -30,6 +32,7 @@ class Housekeeper(Line):
         super().__init__("housekeeper", crew, crew.terms.url, Patience(statement_seconds=300, lock_seconds=5))
         self._workers, self._roused = workers, roused
         self._kept_dead = 0
+        self._unfinished: set[str] = set()  # chores to go on with, due or not
         self._missed_until = 0.0  # somebody's session is gone: whether it stays away is soon to be seen
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
@@ -53,7 +56,7 @@ class Housekeeper(Line):
     def _turn(self, conn: QueueConnection) -> None:
         due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
         self.answered()
-        for chore in sorted(due):
+        for chore in sorted(due | self._unfinished):
             if chore in self._chores:
                 self._do(conn, chore)
 
@@ -118,7 +121,17 @@ class Housekeeper(Line):
         )
 
     def _archive(self, conn: QueueConnection) -> str:
-        done = run(conn, archive(retention_seconds=self.crew.terms.retention_seconds), self.crew.terms.schema)
+        """Round after round, each its own transaction, while there is as much to forget as one round takes."""
+        terms, done = self.crew.terms, Counter[str]()
+        until = time.monotonic() + FORGETTING_SECONDS_MAX
+        self._unfinished.add("archive")
+        while "archive" in self._unfinished:
+            one = run(conn, archive(retention_seconds=terms.retention_seconds, n=FORGOTTEN_MAX), terms.schema)
+            done.update(one)
+            if not any(n >= FORGOTTEN_MAX for what, n in one.items() if what.endswith("_forgotten")):
+                self._unfinished.remove("archive")
+            elif time.monotonic() > until:
+                break
         return ", ".join(f"{n} {what}" for what, n in done.items() if n)
 
     def _vacuum(self, conn: QueueConnection) -> str:

@@ -151,9 +151,11 @@ class Job:
 
     @property
     def sent_headers(self) -> dict[str, str]:
-        """What its producer sent along with it, the trace context among it."""
-        found: dict[str, str] = msgspec.json.decode(self.claimed.headers or "{}")
-        return found
+        """What its producer sent along, the trace context among it; nothing if that is not text named by text."""
+        try:
+            return msgspec.json.decode(self.claimed.headers or "{}", type=dict[str, str])
+        except msgspec.ValidationError:
+            return {}  # COPY checks nothing
 
     def headers(self) -> dict[str, str]:
         """For an HTTP call made for this job: the receiver can dedupe by id and refuse an older fence."""

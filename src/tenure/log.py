@@ -8,6 +8,7 @@ import threading
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from .errors import telling_line
 from .events import Event
 
 
@@ -69,7 +70,7 @@ def as_json(at: datetime, level: str, fields: dict[str, Any]) -> str:
 
 
 def words(at: datetime, event: Event, fields: dict[str, Any]) -> str:
-    """One line for people: time, what happened, and its facts; of an error only the last line."""
+    """One line for people: time, what happened, and its facts; of an error only the line that tells."""
     return printable(f"{at:%H:%M:%S.%f}"[:-3] + f" {event.level:<7} {event.name:<20} {facts(fields)}")
 
 
@@ -79,11 +80,11 @@ def facts(fields: dict[str, Any]) -> str:
 
 
 def short(value: Any) -> str:
-    """A value as one word or in quotes; of a long text the last line."""
+    """A value as one word or in quotes; of a long text the line that tells."""
     if isinstance(value, float):
         return f"{value:.3f}"
-    last = (str(value).strip().splitlines() or [""])[-1][:200]
-    return json.dumps(last, ensure_ascii=False) if " " in last else last
+    line = telling_line(str(value))[:200]
+    return json.dumps(line, ensure_ascii=False) if " " in line else line
 
 
 def printable(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from psycopg import Connection
+from psycopg import Connection, IsolationLevel, pq
 from psycopg.errors import LockNotAvailable
 
 from . import acts, finding, verbs
@@ -17,32 +18,38 @@ from .acts import audit as audit
 from .acts import drain_worker as drain_worker
 from .acts import free_key as free_key
 from .db import run
-from .errors import NO, USAGE, TenureError
-from .filter import Filter
+from .errors import NO, USAGE, BadSettings, TenureError
+from .filter import IDS_MAX, Filter
 from .settings import DEFAULT_SCHEMA
 from .statement import Statement
 
 T = TypeVar("T")
 BATCH = 500
-LOCK_SECONDS = 0.5  # how long a batch waits for a row that somebody has locked, with all its own rows locked meanwhile
-NOTHING = finding.Ids([], None, 0, True)
+LOCK_SECONDS = 0.5  # how long a batch waits for the rows that somebody has locked, all of them together
+STEP = 4000  # ids asked for at once
 
 
 class Verb(NamedTuple):
-    """A verb over rows: the states it takes them from, and the statement for some of them, with a reason or without."""
+    """A verb over rows: the states it takes them from, and the statement for some of them, with a reason or without.
+
+    One that `waits` does so for rows that somebody has locked; the others pass them over.
+    """
 
     statuses: tuple[str, ...]
     on: Callable[[Sequence[UUID], str], Statement[Any]]
+    waits: bool = False
 
 
 VERBS = {
-    "redrive": Verb(("failed", "dead_letter"), lambda ids, _: verbs.redrive(ids)),
+    "redrive": Verb(("failed", "dead_letter"), lambda ids, _: verbs.redrive(ids), waits=True),
     "retry": Verb(("scheduled",), lambda ids, _: acts.retry_now(ids)),
     "release": Verb(
         ("processing",), lambda ids, why: acts.release_held(ids, **_because("released by an operator", why))
     ),
     "cancel": Verb(
-        ("pending", "processing"), lambda ids, why: verbs.cancel(ids, **_because("cancelled by an operator", why))
+        ("pending", "processing"),
+        lambda ids, why: verbs.cancel(ids, **_because("cancelled by an operator", why)),
+        waits=True,
     ),
     "delete": Verb(("pending", "completed", "failed", "dead_letter", "cancelled"), lambda ids, _: acts.delete(ids)),
 }
@@ -80,8 +87,8 @@ class Actor:
 class Done(NamedTuple):
     """What an action did.
 
-    `action` is its line in the audit, `matched` how many rows were counted when it began: no more were touched, and
-    none that was enqueued later. Those `skipped` were locked, or no longer in a state that the verb takes.
+    `action` is its line in the audit, `matched` how many rows were counted when it began: no others were touched.
+    Each of them was changed or `skipped`: locked, or no longer a match, or gone.
     """
 
     action: int
@@ -144,57 +151,87 @@ def act(
     each batch looked at. With `expect`, CountChanged is raised if more rows match than that, before any is changed.
     Broken off between two batches, the audit line says how many rows were changed and is never done.
     """
-    narrowed = narrow(verb, filter) or filter
-    before = _above(conn, narrowed, schema)
-    matched = would(conn, verb, filter, schema)
-    if expect is not None and matched > expect:
-        raise CountChanged(verb, matched, expect)
-    with conn.transaction():
-        action = run(conn, acts.note(actor.name, actor.via, verb, str(narrowed), reason), schema)
-    if began is not None:
-        began(action)
-    so_far = Done(action, verb, matched, 0, 0, False)
-    while not so_far.done:
-        looked = so_far.looked
-        so_far, before = _batch(conn, so_far, narrowed, before, batch, reason, schema)
-        if progress is not None:
-            progress(so_far.looked - looked)
-    return so_far
-
-
-def _above(conn: Connection[Any], filter: Filter, schema: str) -> UUID | None:
-    """Just above the newest row that matches: what is enqueued from here on was not counted and is left alone."""
-    found = finding.Ids([], None, 0, False)
-    while not found.ids and not found.done:
+    with _read_committed(conn):
+        narrowed = narrow(verb, filter)
+        counted = b"".join(id.bytes for id in _every(conn, narrowed, schema)) if narrowed else b""
+        matched = len(counted) // 16
+        if expect is not None and matched > expect:
+            raise CountChanged(verb, matched, expect)
         with conn.transaction():
-            found = run(conn, finding.ids(filter, before=found.next, n=1), schema)
-    return UUID(int=found.ids[0].int + 1) if found.ids else None
+            action = run(conn, acts.note(actor.name, actor.via, verb, str(narrowed or filter), reason), schema)
+        if began is not None:
+            began(action)
+        so_far = Done(action, verb, matched, 0, 0, False)
+        while not so_far.done:
+            some = range(so_far.looked, min(so_far.looked + min(batch, IDS_MAX), matched))
+            ids = tuple(UUID(bytes=counted[16 * n : 16 * n + 16]) for n in some)
+            so_far = _batch(conn, so_far, replace(narrowed or filter, ids=ids), reason, schema)
+            if progress is not None:
+                progress(len(ids))
+        return so_far
 
 
-def _batch(
-    conn: Connection[Any], so_far: Done, filter: Filter, before: UUID | None, n: int, reason: str, schema: str
-) -> tuple[Done, UUID | None]:
-    """One batch and what the audit says of it, both or neither; and where the next one begins."""
-    left = so_far.matched - so_far.looked
+@contextlib.contextmanager
+def _read_committed(conn: Connection[Any]) -> Iterator[None]:
+    """A batch changes what it has found: it must see what others commit in between, whatever the caller works with."""
+    if conn.info.transaction_status != pq.TransactionStatus.IDLE:
+        raise BadSettings("act() needs a connection that is in no transaction: open it with autocommit=True, or commit")
+    before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
+    try:
+        yield
+    finally:
+        if not conn.closed:
+            conn.isolation_level = before
+
+
+def _every(conn: Connection[Any], filter: Filter, schema: str) -> Iterator[UUID]:
+    """The rows that match, newest first; in steps, none of which keeps a snapshot for long."""
+    found = finding.Ids([], None, 0, False)
+    while not found.done:
+        with conn.transaction():
+            found = run(conn, finding.ids(filter, before=found.next, n=STEP), schema)
+        yield from found.ids
+
+
+def _batch(conn: Connection[Any], so_far: Done, filter: Filter, reason: str, schema: str) -> Done:
+    """Those of some rows that still match are changed; the audit says so with them, and at the end that it is done."""
+    n = len(filter.ids)
+    over = so_far.looked + n == so_far.matched
     with conn.transaction():
-        found = run(conn, finding.ids(filter, before=before, n=min(n, left)), schema) if left else NOTHING
-        changed = _change(conn, so_far.verb, found.ids, reason, schema) if found.ids else 0
-        over = found.done or len(found.ids) == left
-        run(conn, acts.mark(so_far.action, changed, done=over), schema)
-    skipped = so_far.skipped + len(found.ids) - changed
-    return so_far._replace(changed=so_far.changed + changed, skipped=skipped, done=over), found.next
+        ids = run(conn, finding.ids(filter, n=n, search_max=n, search_seconds=None), schema).ids if n else []
+    done = _at_once(conn, so_far, ids, reason, schema)
+    changed = len(done) + _late(conn, so_far, [id for id in ids if id not in done], reason, schema)
+    if over:
+        with conn.transaction():
+            run(conn, acts.mark(so_far.action, 0, done=True), schema)
+    return so_far._replace(changed=so_far.changed + changed, skipped=so_far.skipped + n - changed, done=over)
 
 
-def _change(conn: Connection[Any], verb: str, ids: Sequence[UUID], reason: str, schema: str) -> int:
-    """How many of these were changed; if one stays locked, each by itself: it must not cost others their leases."""
-    run(conn, acts.lock_within(LOCK_SECONDS), schema)
-    on, n = VERBS[verb].on, 0
+def _at_once(conn: Connection[Any], so_far: Done, ids: list[UUID], reason: str, schema: str) -> set[UUID]:
+    """Those that nobody has locked are changed in one transaction, which waits for no other row."""
+    verb = VERBS[so_far.verb]
     with contextlib.suppress(LockNotAvailable), conn.transaction():
-        return len(run(conn, on(ids, reason), schema))
-    for id in ids:
-        with contextlib.suppress(LockNotAvailable), conn.transaction():
-            n += len(run(conn, on([id], reason), schema))
-    return n
+        run(conn, acts.lock_within(LOCK_SECONDS), schema)
+        free = run(conn, acts.lock_free(ids), schema) if verb.waits else ids
+        changed = set(run(conn, verb.on(free, reason), schema))
+        run(conn, acts.mark(so_far.action, len(changed), done=False), schema)
+        return changed
+    return set()
+
+
+def _late(conn: Connection[Any], so_far: Done, ids: Sequence[UUID], reason: str, schema: str) -> int:
+    """How many could be changed after all, each in a transaction of its own: who waits for a lock holds no other."""
+    until = time.monotonic() + LOCK_SECONDS
+    return sum(_alone(conn, so_far, id, reason, until - time.monotonic(), schema) for id in ids)
+
+
+def _alone(conn: Connection[Any], so_far: Done, id: UUID, reason: str, seconds: float, schema: str) -> int:
+    with contextlib.suppress(LockNotAvailable), conn.transaction():
+        run(conn, acts.lock_within(max(0.001, seconds)), schema)
+        changed = len(run(conn, VERBS[so_far.verb].on([id], reason), schema))
+        run(conn, acts.mark(so_far.action, changed, done=False), schema)
+        return changed
+    return 0
 
 
 def noted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -10,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from .errors import telling_line
 from .model import Attempt, BlockedKey, Claimed, Depth, Lane, Offer, Row, Stuck, Worker
 from .payload import check_text
 from .sql import in_schema, text
@@ -113,7 +115,15 @@ def why(id: UUID) -> Statement[str]:
 
 def why_in_sql(id: UUID, schema: str) -> str:
     """The question behind the sentence, for psql."""
-    return re.sub(r":id\b", f"'{id}'", in_schema(text("why"), schema))
+    return re.sub(r":id\b", f"'{id}'", in_schema(text("why"), schema)).rstrip() + ";"
+
+
+def spoken(seconds: float) -> str:
+    """A span of time for people."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 class Facts(NamedTuple):
@@ -143,6 +153,7 @@ class Facts(NamedTuple):
     workers: int
     serving: int
     able: int
+    gone: bool
 
     def sentence(self) -> str:
         """The answer for people."""
@@ -164,29 +175,44 @@ class Facts(NamedTuple):
         )
         attempt = f"attempt {self.attempts} of {self.max_attempts}"
         left = self.seconds_left or 0.0
+        if left > 0 and self.gone:
+            return f"It is held by {holder}{asked}, whose session is gone, {attempt}; it comes back within the grace."
         if left > 0:
-            return f"It is held by {holder}{asked} for another {left:.0f} s, {attempt}; a living worker renews that."
+            return f"It is held by {holder}{asked} for another {spoken(left)}, {attempt}; a living worker renews that."
         then = "ends it as a dead letter" if self.attempts >= self.max_attempts else "returns it to pending"
-        return f"Its lease under {holder}{asked} ran out {-left:.0f} s ago, {attempt}; the next sweep {then}."
+        return f"Its lease under {holder}{asked} ran out {spoken(-left)} ago, {attempt}; the next sweep {then}."
 
     def _waiting(self) -> str:
         if self.head is not None:
-            return f"It waits behind row {self.head} ({self.head_status}) of the ordered key {self.partition_key!r}."
+            row = f"row {self.head} ({self.head_status}) of the ordered key {self.partition_key!r}"
+            return f"It waits behind {row}; {self._next_of_head()}."
         so_far = f" after {self.attempts} of {self.max_attempts} attempts ({self._error()})" if self.attempts else ""
         paused = f", but the queue {self.queue!r} is paused" if self.paused else ""
         if self.seconds_to_wait > 0:
-            return f"It becomes runnable in {self.seconds_to_wait:.0f} s{so_far}{paused}."
-        waited = f"It has been runnable for {-self.seconds_to_wait:.0f} s{so_far}"
-        return f"{waited}{paused or self._obstacle()}."
+            return f"It becomes runnable in {spoken(self.seconds_to_wait)}{so_far}{paused or self._nobody()}."
+        return f"It has been runnable for {spoken(-self.seconds_to_wait)}{so_far}{paused or self._obstacle()}."
 
-    def _obstacle(self) -> str:
-        """What keeps a row that could run from running, the nearest cause first."""
+    def _next_of_head(self) -> str:
+        """What lets a key go on."""
+        if self.head_status in ("pending", "processing"):
+            return f"`tenure why {self.head}` says how that one stands"
+        free = shlex.join(["tenure", "queues", "free", self.queue, self.partition_key])
+        return f"redrive or delete that one, or `{free}`"
+
+    def _nobody(self) -> str:
+        """Why no worker would take it, even if it were due."""
         if self.workers == 0:
             return ", but no worker is alive"
         if self.serving == 0:
-            return f", but none of {self.workers} workers serves the queue {self.queue!r}"
+            return f", but no worker serves the queue {self.queue!r} ({self.workers} alive)"
         if self.able == 0:
-            return f", but none of {self.serving} workers of its queue has a handler of kind {self.kind!r}"
+            return f", but no worker of its queue has a handler of kind {self.kind!r} ({self.serving} alive)"
+        return ""
+
+    def _obstacle(self) -> str:
+        """What keeps a row that could run from running, the nearest cause first."""
+        if nobody := self._nobody():
+            return nobody
         if self.max_running is not None and self.running >= self.max_running:
             return f", but the queue {self.queue!r} is at its limit: {self.running} of {self.max_running} are running"
         if self.max_per_key is not None and self.running_of_key >= self.max_per_key:
@@ -197,7 +223,7 @@ class Facts(NamedTuple):
         return f" and waits for a free slot of {self.able} worker{'s' * (self.able != 1)}"
 
     def _error(self) -> str:
-        return ((self.last_error or "").strip() or "no error recorded").splitlines()[-1][:200]
+        return telling_line(self.last_error)[:200] or "no error recorded"
 
 
 class Member(NamedTuple):

@@ -118,11 +118,14 @@ def whole(name: str, given: int | None = None, flag: str = "", environ: Mapping[
     return int(found)
 
 
-def everything(environ: Mapping[str, str] | None = None) -> list[tuple[str, Found | None]]:
+def everything(
+    environ: Mapping[str, str] | None = None, *, database_url: str | None = None, schema: str | None = None
+) -> list[tuple[str, Found | None]]:
     """Every setting there is with its value and source, for people: what is secret in a value is masked."""
     env = os.environ if environ is None else environ
-    chosen = load(environ=env)
+    chosen = load(database_url=database_url, schema=schema, environ=env)
     shown = {name: find(name, environ=env) for name in KNOWN}
+    shown["TENURE_SCHEMA"] = find("TENURE_SCHEMA", schema, "--schema", env)
     shown["TENURE_DATABASE_URL"] = Found(chosen.database_url or "", chosen.database_from)
     return [(name, Found(masked(name, found.value), found.source) if found else None) for name, found in shown.items()]
 

@@ -16,6 +16,7 @@ from .statement import Rows, Statement, array
 ALL_BUCKETS = tuple(range(BUCKETS))
 LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
+FORGOTTEN_MAX = 1000  # of each thing, in one round of the archive's keeping
 
 
 def enqueue(row: NewRow) -> Statement[Enqueued]:
@@ -199,9 +200,12 @@ def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:
 
 
 def archive(
-    *, retention_seconds: float = 14 * 86_400.0, key_retention_seconds: float = 30 * 86_400.0, n: int = 1000
+    *, retention_seconds: float = 14 * 86_400.0, key_retention_seconds: float = 30 * 86_400.0, n: int = FORGOTTEN_MAX
 ) -> Statement[dict[str, int]]:
-    """Keep the archive: partitions made and dropped, and what was forgotten, by name."""
+    """Keep the archive: partitions made and dropped, and what was forgotten, up to n of each, by name.
+
+    What is younger than an hour is kept whatever retention is given, and n is at most 10,000.
+    """
     return Statement(
         "archive",
         {"retention_seconds": retention_seconds, "key_retention_seconds": key_retention_seconds, "n": n},

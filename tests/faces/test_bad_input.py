@@ -327,7 +327,7 @@ COMMANDS: dict[str, tuple[list[str | bytes], int, str]] = {
     "bytes that are no text": (["enqueue", b"k\xff"], USAGE, "kind contains a lone surrogate"),
     "nan": (["enqueue", "k", "NaN"], USAGE, "payload is nan"),
     "infinity": (["enqueue", "k", '{"a": -Infinity}'], USAGE, "payload['a'] is -inf"),
-    "no json": (["enqueue", "k", "{order_id: 1}"], USAGE, """quote it like '{"order_id": 9182}'"""),
+    "no json": (["enqueue", "k", "{order_id: 1}"], USAGE, """write it like {"order_id": 9182}"""),
     "a depth bomb": (["enqueue", "k", "[" * 50_000], USAGE, "is not JSON"),
     "too deep": (["enqueue", "k", "[" * 300 + "]" * 300], USAGE, "nested deeper than 200 levels"),
     "a huge number": (["enqueue", "k", "1" * 5000], USAGE, "digits"),
@@ -340,7 +340,7 @@ COMMANDS: dict[str, tuple[list[str | bytes], int, str]] = {
     "huge delay": (["enqueue", "k", "--at", "+99999999d"], USAGE, "delay_seconds="),
     "order without key": (["enqueue", "k", "--ordered"], USAGE, "ordered=True needs a key"),
     "bad schema": (["migrate", "--schema", "Bad-Name"], BAD_SETTINGS, "schema 'Bad-Name' is not a plain name"),
-    "no such migration": (["migrate", "--sql", "--to", "99"], BAD_SETTINGS, "there is no migration 99"),
+    "no such migration": (["migrate", "--sql", "--to", "99"], USAGE, "--to 99: there is no such migration"),
     "nobody listens": (["enqueue", "k"], UNREACHABLE, "is it running, and is the URL right?"),
 }  # fmt: skip
 
@@ -397,7 +397,7 @@ def test_a_role_without_rights_is_told_whom_to_ask(world: World, elsewhere: str)
 def test_a_schema_of_another_version_names_the_command_that_helps(world: World) -> None:
     missing = "m" + world.schema
     answer = _tenure("enqueue", "k", url=world.url, TENURE_SCHEMA=missing)
-    _refused(answer, BAD_SETTINGS, f"schema {missing!r} is missing: run `tenure migrate`")
+    _refused(answer, BAD_SETTINGS, f"schema {missing!r} is missing: run `tenure migrate --schema {missing}`")
     world.sql(
         "INSERT INTO migrations (version, name, checksum, kind) VALUES (%s, 'x', 'x', 'contract')", migrate.newest() + 1
     )

@@ -16,7 +16,7 @@ from faces.test_fleet_commands import NOWHERE, SAID, TENURE, command, tenure
 from tenure import __version__, db, fleet, limits, migrate, questions
 from tenure.doctor import Finding, asks, examine, server, tables, terms
 from tenure.doctor.verdict import spoken
-from tenure.errors import NO, UNREACHABLE
+from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
 from tenure.statement import Statement
 from world import World
 
@@ -63,6 +63,14 @@ def test_for_programs_it_is_one_document_with_the_settings(well: World) -> None:
     assert (answer.returncode, answer.stderr, found["schema"], found["ok"]) == (0, "", 1, True)
     assert [each["check"] for each in found["findings"]] == CHECKS
     assert {each["name"] for each in found["settings"]} >= {"TENURE_DATABASE_URL", "TENURE_LEASE_SECONDS"}
+
+
+@pytest.mark.one_server
+def test_the_settings_it_shows_are_those_of_its_flags(well: World) -> None:
+    for arguments in (["doctor", "--settings", "--json"], ["doctor", "--json"]):
+        known = {each["name"]: each for each in json.loads(tenure(well, *arguments).stdout)["settings"]}
+        assert known["TENURE_DATABASE_URL"]["source"] == "--database-url"
+        assert (known["TENURE_SCHEMA"]["value"], known["TENURE_SCHEMA"]["source"]) == (well.schema, "--schema")
 
 
 @pytest.mark.one_server
@@ -120,6 +128,18 @@ def test_a_reader_may_ask_and_is_told_what_it_cannot_see(well: World) -> None:
         found = {each.check: each for each in examine(url, well.schema, {})}
         assert found["housekeeping"].level == "warn"
         assert "permission denied" in found["housekeeping"].said
+        well.sql(f"REVOKE SELECT ON workers FROM {prefix}_readonly")
+        found = {each.check: each for each in examine(url, well.schema, {})}
+        assert {name: found[name].level for name in ("housekeeping", "fleet", "lag")} == {
+            "housekeeping": "warn", "fleet": "warn", "lag": found["lag"].level,
+        }  # fmt: skip
+        well.sql(f"REVOKE SELECT ON migrations FROM {prefix}_readonly")
+        answer = subprocess.run(
+            [*TENURE, "doctor", "--json", "--database-url", url, "--schema", well.schema],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert answer.returncode == NOT_ALLOWED
+        assert "permission denied" in json.loads(answer.stdout)["findings"][-1]["said"]
     finally:
         names = ", ".join(f"{prefix}_{each}" for each in ("login", "producer", "worker", "operator", "readonly"))
         well.sql(f"DROP OWNED BY {names}")
@@ -132,7 +152,7 @@ def test_a_reader_may_ask_and_is_told_what_it_cannot_see(well: World) -> None:
 def test_a_schema_that_is_missing_or_behind_is_a_fault_and_nothing_more_is_asked(world: World) -> None:
     found = {each.check: each for each in examine(world.url, f"m{world.schema}", {})}
     assert found["schema"].level == "fault"
-    assert "is missing: run `tenure migrate`" in found["schema"].said
+    assert f"is missing: run `tenure migrate --schema m{world.schema}`" in found["schema"].said
     assert "indexes" not in found
     world.sql("DELETE FROM migrations WHERE version = %s", migrate.newest())
     assert findings(world)["schema"].level == "fault"

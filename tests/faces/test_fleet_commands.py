@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 
+from faces.terminal import Terminal
 from faces.test_metrics import every_event
 from guarantees.facts import Beside, until
 from tenure import fleet, questions, tail
@@ -64,13 +65,18 @@ def fleet_of_three(world: World) -> World:
 
 
 def test_workers_are_listed_with_what_they_say_of_themselves(fleet_of_three: World) -> None:
-    head, here, pooled, dead = tenure(fleet_of_three, "workers").stdout.splitlines()
+    with Terminal(command(fleet_of_three, "workers")) as terminal:
+        assert terminal.end() == 0
+        head = terminal.seen.splitlines()[0]
     assert head.split() == ["worker", "status", "seen", "up", "slots", "queues", "host", "pid", "wakeup", "presence"]
+    here, pooled, dead = tenure(fleet_of_three, "workers").stdout.splitlines()
+    assert "\t" in here, "for programs"
     assert [here.split()[n] for n in (0, 1, 4, 5, 6, 7, 8, 9)] == [
         "w-here", "alive", "3/20", "mail,default", "box", "7", "notify", "here",
     ]  # fmt: skip
     assert (pooled.split()[0], pooled.split()[-1]) == ("w-pooled", "none")
     assert dead.split()[:2] == ["w-dead", "dead"]
+    assert (dead.split()[4], dead.split()[-1]) == ("-", "-"), "the dead have neither slots nor a session"
     assert 3600 <= int(dead.split()[2].removesuffix("s")) < 3700
 
 
@@ -82,16 +88,17 @@ def test_a_worker_whose_session_ended_is_seen_as_gone(world: World) -> None:
     session.close()
     until(lambda: world.run(questions.workers())[0].present is False, "its lock is gone")
     assert document(world, "workers")["workers"][0]["present"] is False
-    assert tenure(world, "workers").stdout.splitlines()[1].endswith("gone")
+    assert tenure(world, "workers").stdout.splitlines()[0].endswith("gone")
 
 
 def test_a_worker_that_says_nothing_of_itself_is_listed_too(world: World) -> None:
     world.run(fleet.register("w"))
-    assert tenure(world, "workers").stdout.splitlines()[1].split()[4:] == ["?/?", "?", "?", "?", "?", "none"]
+    assert tenure(world, "workers").stdout.splitlines()[0].split()[4:] == ["?/?", "?", "?", "?", "?", "none"]
 
 
 def test_without_workers_it_says_so(world: World) -> None:
-    assert tenure(world, "workers").stdout == "no workers\n"
+    answer = tenure(world, "workers")
+    assert (answer.stdout, answer.stderr) == ("", "no workers\n")
     assert document(world, "workers") == {"schema": 1, "workers": []}
 
 
@@ -298,7 +305,7 @@ def tailing(world: World, *arguments: str) -> Iterator[Tail]:
 
 def test_a_tail_prints_what_workers_send_until_it_is_interrupted(fleet_of_three: World) -> None:
     with tailing(fleet_of_three) as watching:
-        watching.send(failed("Traceback\n  line 3\nValueError: no such order"))
+        watching.send(failed('Traceback\n  File "x.py", line 3\nValueError: no such order'))
         at, level, name, *facts = watching.line().split(maxsplit=4)
         assert (len(at), level, name) == (12, "error", "job_failed")
         assert 'error="ValueError: no such order"' in facts[-1]

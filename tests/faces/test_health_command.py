@@ -110,7 +110,7 @@ def test_somebody_who_does_not_answer_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         answer = health("--url", f"http://127.0.0.1:{silent.getsockname()[1]}", "--timeout-seconds", "0.3")
     assert answer.returncode == UNREACHABLE
-    assert "timed out" in answer.stderr
+    assert "is there but did not answer within 0.3 s" in answer.stderr
 
 
 def test_somebody_who_speaks_no_http_is_nobody() -> None:

@@ -17,7 +17,7 @@ import tenure.web
 from chaos.proxy import FaultProxy
 from crew import eventually, working
 from faces.web_tools import CHANGING, running, served
-from tenure import fleet, limits, questions, schedule, verbs
+from tenure import fleet, history, limits, questions, schedule, verbs
 from tenure.errors import BadSettings
 from tenure.inbox import Inbox
 from tenure.job import Job
@@ -44,7 +44,7 @@ def test_probes_say_live_whatever_the_database_does_and_ready_only_with_the_righ
     with served(world, schema="nothing_here") as web:
         assert said(web.get("/health/live")) == {"status": "live"}
         refused = said(web.get("/health/ready"), 503)
-        assert "run `tenure migrate`" in refused["error"]
+        assert "run `tenure migrate" in refused["error"]
 
 
 def test_a_database_that_is_away_is_503_at_once_and_the_first_question_after_its_return_is_answered(
@@ -76,6 +76,17 @@ def test_a_row_is_enqueued_once_and_a_duplicate_or_a_conflict_is_told_apart(worl
         assert conflict["id"] == first["id"]
         assert "another kind or payload" in conflict["error"]
     assert world.count("live") == 1
+
+
+def test_headers_go_along_with_a_row_as_text(world: World) -> None:
+    with served(world) as web:
+        sent = {"kind": "k", "headers": {"tenant": "acme", "authorization": "Bearer x"}}
+        id = said(web.post("/api/rows", json=sent), 201)["id"]
+        assert json.loads(said(web.get(f"/api/rows/{id}"))["row"]["headers"]) == {
+            "tenant": "acme",
+            "authorization": "***",
+        }
+        assert "headers" in said(web.post("/api/rows", json={"kind": "k", "headers": {"n": 1}}), 400)["error"]
 
 
 def test_the_digits_of_a_payload_are_as_they_were_written(world: World) -> None:
@@ -389,6 +400,16 @@ def test_the_overview_has_the_numbers_the_charts_and_the_fence(world: World) -> 
         assert seen["fence"]["seconds"] == 600
         assert len(seen["series"]) == 60
         assert "tenure_rows{" in web.get("/metrics").text
+
+
+def test_a_refused_write_is_shown_with_the_key_of_its_row(world: World) -> None:
+    keyed, plain = world.enqueue(key="order:1"), world.enqueue()
+    for id in (keyed, plain):
+        refused = {"row_id": str(id), "age_seconds": 1.0, "worker": "W1", "verb": "complete", "kind": "send_receipt"}
+        world.run(history.refuse([{**refused, "stale_token": 1, "current_token": 2, "reason": "stale"}]))
+    with served(world) as web:
+        shown = {each["row"]: each["key"] for each in said(web.get("/api/overview"))["recent_refusals"]}
+    assert shown == {str(keyed): "order:1", str(plain): None}
 
 
 # -- pages and prefixes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -24,6 +25,7 @@ from tenure.events import JobDeadLettered
 from tenure.inbox import Inbox
 from tenure.job import Job
 from tenure.web import feed as feeding
+from tenure.web.store import Store
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -100,7 +102,7 @@ def test_a_tab_that_comes_back_gets_what_it_missed_and_nothing_twice(world: Worl
         n = len(stays.of("fleet"))
         world.enqueue("bad", max_attempts=1)
         stays.saw("fleet", n + 2)
-        back = Stream(web, **{"Last-Event-ID": last})
+        back = Stream(web, last)
         later = [event["id"] for event in stays.of("fleet")[n:]]
         assert [event["id"] for event in back.saw("fleet", len(later))][: len(later)] == later
         assert not back.of("reset")
@@ -109,7 +111,7 @@ def test_a_tab_that_comes_back_gets_what_it_missed_and_nothing_twice(world: Worl
 @pytest.mark.parametrize("last", ["00000000-5", "nonsense", "-", "abc-" + "9" * 40])
 def test_a_tab_that_comes_back_too_late_is_told_to_fetch_anew(world: World, last: str) -> None:
     with served(world) as web:
-        stream = Stream(web, **{"Last-Event-ID": last})
+        stream = Stream(web, last)
         assert stream.saw("reset")
         stream.saw("tick")
         assert len(stream.of("reset")) == 1
@@ -124,7 +126,7 @@ def test_more_events_than_are_kept_are_a_reset_not_a_hole(world: World, monkeypa
         for _ in range(3):
             world.enqueue("bad", max_attempts=1)
         eventually(lambda: int(stream.events[-1].get("id", "x-0").split("-")[1]) >= 3)
-        back = Stream(web, **{"Last-Event-ID": first})
+        back = Stream(web, first)
         assert back.saw("reset")
 
 
@@ -155,6 +157,67 @@ def test_through_a_pooler_there_are_ticks_but_no_events_and_every_page_is_answer
         for path in ("overview", "rows", "queues", "workers", "ring", "dead", "audit"):
             assert web.get(f"/api/{path}").status_code == 200, path
         assert web.post("/api/queues/default/pause").status_code == 200
+
+
+# -- who hears
+
+
+def test_the_fleet_is_asked_only_for_tabs_that_want_to_hear_it(world: World) -> None:
+    with served(world) as web, working(world, an_inbox()) as hired:
+        quiet = Stream(web, fleet=False)
+        quiet.saw("tick")
+        world.enqueue("bad", max_attempts=1)
+        hired.saw(JobDeadLettered)
+        quiet.saw("tick", len(quiet.of("tick")) + 1)
+        assert (listeners(world), quiet.of("fleet"), quiet.of("reset")) == (0, [], [])
+        Stream(web).saw("tick")
+        eventually(lambda: listeners(world) == 1)
+
+
+class SlowToLeave:
+    """A store whose listener takes its time to end, as one does behind a slow network."""
+
+    schema = "nobody"
+
+    def __init__(self) -> None:
+        self.listened = 0
+
+    async def listen(self) -> Any:
+        self.listened += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.1)
+
+
+def test_a_tab_that_opens_while_the_ear_is_ending_is_heard_and_ticks_outlive_a_bug(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(feeding, "TICK_SECONDS", 0.01)
+    ticks = iter([ZeroDivisionError("a bug")])
+
+    async def tick() -> dict[str, int]:
+        for error in ticks:
+            raise error
+        return {"n": 1}
+
+    async def story() -> None:
+        store = SlowToLeave()
+        feed = feeding.Feed(cast("Store", store), tick)
+        first, second = feed.open(None, fleet=True), feed.open(None, fleet=True)
+        while b"ZeroDivisionError" not in await anext(first):
+            pass
+        assert store.listened == 1
+        assert feed._ear is not None
+        feed._ear.cancel()
+        await asyncio.sleep(0)
+        await anext(second)
+        while store.listened < 2 or b'{"n":1}' not in await anext(second):
+            await asyncio.sleep(0.01)
+        feed.close()
+        await feed.aclose()
+
+    asyncio.run(asyncio.wait_for(story(), 10))
 
 
 # -- the process

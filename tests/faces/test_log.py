@@ -19,7 +19,9 @@ from tenure.log import Bridge, JsonFormatter, Log
 from world import World
 
 ID = UUID(int=1)
-RETRIED = JobRetried("w", ID, 1, "send_receipt", "mail", 0.25, "Traceback\n  ...\nValueError: no such \x1b[31m address")
+RETRIED = JobRetried(
+    "w", ID, 1, "send_receipt", "mail", 0.25, 'Traceback\n  File "x"\nValueError: no such \x1b[31m address\nb'
+)
 
 
 @pytest.fixture

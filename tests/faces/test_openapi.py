@@ -25,7 +25,7 @@ from tenure.web.openapi import document
 from world import World, new_world
 
 TOKEN = "a-token-for-schemathesis"
-EXAMPLES = 8
+EXAMPLES = 5
 
 # What JSON Schema cannot say of a text, our formats do.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00/%"), min_size=1, max_size=20)
@@ -51,9 +51,9 @@ config = SchemathesisConfig(
 described = schemathesis.openapi.from_dict(document(ROUTES, ""), config=config)
 
 
-async def _first_event(feed: Feed, last_id: str | None) -> AsyncIterator[bytes]:
+async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool) -> AsyncIterator[bytes]:
     """A stream that ends: schemathesis reads to the end."""
-    stream = feed._stream(last_id)
+    stream = feed._stream(last_id, fleet)
     yield await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from faces.terminal import Terminal
-from tenure import fleet, verbs
+from tenure import fleet, settle, verbs
 from tenure.errors import NO, UNREACHABLE, USAGE
 from tenure.model import Lane, NewRow
 from world import World
@@ -50,7 +50,7 @@ def rows(world: World) -> list[UUID]:
     (job,) = world.claim("w-1", 1, lanes=[Lane("cards")])
     world.retry(job.lease, "first: no answer within 3 s", delay=0)
     (job,) = world.claim("w-2", 1, lanes=[Lane("cards")])
-    world.fail(job.lease, f"Traceback\nTimeoutError: no answer within 5 s{STEERS}")
+    world.fail(job.lease, f'Traceback\n  File "x.py", line 3\nTimeoutError: no answer within 5 s{STEERS}')
     ids.append(world.enqueue("resize", queue="images"))
     world.claim("w-3", 1, lanes=[Lane("images")])
     return ids
@@ -148,6 +148,25 @@ def test_a_held_row_has_a_tape_that_goes_on(world: World, rows: list[UUID]) -> N
     answer = tenure(world, "row", str(rows[3])).stdout
     assert answer.startswith("It is held by worker w-3 for another ")
     assert " to -  processing" in answer
+
+
+def test_the_attempt_that_ended_a_row_is_told_by_how_the_row_ended(world: World) -> None:
+    dead, cancelled, later = (world.enqueue("k", max_attempts=n) for n in (1, 5, 5))
+    jobs = {job.id: job for job in world.claim("w", 3)}
+    world.retry(jobs[dead].lease, "boom")
+    world.run(verbs.cancel([cancelled]))
+    world.run(settle.release([jobs[cancelled].lease]))
+    world.retry(jobs[later].lease, "boom", delay=60)
+    world.run(verbs.cancel([later]))
+    tapes = [tenure(world, "row", str(id)).stdout.partition("lease tape")[2] for id in (dead, cancelled, later)]
+    assert ["  dead_letter  token 1  fence " in tapes[0], "  cancelled  token 1  " in tapes[1]] == [True, True]
+    assert "  retried  token 1  " in tapes[2], "it was cancelled only afterwards"
+
+
+def test_a_row_that_is_not_there_is_a_document_too(world: World) -> None:
+    answer = tenure(world, "row", str(UUID(int=1)), "--json")
+    assert answer.returncode == NO
+    assert json.loads(answer.stdout) == {"schema": 1, "row": None, "why": f"There is no row {UUID(int=1)}."}
 
 
 def test_the_document_of_a_row_has_all_there_is(world: World, rows: list[UUID]) -> None:

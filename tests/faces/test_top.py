@@ -15,6 +15,7 @@ from crew import eventually
 from faces.terminal import Terminal
 from faces.test_fleet_commands import SAID, command, tenure
 from tenure import fleet, history, limits
+from tenure.cli import top
 from tenure.errors import UNREACHABLE, USAGE
 from tenure.model import Lease
 from world import World
@@ -59,6 +60,17 @@ def test_one_picture_has_the_numbers_the_queues_the_workers_and_the_refused_writ
     assert re.search(r"^w-here +alive +\d+s +3/20 +mail,default$", said, re.MULTILINE)
     assert re.search(r"w-stale +complete .* 1 +2 +token_mismatch", said)
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, None])
+def test_no_number_is_cut_off_however_narrow_the_terminal_is(shop: World, width: int | None) -> None:
+    said = top.lines(top.look(shop.conn, shop.schema), width)
+    above = said[: said.index("")]
+    names = [*history.FenceStrip._fields, "runnable", "held", "scheduled", "dead", "oldest", "workers"]
+    for name in names:
+        assert re.search(rf"\b{name.replace('_', ' ')} [\d-]", "\n".join(above)), name
+    assert width is None or all(len(line) <= width for line in above)
+    assert re.search(r"hour:\s+stale writes blocked", "\n".join(above)), "what matters most comes first"
 
 
 def test_for_programs_it_is_one_document(shop: World) -> None:

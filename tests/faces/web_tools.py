@@ -47,17 +47,19 @@ def running(app: Any, prefix: str = "") -> Iterator[str]:
 class Stream:
     """The events of one open tab, read in a thread."""
 
-    def __init__(self, client: httpx.Client, **headers: str) -> None:
+    def __init__(self, client: httpx.Client, last_id: str | None = None, *, fleet: bool = True) -> None:
         self.events: list[dict[str, Any]] = []
         self.ended = threading.Event()
         self._response: httpx.Response | None = None
+        self._path = "/api/events?fleet=true" if fleet else "/api/events"
+        headers = {} if last_id is None else {"last-event-id": last_id}
         self._thread = threading.Thread(target=self._read, args=[client, headers], daemon=True)
         self._thread.start()
 
     def _read(self, client: httpx.Client, headers: dict[str, str]) -> None:
         with (
             contextlib.suppress(httpx.HTTPError, httpx.StreamError),
-            client.stream("GET", "/api/events", headers=headers, timeout=None) as response,
+            client.stream("GET", self._path, headers=headers, timeout=None) as response,
         ):
             self._response = response
             self._gather(response)

@@ -525,3 +525,19 @@ def test_what_cannot_be_written_down_is_refused_by_name(world: World) -> None:
             _note(world, **wrong)
     with pytest.raises(InvalidPayload, match="key"):
         world.run(acts.free_key("default", ""))
+
+
+def test_the_owner_forgets_old_lines_on_purpose_and_the_audit_is_kept_again(world: World) -> None:
+    """As the guide to roles says."""
+    world.run(acts.note("ann", "cli", "redrive", "kind:a"))
+    world.sql("ALTER TABLE audit DISABLE TRIGGER audit_kept")
+    world.sql("UPDATE audit SET at = at - interval '2 years'")
+    world.sql("ALTER TABLE audit ENABLE TRIGGER audit_kept")
+    world.run(acts.note("ann", "cli", "delete", "kind:b"))
+    with world.conn.transaction():
+        world.sql("ALTER TABLE audit DISABLE TRIGGER audit_kept")
+        world.sql("DELETE FROM audit WHERE at < clock_timestamp() - interval '1 year'")
+        world.sql("ALTER TABLE audit ENABLE TRIGGER audit_kept")
+    assert [line.verb for line in world.run(acts.audit())] == ["delete"]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        world.sql("DELETE FROM audit")

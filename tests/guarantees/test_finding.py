@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import user_connection
-from tenure import finding, fleet, settle, verbs
+from tenure import finding, fleet, settle, sql, verbs
+from tenure.doctor import asks
 from tenure.filter import EVERYTHING, Filter, parse
 from tenure.finding import Count
 from tenure.model import Lane, NewRow
@@ -52,8 +53,8 @@ def rows(world: World) -> dict[str, UUID]:
         (job,) = world.claim(f"worker-{state}", 1, lanes=[Lane(f"queue_{state}")])
         end: dict[str, Any] = {
             "completed": settle.complete([job]),
-            "failed": settle.fail([job], [f"Traceback\nValueError: {state} no 17"]),
-            "dead_letter": settle.dead_letter([job], [f"Traceback\nKeyError: '{state}' at 0xff"]),
+            "failed": settle.fail([job], [f'Traceback\n  File "x.py"\nValueError: {state} no 17']),
+            "dead_letter": settle.dead_letter([job], [f"Traceback\n  File \"x.py\"\nKeyError: '{state}' at 0xff"]),
         }
         if state in end:
             world.run(end[state])
@@ -174,7 +175,7 @@ def test_errors_that_differ_in_numbers_and_quotes_have_one_fingerprint(world: Wo
     def fingerprint(error: str | None) -> str:
         return str(world.sql("SELECT fingerprint(%s)", error)[0][0])
 
-    alike = fingerprint("Traceback\n  line 3\nValueError: failed no 9182\n \n")
+    alike = fingerprint('Traceback\n  File "y.py"\n    line 3\nValueError: failed no 9182\n \n')
     assert found(world, f"fingerprint:{alike}") == [rows["failed"]]
     assert fingerprint('boom: "a"') == fingerprint("boom: 'b c'")
     assert fingerprint("row 01a1dec8-cd34-460f-94f5-1593c6671199 at 0xFFEE01") == fingerprint("row 7 at 1")
@@ -359,6 +360,55 @@ def test_every_count_by_state_is_what_its_page_holds(world: World) -> None:
             assert count == Count(len(found(world, f"{text} status:{state}", n=1000))), (text, state)
 
 
+def old_rows(world: World, table: str, n: int = 12_000) -> None:
+    """So many rows of two days ago, with ids of that age."""
+    ended = ", finished_at, status, seq, lease_generation, fence_token, attempts, max_attempts, priority, ordered, hold"
+    values = ", at, 'dead_letter', n, 1, n, 1, 5, 0, false, false"
+    more, its = (ended, values) if table == "dead" else ("", "")
+    world.sql(
+        f"""INSERT INTO {table} (id, created_at, available_at, kind, payload, queue{more})
+            SELECT (left(id_at(at)::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, at, at, 'old', '{{}}', 'default'{its}
+            FROM generate_series(1, {n}) AS n,
+                 LATERAL (SELECT clock_timestamp() - interval '2 days' + n * interval '1 ms' AS at) AS clock"""
+    )
+
+
+def test_a_count_of_the_young_is_not_lost_among_the_old(world: World) -> None:
+    """A part of the rows is enough to count many; it says nothing of the few that an age or an id picks out."""
+    for _ in range(20):
+        world.enqueue("young")
+        world.dead_letter(world.claim_one().lease)
+        world.enqueue("young", delay_seconds=0)
+        world.sql("UPDATE live SET available_at = 'infinity'")
+    world.sql("UPDATE live SET available_at = statement_timestamp()")
+    (buried,) = world.sql("SELECT id FROM dead WHERE kind = 'young' ORDER BY id LIMIT 1")[0]
+    old_rows(world, "live")
+    old_rows(world, "dead")
+    for text, n in (
+        ("status:dead_letter age:<5m", 20), ("status:runnable age:<5m", 20), ("queue:default age:<5m", 40),
+        ("status:pending queue:default age:<5m", 20), (f"status:dead_letter id:{buried}", 1),
+    ):  # fmt: skip
+        assert world.run(finding.count(parse(text))) == Count(n), text
+        assert world.run(finding.count(parse(text), cap=None)) == Count(n), text
+    assert world.run(finding.count(parse("status:dead_letter age:>1d"))) == Count(10_000, True)
+    counts = world.run(finding.statuses(parse("queue:default age:<5m")))
+    assert (counts["runnable"], counts["dead_letter"]) == (Count(20), Count(20))
+    alike = world.sql("SELECT fingerprint FROM dead WHERE kind = 'old' LIMIT 1")[0][0]
+    (oldest,) = world.sql("SELECT id FROM dead WHERE kind = 'old' ORDER BY id LIMIT 1")[0]
+    assert world.run(finding.page(parse(f"id:{oldest} fingerprint:{alike}"), search_max=100)).rows[0].id == oldest
+    assert world.run(finding.count(parse(f"fingerprint:{alike} age:<5m"))) == Count(0)
+
+
+@pytest.mark.parametrize("table", ["live", "dead"])
+def test_a_search_for_the_old_does_not_begin_with_the_young(world: World, table: str) -> None:
+    many(world)
+    old_rows(world, table, 5)
+    page = world.run(finding.page(parse("age:>25h"), search_max=9))
+    assert ([row.kind for row in page.rows], page.searched, page.done) == (["old"] * 5, 5, True)
+    assert world.run(finding.ids(parse("age:>25h"), before=page.rows[1].id)).ids == [row.id for row in page.rows[2:]]
+    assert len(found(world, "age:>0s", n=100)) == 65
+
+
 def test_the_overview_says_how_the_inbox_stands(world: World, rows: dict[str, UUID]) -> None:
     for worker in ("A", "B", "C", "D"):
         world.run(fleet.register(worker))
@@ -385,6 +435,25 @@ def test_an_ordered_row_that_could_run_is_runnable_and_ages(world: World) -> Non
     assert (view.runnable, view.scheduled) == (Count(1), Count(1))
     assert view.oldest_runnable_seconds is not None
     assert view.oldest_runnable_seconds >= 3600
+
+
+def test_the_autoscalers_question_looks_at_one_row_of_an_ordered_key(world: World) -> None:
+    world.sql(
+        "INSERT INTO live (kind, payload, partition_key, ordered, queue)"
+        " SELECT 'k', '{}', 'k' || n % 3, true, 'q' || n % 2 FROM generate_series(1, 6000) AS n"
+    )
+    world.sql("UPDATE live SET available_at = 'infinity' WHERE seq IN (SELECT min(seq) FROM live WHERE queue = 'q0')")
+    world.sql("ANALYZE live")
+    assert world.run(asks.backlog_per_worker()) == 5, "a key whose first row is not due has nothing to run"
+    explained = b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql.prepared("backlog_per_worker", world.schema)
+    (((plan,),),) = world.conn.execute(explained).fetchall()
+
+    def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield node
+        for further in node.get("Plans", []):
+            yield from nodes(further)
+
+    assert max(node["Actual Rows"] * node["Actual Loops"] for node in nodes(plan["Plan"])) < 100
 
 
 # -- dead letters, effects, keys

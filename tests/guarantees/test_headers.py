@@ -175,6 +175,13 @@ def test_a_handler_reads_what_its_producer_sent_along(world: World) -> None:
     assert "tenant" not in heard[2]
 
 
+@pytest.mark.parametrize("headers", ["[1]", "1", '"a"', "null", '{"a": 1}', '{"a": null}', '{"a": {"b": "c"}}'])
+def test_headers_that_a_copy_let_in_are_borne(world: World, headers: str) -> None:
+    with world.conn.cursor().copy("COPY live (kind, payload, headers) FROM STDIN") as stream:
+        stream.write_row(("k", "{}", headers))
+    assert Job(world.claim_one()).sent_headers == {}
+
+
 def test_headers_that_no_row_could_have_are_no_option() -> None:
     inbox = Inbox()
 

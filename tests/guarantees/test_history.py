@@ -379,6 +379,31 @@ def test_history_is_forgotten_in_batches_the_oldest_first(world: World) -> None:
     assert memberships(world) == [("B", "joined")]
 
 
+def test_history_younger_than_an_hour_is_kept_whatever_retention_is_asked_for(world: World) -> None:
+    def forgotten() -> list[int]:
+        return [n for (n,) in world.sql("SELECT n FROM keep_history('-10 days', 100000)")]
+
+    add(world, slot(completed=1), slots_ago=10)
+    world.run(history.refuse([refusal(world.enqueue())]))
+    world.run(fleet.register("A"))
+    assert forgotten() == [0, 0, 0]
+    for table in ("tally", "refusals", "membership"):
+        world.sql(f"UPDATE {table} SET at = at - interval '2 hours'")
+    assert forgotten() == [1, 1, 1]
+
+
+def test_no_more_history_than_so_much_is_forgotten_at_once(world: World) -> None:
+    world.sql("INSERT INTO membership (worker, what, at) SELECT 'w', 'joined', 'epoch' FROM generate_series(1, 10001)")
+    assert world.sql("SELECT n FROM keep_history(batch => 100000)")[2] == (10_000,)
+
+
+def test_a_worker_that_may_not_write_history_starts_all_the_same(world: World) -> None:
+    world.sql("ALTER TABLE membership ADD CONSTRAINT never CHECK (worker = '')")
+    world.run(fleet.register("A"))
+    assert world.run(fleet.leave("A"))
+    assert world.count("membership") == 0
+
+
 def test_a_locked_history_does_not_keep_the_archive_from_its_coming_days(world: World) -> None:
     world.sql("SET lock_timeout = '19s'")
     (day,) = world.sql("SELECT 'archive_' || to_char((clock_timestamp() AT TIME ZONE 'UTC')::date + 3, 'YYYYMMDD')")[0]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from crew import eventually, working
-from tenure import fleet, questions, verbs
+from tenure import fleet, housekeeping, questions, verbs
 from tenure.events import ChoreDone, ChoreFailed, JobCompleted
 from tenure.inbox import Inbox
 from tenure.job import Job
@@ -70,6 +72,26 @@ def test_a_worker_without_housekeeping_leaves_the_chores_to_others(world: World)
         world.enqueue("work")
         hired.saw(JobCompleted)
     assert world.sql("SELECT count(*) FROM chores WHERE ran_by IS NOT NULL") == [(0,)]
+
+
+def test_more_than_a_round_can_forget_is_forgotten_all_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above some sixteen busy queues more slots come to an end between two turns than one round takes."""
+    monkeypatch.setattr(housekeeping, "FORGOTTEN_MAX", 10)
+    world.sql("INSERT INTO idempotency SELECT n::text, new_id(), '', 'epoch' FROM generate_series(1, 45) AS n")
+    world.sql("INSERT INTO membership (worker, what, at) SELECT 'w', 'died', 'epoch' FROM generate_series(1, 25)")
+    with working(world, Inbox(), queues={"default": 1.0}) as hired:
+        (done,) = eventually(lambda: [event for event in hired.of(ChoreDone) if event.chore == "archive"])
+    assert done.result.split(", ") == ["25 memberships_forgotten", "45 idempotency_keys_forgotten"]
+    assert world.count("idempotency") == 0
+
+
+def test_what_a_turn_could_not_forget_the_next_one_goes_on_with(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "FORGOTTEN_MAX", 10)
+    monkeypatch.setattr(housekeeping, "FORGETTING_SECONDS_MAX", -1.0)
+    world.sql("INSERT INTO idempotency SELECT n::text, new_id(), '', 'epoch' FROM generate_series(1, 15) AS n")
+    with working(world, Inbox(), queues={"default": 1.0}) as hired:
+        eventually(lambda: world.count("idempotency") == 0)
+        eventually(lambda: len([event for event in hired.of(ChoreDone) if event.chore == "archive"]) == 2)
 
 
 def test_the_hot_table_is_vacuumed_on_demand(world: World) -> None:

@@ -8,9 +8,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from guarantees.facts import together, user_connection
+from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import acts, fleet, limits, operate, questions, settle, verbs
-from tenure.errors import InvalidPayload
+from tenure.errors import BadSettings, InvalidPayload
 from tenure.filter import Filter, parse
 from tenure.model import NewRow
 from tenure.operate import Actor, CountChanged, Done, NoSuchVerb, Noted
@@ -222,6 +222,64 @@ def test_a_row_that_stays_locked_keeps_no_other_waiting(world: World, verb: str,
     assert act(world, verb)[2:4] == ((6, 6) if leases else (1, 1))
 
 
+@pytest.mark.parametrize("verb", ["cancel", "redrive"])
+def test_while_a_row_is_waited_for_no_other_is_locked(world: World, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A held row that an action keeps locked cannot be renewed: eighty leases would be lost for one locked row."""
+    monkeypatch.setattr(operate, "LOCK_SECONDS", 19.0)
+    ids = send(world, 6) if verb == "cancel" else fail(world, 6)
+    leases = [job.lease for job in world.claim("A", 6)]
+    blocker, conn = user_connection(world), world.connect()
+    table = "live" if verb == "cancel" else "dead"
+    blocker.execute(f"SELECT FROM {table} WHERE id = %s FOR UPDATE".encode(), [ids[3]])
+    acting = Beside(lambda: operate.act(conn, verb, parse("kind:a"), ANN, schema=world.schema))
+    waits_for_a_lock(world, conn)
+    assert world.sql(f"SELECT count(*) FROM (SELECT FROM {table} FOR UPDATE SKIP LOCKED) AS free") == [
+        (5 if verb == "cancel" else 0,)
+    ], "what was changed is committed and free"
+    assert world.sql("SELECT count(*) FROM live WHERE cancel_asked OR status = 'pending'") == [(5,)]
+    if leases:
+        kept = {lease.id for lease in world.run(verbs.renew(leases)).kept}
+        assert kept == set(ids) - {ids[3]}
+    blocker.rollback()
+    assert acting.result()[2:] == (6, 6, 0, True)
+    assert audit(world)[0].rows == 6
+
+
+def test_a_key_that_somebody_has_locked_costs_its_own_row_alone(world: World) -> None:
+    ids = [world.enqueue("a", key=f"k{n}", ordered=True, hold=True) for n in range(3)]
+    for job in world.claim_ordered("A", 3):
+        world.fail(job.lease)
+    blocker = user_connection(world)
+    blocker.execute("SELECT FROM keys WHERE row_id = %s FOR UPDATE", [ids[1]])
+    assert act(world, "redrive")[2:] == (3, 2, 1, True)
+    assert [world.status(id) for id in ids] == ["pending", "failed", "pending"]
+    assert audit(world)[0].rows == 2
+
+
+def test_an_action_reads_what_others_commit_meanwhile_whatever_the_caller_works_with(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operate, "LOCK_SECONDS", 19.0)
+    (id,) = send(world, 1)
+    blocker, conn = user_connection(world), user_connection(world)
+    conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    blocker.execute("UPDATE live SET last_error = 'x' WHERE id = %s", [id])
+    acting = Beside(lambda: operate.act(conn, "cancel", parse("kind:a"), ANN, schema=world.schema))
+    waits_for_a_lock(world, conn)
+    blocker.commit()
+    assert acting.result()[2:] == (1, 1, 0, True)
+    assert conn.isolation_level == psycopg.IsolationLevel.REPEATABLE_READ
+
+
+def test_an_action_inside_a_transaction_is_refused(world: World) -> None:
+    send(world, 1)
+    conn = user_connection(world)
+    conn.execute("SELECT 1")
+    with pytest.raises(BadSettings, match="in no transaction"):
+        operate.act(conn, "cancel", parse("kind:a"), ANN, schema=world.schema)
+    assert (world.count("live"), audit(world)) == (1, [])
+
+
 def test_more_rows_than_were_expected_are_refused_and_fewer_are_fine(world: World) -> None:
     fail(world, 3)
     with pytest.raises(CountChanged, match="redrive would change 3 rows by now, not 2"):
@@ -253,6 +311,43 @@ def test_never_more_rows_are_changed_than_were_counted(world: World) -> None:
 
     assert act(world, "redrive", batch=2, began=fail_more)[2:] == (5, 5, 0, True)
     assert (world.count("live"), world.count("dead")) == (5, 5)
+
+
+def test_rows_that_begin_to_match_meanwhile_take_nobodys_place(world: World) -> None:
+    ids = send(world, 20)
+    held = {job.id: job.lease for job in world.claim("A", 20)}
+    counted, others = ids[::2], ids[1::2]
+    for id in counted:
+        world.fail(held[id])
+
+    def fail_others(_action: int) -> None:
+        for id in others:
+            world.fail(held[id])
+
+    assert act(world, "redrive", batch=3, began=fail_others)[2:] == (10, 10, 0, True)
+    assert {world.status(id) for id in counted} == {"pending"}
+    assert {world.status(id) for id in others} == {"failed"}
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM dead WHERE id = %s", "UPDATE dead SET last_error = 'other' WHERE id = %s"]
+)
+def test_rows_that_match_no_longer_are_left_alone_and_counted_as_skipped(world: World, change: str) -> None:
+    ids = fail(world, 10)
+    done = act(
+        world, "redrive", "kind:a error:boom", batch=4, began=lambda _: [world.sql(change, id) for id in ids[2:5]]
+    )
+    assert done[2:] == (10, 7, 3, True)
+    assert (world.count("live"), audit(world)[0].rows, done.looked) == (7, 7, 10)
+
+
+@pytest.mark.parametrize("step", [1, 3, 10])
+def test_the_count_is_made_in_steps_and_leaves_none_out(
+    world: World, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operate, "STEP", step)
+    send(world, 10)
+    assert act(world, "cancel", batch=4)[2:] == (10, 10, 0, True)
 
 
 def test_two_operators_at_once_change_each_row_once(world: World) -> None:

@@ -192,13 +192,13 @@ def test_a_redriven_row_remembers_its_attempts_on_the_tape(world: World) -> None
 # -- archive
 
 
-def _age(world: World, days: int) -> None:
+def _age(world: World, n: int, unit: str = "day") -> None:
     """Let everything that is remembered have happened so many days ago."""
     for table, column in (
         ("idempotency", "created_at"), ("attempts", "ended_at"), ("effects", "done_at"), ("dead", "finished_at"),
         ("archive", "completed_at"),
     ):  # fmt: skip
-        world.sql(f"UPDATE {table} SET {column} = {column} - %s * interval '1 day'", days)
+        world.sql(f"UPDATE {table} SET {column} = {column} - %s * interval '1 {unit}'", n)
 
 
 def _partition(world: World, day: date) -> None:
@@ -222,7 +222,7 @@ def test_keeping_the_archive_twice_changes_nothing(world: World) -> None:
     assert set(world.run(verbs.archive()).values()) == {0}
     kept = world.run(verbs.archive())
     assert set(kept) == {
-        "partitions_made", "partitions_dropped", "stray_rows_forgotten", "cancelled_forgotten",
+        "partitions_made", "partitions_dropped", "partitions_locked", "stray_rows_forgotten", "cancelled_forgotten",
         "idempotency_keys_forgotten", "attempts_forgotten", "effects_forgotten",
         "slots_forgotten", "refusals_forgotten", "memberships_forgotten",
     }  # fmt: skip
@@ -320,6 +320,54 @@ def test_an_effect_younger_than_retention_is_kept_and_an_older_one_goes_while_ot
     _age(world, 15)
     world.enqueue()
     assert world.run(verbs.archive())["effects_forgotten"] == 1
+
+
+def test_what_is_younger_than_an_hour_is_kept_whatever_retention_is_asked_for(world: World) -> None:
+    """Workers may call it, and a worker that is not itself must not be able to empty the archive or free the keys."""
+    cancelled = world.enqueue(delay_seconds=60)
+    world.run(verbs.cancel([cancelled]))
+    world.enqueue(idempotency_key="k")
+    job = world.claim_one()
+    world.run(verbs.once(job.lease, "receipt"))
+    world.retry(job.lease, delay=0)
+    world.complete(world.claim_one().lease)
+    for span in ("0", "-10 days"):
+        kept = dict(world.sql("SELECT what, n FROM keep_archive(%s, %s, 100000)", span, span))
+        assert {what for what, n in kept.items() if n} == set()
+    assert world.status(cancelled) == "cancelled"
+    assert world.enqueued(idempotency_key="k").outcome == "duplicate"
+    _age(world, 2, "hour")
+    kept = dict(world.sql("SELECT what, n FROM keep_archive('-10 days', '-10 days', 100000)"))
+    gone = ("cancelled", "idempotency_keys", "attempts", "effects")
+    assert [kept[f"{what}_forgotten"] for what in gone] == [1, 1, 1, 1]
+
+
+def test_no_more_than_so_many_are_forgotten_at_once(world: World) -> None:
+    world.sql("INSERT INTO idempotency SELECT n::text, new_id(), '', 'epoch' FROM generate_series(1, 10001) AS n")
+    assert dict(world.sql("SELECT what, n FROM keep_archive(batch => 100000)"))["idempotency_keys_forgotten"] == 10_000
+
+
+@pytest.mark.parametrize("how", ["drop", "make"])
+def test_a_day_that_somebody_has_locked_undoes_nothing_else_of_the_round(world: World, how: str) -> None:
+    world.enqueue(idempotency_key="k")
+    world.complete(world.claim_one().lease)
+    _age(world, 31)
+    today = datetime.now(UTC).date()
+    _partition(world, today - timedelta(days=20))
+    if how == "make":
+        world.sql(f"DROP TABLE archive_{today + timedelta(days=3):%Y%m%d}")
+    reader = world.connect()
+    table = "archive_rest" if how == "make" else f"archive_{today - timedelta(days=20):%Y%m%d}"
+    with reader.transaction():
+        reader.execute(f"SELECT count(*) FROM {table}".encode())
+        kept = world.run(verbs.archive())
+    assert kept["idempotency_keys_forgotten"] == 1
+    assert (kept["partitions_made"], kept["partitions_dropped"]) == (0, 0)
+    assert kept["partitions_locked"] == (2 if how == "make" else 1), "to drop a day takes the same lock"
+    assert world.count("idempotency") == 0
+    kept = world.run(verbs.archive())
+    assert (kept["partitions_made"], kept["partitions_dropped"]) == (int(how == "make"), 1)
+    assert kept["partitions_locked"] == 0
 
 
 def test_a_stray_row_of_another_day_does_not_keep_todays_partition_from_being_made(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What on-call may ask, and that the answers are true: the seeds' own queries, and ours."""
+"""What on-call may ask, and that the answers are true: plain queries by hand, and ours."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from guarantees.facts import user_connection
+from guarantees.facts import until, user_connection
 from tenure import fleet, limits, questions, verbs
 from tenure.model import Claimed, Lane
 from tenure.statement import Statement
 from world import World
 
-# The three support queries of the seeds, part 8, as written there.
+# Three support queries as people have them in their notes.
 OLDEST_PENDING = """
 SELECT now() - min(created_at) AS oldest_pending_age
 FROM inbox
@@ -37,7 +37,7 @@ WHERE status = 'dead_letter'
 GROUP BY partition_key
 ORDER BY dead_letters DESC;
 """
-SEED_COLUMNS = {
+PLAIN_COLUMNS = {
     "id": "uuid", "partition_key": "text", "partition_bucket": "integer", "payload": "jsonb", "status": "text",
     "attempts": "integer", "max_attempts": "integer", "claimed_by": "text", "claimed_at": "timestamp with time zone",
     "lease_expires_at": "timestamp with time zone", "lease_generation": "bigint",
@@ -46,7 +46,7 @@ SEED_COLUMNS = {
 }  # fmt: skip
 
 
-def test_the_seeds_oldest_pending_query_runs_as_written(world: World) -> None:
+def test_the_plain_oldest_pending_query_runs_as_written(world: World) -> None:
     assert world.sql(OLDEST_PENDING) == [(None,)]
     world.enqueue()
     world.sql("UPDATE live SET created_at = created_at - interval '1 hour'")
@@ -54,7 +54,7 @@ def test_the_seeds_oldest_pending_query_runs_as_written(world: World) -> None:
     assert timedelta(hours=1) <= age < timedelta(hours=1, minutes=1)
 
 
-def test_the_seeds_stuck_query_runs_as_written(world: World) -> None:
+def test_the_plain_stuck_query_runs_as_written(world: World) -> None:
     world.enqueue(key="order:1")
     world.enqueue(key="order:2")
     first, second = world.claim("A", 2)
@@ -66,7 +66,7 @@ def test_the_seeds_stuck_query_runs_as_written(world: World) -> None:
     assert second.id != id
 
 
-def test_the_seeds_dead_letter_query_runs_as_written(world: World) -> None:
+def test_the_plain_dead_letter_query_runs_as_written(world: World) -> None:
     for key in ("order:1", "order:1", "order:2"):
         world.enqueue(key=key)
     for job in world.claim("A", 3):
@@ -74,7 +74,7 @@ def test_the_seeds_dead_letter_query_runs_as_written(world: World) -> None:
     assert world.sql(DEAD_LETTERS) == [("order:1", 2, "no such SKU"), ("order:2", 1, "no such SKU")]
 
 
-def test_the_inbox_view_has_every_column_of_the_seeds(world: World) -> None:
+def test_the_inbox_view_has_every_column_that_plain_queries_name(world: World) -> None:
     found = dict(
         world.sql(
             "SELECT column_name, data_type FROM information_schema.columns"
@@ -82,7 +82,7 @@ def test_the_inbox_view_has_every_column_of_the_seeds(world: World) -> None:
             world.schema,
         )
     )
-    assert {name: found.get(name) for name in SEED_COLUMNS} == SEED_COLUMNS
+    assert {name: found.get(name) for name in PLAIN_COLUMNS} == PLAIN_COLUMNS
 
 
 def _every_state(world: World) -> dict[str, UUID]:
@@ -254,7 +254,7 @@ def test_why_has_a_sentence_for_every_state(world: World) -> None:
     assert said["cancelled"] == "It was cancelled (asked by the customer); it will not run."
     assert said["processing"].startswith("It is held by worker A for another ")
     assert " s, attempt 1 of 5" in said["processing"]
-    assert said["scheduled"] == "It becomes runnable in 600 s."
+    assert said["scheduled"] == "It becomes runnable in 10 min, but no worker is alive."
     assert said["pending"].endswith("but no worker is alive.")
     assert _why(world, UUID(int=1)) == f"There is no row {UUID(int=1)}."
 
@@ -274,8 +274,8 @@ def test_why_counts_the_workers_a_runnable_row_waits_for(world: World) -> None:
     ("says", "obstacle"),
     [
         ({"queues": ["mail"], "kinds": ["k"]}, " and waits for a free slot of 1 worker."),
-        ({"queues": ["default"], "kinds": ["k"]}, ", but none of 1 workers serves the queue 'mail'."),
-        ({"queues": ["mail"], "kinds": []}, ", but none of 1 workers of its queue has a handler of kind 'k'."),
+        ({"queues": ["default"], "kinds": ["k"]}, ", but no worker serves the queue 'mail' (1 alive)."),
+        ({"queues": ["mail"], "kinds": []}, ", but no worker of its queue has a handler of kind 'k' (1 alive)."),
         ({"queues": ["mail"]}, " and waits for a free slot of 1 worker."),
     ],
 )
@@ -321,8 +321,13 @@ def test_the_sql_of_why_runs_as_it_is_printed(world: World) -> None:
 
 def test_why_names_the_last_error_of_a_row_that_waits_to_be_tried_again(world: World) -> None:
     id = world.enqueue()
-    world.retry(world.claim_one().lease, "Traceback ...\nValueError: boom", delay=60)
-    assert _why(world, id) == "It becomes runnable in 60 s after 1 of 5 attempts (ValueError: boom)."
+    world.retry(world.claim_one().lease, 'Traceback\n  File "x.py"\nValueError: boom', delay=60)
+    waits = "It becomes runnable in 60 s after 1 of 5 attempts (ValueError: boom)"
+    assert _why(world, id) == f"{waits}, but no worker is alive."
+    world.run(fleet.register("A", {"queues": ["default"], "kinds": ["other"]}))
+    assert _why(world, id) == f"{waits}, but no worker of its queue has a handler of kind 'send_receipt' (1 alive)."
+    world.run(fleet.register("B"))
+    assert _why(world, id) == f"{waits}."
 
 
 @pytest.mark.parametrize("error", ["", " ", "\n", "\n\n \n"])
@@ -343,6 +348,15 @@ def _asked(world: World, job: Claimed) -> None:
     world.run(verbs.cancel([job.id]))
 
 
+def _gone(world: World, job: Claimed) -> None:
+    world.run(fleet.register("A"))
+    session = world.connect()
+    world.run(fleet.appear("A"), session)
+    assert "a living worker renews that" in _why(world, job.id)
+    session.close()
+    until(lambda: world.run(questions.workers())[0].present is False, "its lock is gone")
+
+
 def _silent(world: World, job: Claimed) -> None:
     world.run(fleet.register("A"))
     world.sql("UPDATE workers SET status = 'dead'")
@@ -355,6 +369,7 @@ def _silent(world: World, job: Claimed) -> None:
         (_expired, 1, "ran out 60 s ago, attempt 1 of 1; the next sweep ends it as a dead letter"),
         (_asked, 5, "worker A, which was asked to cancel it"),
         (_silent, 5, "worker A (dead)"),
+        (_gone, 5, "worker A, whose session is gone, attempt 1 of 5; it comes back within the grace"),
     ],
 )
 def test_why_says_what_stands_between_a_held_row_and_its_end(
@@ -367,12 +382,16 @@ def test_why_says_what_stands_between_a_held_row_and_its_end(
 
 def test_why_names_the_row_that_stands_before_it(world: World) -> None:
     head, behind = world.enqueue(key="k", ordered=True, hold=True), world.enqueue(key="k", ordered=True)
-    assert _why(world, behind) == f"It waits behind row {head} (pending) of the ordered key 'k'."
+    asks = f"`tenure why {head}` says how that one stands."
+    assert _why(world, behind) == f"It waits behind row {head} (pending) of the ordered key 'k'; {asks}"
     assert "runnable" in _why(world, head)
     (job,) = world.claim_ordered()
-    assert _why(world, behind) == f"It waits behind row {head} (processing) of the ordered key 'k'."
+    assert _why(world, behind) == f"It waits behind row {head} (processing) of the ordered key 'k'; {asks}"
     world.fail(job.lease)
-    assert _why(world, behind) == f"It waits behind row {head} (failed) of the ordered key 'k'."
+    assert _why(world, behind) == (
+        f"It waits behind row {head} (failed) of the ordered key 'k'; "
+        "redrive or delete that one, or `tenure queues free default k`."
+    )
 
 
 # -- rows are owned wholly or not at all

@@ -106,6 +106,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "acts.mark": [acts.mark(1, 1, done=True)],
     "acts.lock_within": [acts.lock_within(0.5)],
     "acts.audit": [acts.audit()],
+    "acts.lock_free": [acts.lock_free([ID])],
     "doctor.asks.server_facts": [asks.server_facts()],
     "doctor.asks.transactions": [asks.transactions()],
     "doctor.asks.indexes": [asks.indexes()],

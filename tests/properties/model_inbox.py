@@ -279,7 +279,7 @@ class Model:
         return {row.id for row in found}
 
     def forget(self) -> set[UUID]:
-        """Housekeeping with no retention at all: what it may not touch is what still stands in live or dead."""
+        """Housekeeping when all is past retention: what it may not touch is what still stands in live or dead."""
         gone = {row.id for row in self.rows.values() if row.status == "cancelled"}
         for id in gone:
             del self.rows[id]

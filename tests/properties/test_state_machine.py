@@ -441,7 +441,10 @@ class InboxMachine(RuleBasedStateMachine):
         """Housekeeping that keeps nothing longer than it must still keeps what live and dead rows need."""
         if pick:
             return
-        self.run(verbs.archive(retention_seconds=0, key_retention_seconds=0))
+        ages = {"dead": "finished_at", "idempotency": "created_at", "attempts": "ended_at", "effects": "done_at"}
+        for table, column in ages.items():
+            self.world.sql(f"UPDATE {table} SET {column} = {column} - interval '1 hour'")
+        self.run(verbs.archive(retention_seconds=3600, key_retention_seconds=3600))
         self.model.forget()
         self.check()
 

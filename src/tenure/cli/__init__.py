@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -24,9 +25,9 @@ COMMANDS = {
     "health": "ask a worker or server whether it is live or ready, for exec probes",
     "migrate": "bring the schema to the version this package speaks",
     "pg": "the embedded Postgres: start, stop, status, url, psql, dump, reset",
-    "queues": "depth and limits of queues; pause, resume, limit",
+    "queues": "depth and limits of queues; pause, resume, limit, blocked, free",
     "redrive": "bring failed rows and dead letters back with fresh attempts",
-    "release": "take held rows from their holders, to run elsewhere now",
+    "release": "take held rows from their holders, to run again now",
     "retry": "let rows that wait for their time run now",
     "ring": "which worker owns which buckets",
     "row": "one row with its lease tape",
@@ -43,9 +44,10 @@ COMMANDS = {
 
 EPILOG = """\b
 Exit codes: 0 done · 1 the answer is no (doctor found a fault, a drill failed,
---check differs, health: it is not)
+--check differs, health: it is not, you said no)
 2 usage or bad payload · 69 database not reachable · 70 a bug in Tenure
-75 try later · 77 not allowed · 78 bad settings, schema too old or too new"""
+74 a file or the output fails · 75 try later · 77 not allowed
+78 bad settings, schema too old or too new · 130 interrupted"""
 
 
 class Lazy(click.Group):
@@ -60,6 +62,25 @@ class Lazy(click.Group):
         command = importlib.import_module(f"tenure.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`tenure --help` lists them"
+            raise click.UsageError(f"there is no command {name[:60]!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # whoever read this has seen enough
+            _to_nowhere()
+            return 0
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = [CompletionItem(name, help=words) for name, words in COMMANDS.items() if name.startswith(incomplete)]
@@ -78,6 +99,7 @@ def tenure() -> None:
 
 def main() -> NoReturn:
     """Run the command line; whatever goes wrong ends as one sentence on stderr and a documented exit code."""
+    _open_streams()
     try:
         code = tenure(standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -92,4 +114,18 @@ def main() -> NoReturn:
         from .trouble import tell
 
         code = tell(error)
+        if isinstance(error, OSError):
+            _to_nowhere()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_streams() -> None:
+    """Whatever was closed before we came, as by `>&-`, leads nowhere: no command has to ask whether it is there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _to_nowhere() -> None:
+    """What is still to be printed cannot be: Python must not try it again on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

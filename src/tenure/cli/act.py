@@ -9,17 +9,29 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from .. import db, migrate, operate
-from ..errors import USAGE
+from ..connect import QueueConnection
+from ..errors import INTERRUPTED, NO, USAGE
 from ..filter import Filter
-from .database import opened, options
+from ..log import printable
+from .database import Database, opened, options
 from .words import filter_of
 
+PAST = {
+    "redrive": "redriven",
+    "retry": "made to run now",
+    "release": "released",
+    "cancel": "cancelled",
+    "delete": "deleted",
+}
 TYPED_ABOVE = 1000  # rows above which the number itself must be typed
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def me() -> operate.Actor:
@@ -29,6 +41,18 @@ def me() -> operate.Actor:
     except (OSError, KeyError):  # no entry in the password file, as in many containers
         name = f"uid {os.getuid()}"
     return operate.Actor(f"{name}@{platform.node()}", "cli")
+
+
+def noting(command: F) -> F:
+    """--reason and --json, on every command that changes one thing and notes it in the audit."""
+    reason = click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
+    return reason(as_json(options(command)))
+
+
+def answer(as_json: bool, said: str, **facts: Any) -> None:
+    """What became of it: a sentence for people, the facts for programs."""
+    click.echo(json.dumps({"schema": 1, **facts}, sort_keys=True, default=str) if as_json else printable(said))
 
 
 def acting(verb: str, promise: str) -> click.Command:
@@ -79,17 +103,34 @@ def _act(
         migrate.require(conn, database.schema)
         matched = operate.would(conn, verb, filter, database.schema)
         said = str(operate.narrow(verb, filter) or filter)
-        click.echo(f"{verb}  {_rows(matched)}  {said}", err=as_json)
+        click.echo(f"{verb}  {_rows(matched)}  {printable(said)}", err=as_json)
         answer = {"schema": 1, "verb": verb, "filter": said, "matched": matched, "dry_run": dry_run}
         if matched and not dry_run:
             _confirm(verb, matched, yes)
-            with _bar(verb, matched) as advance:
-                done = operate.act(
-                    conn, verb, filter, me(), schema=database.schema, reason=reason, progress=advance,
-                    expect=None if yes else matched,
-                )  # fmt: skip
-            answer |= {"action": done.action, "changed": done.changed, "skipped": done.skipped}
-    click.echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer))
+            answer |= _change(conn, database, verb, filter, reason, matched, yes)
+    click.echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer), err="interrupted" in answer)
+    if "interrupted" in answer:
+        raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _change(
+    conn: QueueConnection, database: Database, verb: str, filter: Filter, reason: str, matched: int, yes: bool
+) -> dict[str, Any]:
+    """What was done; of an action that Ctrl-C breaks off, as much as its line of the audit says."""
+    begun: list[int] = []
+    try:
+        with _bar(verb, matched) as advance:
+            done = operate.act(
+                conn, verb, filter, me(), schema=database.schema, reason=reason, progress=advance, began=begun.append,
+                expect=None if yes else matched,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if not begun:
+            return {"changed": 0, "interrupted": True}
+        with db.connect(database.url) as other:  # the first one may be in the middle of something
+            (line,) = db.run(other, operate.audit(1, begun[0] + 1), database.schema)
+        return {"action": line.id, "changed": line.rows, "interrupted": True}
+    return {"action": done.action, "changed": done.changed, "skipped": done.skipped}
 
 
 def _confirm(verb: str, matched: int, yes: bool) -> None:
@@ -102,11 +143,22 @@ def _confirm(verb: str, matched: int, yes: bool) -> None:
         )
         raise click.exceptions.Exit(USAGE)
     if matched <= TYPED_ABOVE:
-        click.confirm(f"{verb} {_rows(matched)}?", abort=True, err=True)
+        agreed(f"{verb} {_rows(matched)}?")
         return
     typed = click.prompt(f"{verb} {_rows(matched)}? Type the number of rows", default="", show_default=False, err=True)
     if typed.replace(",", "").strip() != str(matched):
-        raise click.Abort
+        _leave()
+
+
+def agreed(question: str) -> None:
+    """Go on only with a yes."""
+    if not click.confirm(question, err=True):
+        _leave()
+
+
+def _leave() -> NoReturn:
+    click.echo("nothing was changed", err=True)
+    raise click.exceptions.Exit(NO)
 
 
 @contextlib.contextmanager
@@ -121,12 +173,20 @@ def _bar(verb: str, matched: int) -> Iterator[Callable[[int], None] | None]:
 
 def _told(answer: dict[str, Any]) -> str:
     """What was done, for people."""
+    if "interrupted" in answer:
+        line = f" · line {answer['action']} of the audit" if "action" in answer else ""
+        were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {PAST[answer['verb']]}"
+        return f"interrupted: {were}{line}"
     if not answer["matched"]:
-        return "no row matches: nothing to do"
+        return f"no row matches: nothing to do ({answer['verb']} takes rows that are {_takes(answer['verb'])})"
     if answer["dry_run"]:
         return "nothing was changed: this was a dry run"
     skipped = f", {answer['skipped']:,} skipped (locked or changed meanwhile)" if answer["skipped"] else ""
     return f"done  {_rows(answer['changed'])} changed{skipped} · line {answer['action']} of the audit"
+
+
+def _takes(verb: str) -> str:
+    return " or ".join(operate.VERBS[verb].statuses)
 
 
 def _rows(n: int) -> str:

@@ -10,9 +10,11 @@ import click
 
 from .. import db, migrate, operate
 from .database import opened, options
-from .table import table
+from .shown import show
 
-HEAD = ("line", "at", "actor", "via", "verb", "rows", "done", "target", "reason")
+HEAD = ("line", "at", "actor", "as", "via", "verb", "rows", "done", "target", "reason")
+
+ROWS_OF = {*operate.VERBS, "enqueue"}  # verbs that change rows; of the others a number would say nothing
 
 
 @click.command()
@@ -23,7 +25,8 @@ HEAD = ("line", "at", "actor", "via", "verb", "rows", "done", "target", "reason"
 def command(n: int, before: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """List what operators did, the latest first.
 
-    An action that is not done is at work still, or was broken off: rows says how many it had changed by then.
+    `actor` is who it says it was, `as` the user that the database let in. An action that is not done is at work still,
+    or was broken off: rows says how many it had changed by then.
     """
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
@@ -31,7 +34,7 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
     if as_json:
         click.echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
     else:
-        click.echo(table(HEAD, [_line(line) for line in found]) if found else "no operator has done anything")
+        show(HEAD, [_line(line) for line in found], "no operator has done anything")
 
 
 def _plain(line: operate.Noted) -> dict[str, Any]:
@@ -44,9 +47,10 @@ def _line(line: operate.Noted) -> tuple[str, ...]:
         str(line.id),
         _time(line.at),
         line.actor,
+        line.database_user,
         line.via,
         line.verb,
-        str(line.rows),
+        str(line.rows) if line.verb in ROWS_OF else "-",
         done,
         line.target,
         line.reason,

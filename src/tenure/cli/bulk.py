@@ -13,7 +13,7 @@ import click
 from psycopg import Connection
 
 from .. import db, verbs
-from ..errors import InvalidPayload
+from ..errors import INTERRUPTED, InvalidPayload
 from ..model import NewRow
 
 BATCH = 500
@@ -26,12 +26,17 @@ def send(conn: Connection[Any], schema: str, file: IO[bytes], make: Callable[[in
     A line that cannot be sent raises InvalidPayload with its number, and with how many rows are in by then.
     """
     outcomes: Counter[str] = Counter()
-    with _bar(file) as advance:
-        for lines in _batches(file):
-            rows = [_row(line, make, outcomes.total()) for line in lines if line[1].strip()]
-            if rows:
-                outcomes.update(each.outcome for each in db.run(conn, verbs.enqueue_many(rows), schema))
-            advance(sum(len(text) for _, text in lines))
+    try:
+        with _bar(file) as advance:
+            for lines in _batches(file):
+                rows = [_row(line, make, outcomes.total()) for line in lines if line[1].strip()]
+                if rows:
+                    outcomes.update(each.outcome for each in db.run(conn, verbs.enqueue_many(rows), schema))
+                advance(sum(len(text) for _, text in lines))
+    except KeyboardInterrupt:
+        said = f"{outcomes.total():,} rows were sent, and all or none of the next {BATCH}"
+        click.echo(f"interrupted: {said}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     return outcomes
 
 
@@ -53,7 +58,8 @@ def _row(line: Line, make: Callable[[int, str], NewRow], before: int) -> NewRow:
         verbs.enqueue_many([row])  # checks it
         return row
     except (UnicodeDecodeError, InvalidPayload) as error:
-        raise InvalidPayload(f"line {n}: {error} ({before} rows of the lines before it were sent)") from None
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise InvalidPayload(f"line {n}: {why} ({before} rows of the lines before it were sent)") from None
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from .. import db, migrate
 from ..finding import DeadGroup, dead_groups
 from ..log import printable
 from .database import opened, options
-from .shown import as_json, counted, last_line, lines, note, said
+from .shown import as_json, counted, error_line, lines, note, said
 
 HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
 
@@ -45,5 +45,5 @@ def _line(group: DeadGroup) -> tuple[str, ...]:
         group.fingerprint,
         said(group.first_at),
         said(group.last_at),
-        last_line(group.last_error),
+        error_line(group.last_error),
     )

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import settings
-from ..errors import NO, UNREACHABLE, NoDatabase
+from ..errors import BUG, NO, NoDatabase
 from .database import opened, options
 from .table import painted, table
 
 if TYPE_CHECKING:
     from ..doctor import Finding
 
+Known = list[tuple[str, settings.Found | None]]
 COLOURS = {"ok": "green", "warn": "yellow", "fault": "red"}
 
 
@@ -29,8 +30,9 @@ def command(only_settings: bool, as_json: bool, database_url: str | None, schema
     Settings, versions, schema, clocks, pooler, connections, durability, indexes, vacuum and what holds it back, the
     archive, housekeeping, leases, workers. Changes nothing, and takes seconds however large the database is.
     """
+    known = settings.everything(database_url=database_url, schema=schema)
     if only_settings:
-        _show_settings(as_json)
+        _show_settings(known, as_json)
         return
     found = []
     for finding in _findings(database_url, schema):
@@ -40,13 +42,18 @@ def command(only_settings: bool, as_json: bool, database_url: str | None, schema
     faults = [finding for finding in found if finding.level == "fault"]
     if as_json:
         document = {"schema": 1, "ok": not faults, "findings": [finding._asdict() for finding in found]}
-        click.echo(json.dumps({**document, "settings": _settings()}, sort_keys=True, default=str))
+        click.echo(json.dumps({**document, "settings": _plain(known)}, sort_keys=True, default=str))
     if faults:
-        raise click.exceptions.Exit(UNREACHABLE if faults[-1].check == "database" else NO)
+        raise click.exceptions.Exit(_code(faults[-1]))
+
+
+def _code(last: Finding) -> int:
+    """A database that cannot be asked has its own codes; all else that is at fault is a no."""
+    return int(last.value) if last.check == "database" else NO
 
 
 def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]:
-    """One by one; a database that does not answer is the last of them."""
+    """One by one; a database that does not answer, or lets us not in, is the last of them."""
     import psycopg
 
     from ..doctor import Finding, examine
@@ -56,11 +63,11 @@ def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]
     try:
         with opened(database_url, schema) as database:
             yield from examine(database.url, database.schema)
-    except (psycopg.OperationalError, NoDatabase) as error:
+    except (psycopg.Error, NoDatabase) as error:
         sentence, code = explain(error)
-        if code != UNREACHABLE:
+        if code == BUG:
             raise
-        yield Finding("database", "fault", None, sentence, "without it nothing else can be seen")
+        yield Finding("database", "fault", code, sentence, "without it nothing else can be seen")
 
 
 def _line(finding: Finding) -> str:
@@ -80,19 +87,16 @@ def _sources(database_url: str | None, schema: str | None) -> Finding:
     return Finding("settings", "ok", {"database": chosen.database_from, "schema": source}, said)
 
 
-def _settings() -> list[dict[str, str | None]]:
+def _plain(known: Known) -> list[dict[str, str | None]]:
     return [
         {"name": name, "value": found.value if found else None, "source": found.source if found else None}
-        for name, found in settings.everything()
+        for name, found in known
     ]
 
 
-def _show_settings(as_json: bool) -> None:
+def _show_settings(known: Known, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"schema": 1, "settings": _settings()}, sort_keys=True))
+        click.echo(json.dumps({"schema": 1, "settings": _plain(known)}, sort_keys=True))
         return
-    lines = [
-        (name, found.value if found else "", found.source if found else "not set")
-        for name, found in settings.everything()
-    ]
-    click.echo(table(("setting", "value", "from"), lines))
+    found = [(name, found.value if found else "", found.source if found else "not set") for name, found in known]
+    click.echo(table(("setting", "value", "from"), found))

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import IO, Any
 
 import click
+import msgspec
 
 from .. import db, migrate, verbs
 from ..errors import NO, InvalidPayload
@@ -31,7 +32,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.option("--idempotency-key", metavar="KEY", help="Sent twice with the same content, it is one row.")
 @click.option("--max-attempts", type=int, default=5, show_default=True)
 @click.option("--ordered", is_flag=True, help="One row of this key at a time, in order.")
-@click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
+@click.option("--hold", is_flag=True, help="With --ordered: if this row ends badly, its key waits for an operator.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
 @options
 def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | None, as_json: bool, **rest: Any) -> None:
     """Put a row of KIND with a JSON PAYLOAD into the inbox; with --from, one for each line of a file.
@@ -48,8 +50,8 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
         migrate.require(conn, database.schema)
         if statement is not None:
             answer = db.run(conn, statement, database.schema)
-            one = {"id": str(answer.id), "outcome": answer.outcome}
-            click.echo(json.dumps(one) if as_json else f"{answer.outcome} {answer.id}")
+            one = {"schema": 1, "id": str(answer.id), "outcome": answer.outcome}
+            click.echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
         elif file is not None:
             _tell(send(conn, database.schema, file, lambda n, line: _of_line(kind, n, line, options)), as_json)
 
@@ -63,17 +65,19 @@ def _of_line(kind: str, n: int, line: str, options: dict[str, Any]) -> NewRow:
 def _tell(outcomes: Counter[str], as_json: bool) -> None:
     counts = {name: outcomes[name] for name in ("enqueued", "duplicate", "conflict")}
     said = " · ".join(f"{name} {n:,}" for name, n in counts.items() if n)
-    click.echo(json.dumps({"schema": 1, **counts}) if as_json else said or "no rows: the file is empty")
+    click.echo(json.dumps({"schema": 1, **counts}, sort_keys=True) if as_json else said or "no rows: the file is empty")
     if counts["conflict"]:
         click.echo("tenure: a key of these was sent before with another payload: those rows were not written", err=True)
         raise click.exceptions.Exit(NO)
 
 
-def _payload(text: str) -> Any:
+def _payload(text: str) -> msgspec.Raw:
+    """The text itself, digit by digit; Postgres keeps the last of two equal names."""
     try:
-        return json.loads(text)
+        json.loads(text)
+        return msgspec.Raw(text.encode())
     except (ValueError, RecursionError) as error:
-        hint = """quote it like '{"order_id": 9182}'"""
+        hint = """write it like {"order_id": 9182}, in the quotes of your shell"""
         raise InvalidPayload(f"payload {text[:60]!r} is not JSON ({error}): {hint}") from None
 
 

@@ -38,14 +38,14 @@ def command(question: str, url: str | None, timeout_seconds: float, as_json: boo
     asked = url or f"http://{settings_host()}:{settings_port()}"
     try:
         answer = ask(asked, question, timeout_seconds)
+    except TimeoutError:
+        said = f"{asked} is there but did not answer within {timeout_seconds:g} s"
+        _say(asked, question, Answer(0, {"error": said}), as_json)
+        raise click.exceptions.Exit(UNREACHABLE) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        _say(
-            asked,
-            question,
-            Answer(0, {"error": f"nobody answers at {asked} ({why}): is it started with --health-port?"}),
-            as_json,
-        )
+        said = f"nobody answers at {asked} ({why}): is it started with --health-port?"
+        _say(asked, question, Answer(0, {"error": said}), as_json)
         raise click.exceptions.Exit(UNREACHABLE) from None
     _say(asked, question, answer, as_json)
     if answer.status != 200:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .. import db, migrate, settings
-from ..errors import NO
+from ..errors import NO, migrate_command
 from ..questions import Applied
 from .database import Database, opened, options
 
@@ -32,6 +32,10 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
     """
     if asked["roles"] and (asked["to"] or asked["check"]):
         raise click.UsageError("--roles goes with the newest schema: leave --to and --check out")
+    if asked["to"] is not None and not 1 <= asked["to"] <= migrate.newest():
+        raise click.UsageError(
+            f"--to {asked['to']}: there is no such migration, this package has 1 to {migrate.newest()}"
+        )
     if asked["print_sql"]:
         click.echo(_script(settings.load(schema=schema).schema, asked), nl=False)
         return
@@ -53,7 +57,9 @@ def _apply(conn: db.QueueConnection, database: Database, asked: dict[str, Any]) 
     if asked["roles"]:
         migrate.grant(conn, database.schema, asked["role_prefix"])
     elif done and _roles_in_use(conn, database.schema):
-        click.echo("tenure: roles were granted before this: run `tenure migrate --roles` again", err=True)
+        click.echo(
+            f"tenure: roles were granted before this: run `{migrate_command(database.schema)} --roles` again", err=True
+        )
     at = len(migrate.applied(conn, database.schema))
     if asked["as_json"]:
         names = [f"{migration.version:04} {migration.name}" for migration in done]
@@ -81,7 +87,7 @@ def _check(done: Sequence[Applied], schema: str, to: int | None, as_json: bool) 
     if as_json:
         _say({"at": len(done), "needed": need, "ok": len(done) >= need}, schema)
     else:
-        missing = f", {need} is needed: run `tenure migrate`" if len(done) < need else ""
+        missing = f", {need} is needed: run `{migrate_command(schema)}`" if len(done) < need else ""
         click.echo(f"schema   {schema} is at migration {len(done)}{missing}")
     if len(done) < need:
         raise click.exceptions.Exit(NO)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from .. import db, limits, migrate, operate, questions
-from ..errors import NO
+from ..connect import QueueConnection
+from ..errors import NO, BadSettings
 from ..limits import Queue
-from ..model import Depth
+from ..log import printable
+from ..model import BlockedKey, Depth
 from ..statement import Statement
-from .act import me
+from .act import answer, me, noting
 from .database import opened, options
+from .shown import as_json as one_document
+from .shown import note, show
 
 T = TypeVar("T")
 STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
+OPTIONS = {"max_running": "--max-running", "max_per_key": "--max-per-key", "rate_per_second": "--rate"}
 
 
 @click.group("queues", invoke_without_command=True)
@@ -28,76 +34,146 @@ STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancel
 def command(ctx: click.Context, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """What stands in each queue and what was set for it."""
     if ctx.invoked_subcommand is not None:
-        where = {"database_url": database_url, "schema": schema}
-        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free"), where)
+        given = {"database_url": database_url, "schema": schema, "as_json": as_json}
+        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free", "blocked"), given)
         return
-    depth, known = _run(database_url, schema, questions.depth(), limits.queues())
-    rows = _table(depth, known)
-    document = {"schema": 1, "queues": rows}
-    click.echo(json.dumps(document, sort_keys=True, default=str) if as_json else "\n".join(_lines(rows)))
+    with _place(database_url, schema) as place:
+        depth, known = place.run(questions.depth()), place.run(limits.queues())
+    rows = _rows(depth, known)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "queues": rows}, sort_keys=True, default=str))
+    else:
+        lines = [(row["queue"], *(str(row[state]) for state in STATES), _words(row)) for row in rows]
+        show(("queue", *STATES, ""), lines, "no queue has a row or a setting")
 
 
 @command.command()
 @click.argument("name")
-@options
-def pause(name: str, database_url: str | None, schema: str | None) -> None:
+@noting
+def pause(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Let nothing more of a queue start; what runs goes on."""
-    changed = _noted(database_url, schema, limits.pause(name), name)
-    click.echo(f"{name} is paused" if changed else f"{name} was paused already")
+    with _place(database_url, schema) as place:
+        place.warn_of(name)
+        changed = place.noted(limits.pause(name), name, reason)
+    said = f"{name} is paused" if changed else f"{name} was paused already"
+    answer(as_json, said, queue=name, paused=True, changed=changed)
 
 
 @command.command()
 @click.argument("name")
-@options
-def resume(name: str, database_url: str | None, schema: str | None) -> None:
+@noting
+def resume(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Let a paused queue go on."""
-    changed = _noted(database_url, schema, limits.resume(name), name)
-    click.echo(f"{name} goes on" if changed else f"{name} was not paused")
+    with _place(database_url, schema) as place:
+        place.warn_of(name)
+        changed = place.noted(limits.resume(name), name, reason)
+    said = f"{name} goes on" if changed else f"{name} was not paused"
+    answer(as_json, said, queue=name, paused=False, changed=changed)
 
 
-@command.command()
+@command.command(short_help="Limit a queue across all workers.")
 @click.argument("name")
 @click.option("--max-running", type=int, metavar="N", help="Rows in flight at once.")
 @click.option("--max-per-key", type=int, metavar="N", help="Rows of one key in flight at once.")
 @click.option("--rate", "rate_per_second", type=float, metavar="R", help="Rows that start in a second.")
 @click.option("--burst", type=int, metavar="B", help="How many of them at once [default: a second's worth].")
 @click.option("--clear", is_flag=True, help="Take away every limit that is not given.")
-@options
-def limit(name: str, database_url: str | None, schema: str | None, **given: Any) -> None:
+@noting
+def limit(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, **given: Any) -> None:
     """Limit a queue across all workers; what is not given stays as it was."""
-    said = " ".join([name, *(f"{each}={value:g}" for each, value in given.items() if value)])
-    _noted(database_url, schema, limits.limit(name, **given), said)
-    (known,) = _run(database_url, schema, limits.queues())
-    (now,) = (queue for queue in known if queue.queue == name)
-    click.echo(f"{name}: {_words(now._asdict()) or 'no limits'}")
+    try:
+        statement = limits.limit(name, **given)
+    except BadSettings as refused:
+        raise click.UsageError(_in_options(str(refused))) from None
+    target = " ".join([name, *(f"{each}={value:g}" for each, value in given.items() if value)])
+    with _place(database_url, schema) as place:
+        place.warn_of(name)
+        place.noted(statement, target, reason)
+        (now,) = (queue._asdict() for queue in place.run(limits.queues()) if queue.queue == name)
+    answer(as_json, f"{name}: {_words(now) or 'no limits'}", **now)
 
 
-@command.command()
+@command.command(short_help="Let a key go on that waits for an operator.")
 @click.argument("name")
 @click.argument("key")
-@options
-def free(name: str, key: str, database_url: str | None, schema: str | None) -> None:
+@noting
+def free(name: str, key: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Let an ordered key go on that waits for an operator; the row it waits for stays dead."""
-    if not _noted(database_url, schema, operate.free_key(name, key), f"{name} {key}"):
+    with _place(database_url, schema) as place:
+        freed = place.noted(operate.free_key(name, key), f"{name} {key}", reason)
+    if not freed:
         click.echo(f"tenure: key {key!r} of queue {name!r} does not wait for an operator: nothing to free", err=True)
         raise click.exceptions.Exit(NO)
-    click.echo(f"{key} goes on")
+    answer(as_json, f"{key} goes on", queue=name, key=key, freed=True)
 
 
-def _noted(database_url: str | None, schema: str | None, statement: Statement[T], target: str) -> T:
-    """Run one mutation, and its line of the audit with it."""
+@command.command(short_help="The ordered keys that stand still, and why.")
+@click.option("-n", "most", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Keys at most.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@options
+def blocked(most: int, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """List the ordered keys that cannot go on, the row in their way, and how many rows wait behind it.
+
+    A key whose row waits_for_operator goes on after `tenure redrive ROW`, `tenure delete ROW`, or
+    `tenure queues free QUEUE KEY`.
+    """
+    with _place(database_url, schema) as place:
+        found = place.run(questions.blocked_keys(most))
+    if as_json:
+        click.echo(one_document({"schema": 1, "keys": [_blocked(each) for each in found]}))
+    else:
+        head = ("queue", "key", "waiting", "reason", "row", "status")
+        lines = [(k.queue, k.partition_key, str(k.waiting), k.reason, str(k.head), k.status) for k in found]
+        show(head, lines, "no key stands still")
+
+
+def _blocked(found: BlockedKey) -> dict[str, Any]:
+    """Named as over HTTP."""
+    return {"key" if name == "partition_key" else name: value for name, value in found._asdict().items()}
+
+
+class Place(NamedTuple):
+    """Where a command works, once it is there."""
+
+    conn: QueueConnection
+    schema: str
+
+    def run(self, statement: Statement[T]) -> T:
+        """One answer."""
+        return db.run(self.conn, statement, self.schema)
+
+    def noted(self, statement: Statement[T], target: str, reason: str) -> T:
+        """Run one mutation, and its line of the audit with it."""
+        return operate.noted(self.conn, statement, me(), statement.name, target, self.schema, reason=reason)
+
+    def warn_of(self, name: str) -> None:
+        """Say so if nobody has heard of this queue: it is set all the same, rows may come later."""
+        known = {each.queue for each in self.run(limits.queues())}
+        known |= {each.queue for each in self.run(questions.queue_depths(cap=1))}
+        known |= {queue for worker in self.run(questions.workers()) for queue in worker.metadata.get("queues", ())}
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "`tenure queues` lists those that have"
+            note(printable(f"tenure: no row, worker or setting knows the queue {name!r}: {hint}"))
+
+
+@contextmanager
+def _place(database_url: str | None, schema: str | None) -> Iterator[Place]:
     with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure queues") as conn:
         migrate.require(conn, database.schema)
-        return operate.noted(conn, statement, me(), statement.name, target, database.schema)
+        yield Place(conn, database.schema)
 
 
-def _run(database_url: str | None, schema: str | None, *statements: Statement[Any]) -> list[Any]:
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure queues") as conn:
-        migrate.require(conn, database.schema)
-        return [db.run(conn, statement, database.schema) for statement in statements]
+def _in_options(sentence: str) -> str:
+    """The same with options in place of names."""
+    for name, option in OPTIONS.items():
+        sentence = sentence.replace(f"{name}=", f"{option} ").replace(name, option)
+    return sentence.replace("burst=", "--burst ").replace("or clear to", "or --clear to")
 
 
-def _table(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]]:
+def _rows(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]]:
     """One entry a queue: how many rows are in which state, then its settings, if it has any."""
     counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(STATES, 0))
     for found in depth:
@@ -106,15 +182,6 @@ def _table(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any
     return [
         {"queue": name} | counts[name] | settings.get(name, {"paused": False}) for name in sorted({*counts, *settings})
     ]
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not rows:
-        return ["no queue has a row or a setting"]
-    width = max(len("queue"), *(len(row["queue"]) for row in rows))
-    head = f"{'queue':<{width}}" + "".join(f"  {state:>11}" for state in STATES)
-    lines = [f"{row['queue']:<{width}}" + "".join(f"  {row[state]:>11}" for state in STATES) for row in rows]
-    return [head, *(f"{line}  {_words(row)}".rstrip() for line, row in zip(lines, rows, strict=True))]
 
 
 def _words(queue: Mapping[str, Any]) -> str:

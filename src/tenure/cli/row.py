@@ -15,7 +15,7 @@ from ..history import Refusal
 from ..log import printable
 from ..model import Attempt, Row
 from .database import opened, options
-from .shown import as_json, document, last_line, said
+from .shown import as_json, document, error_line, said
 
 TAPE_WIDTH = 40
 
@@ -46,7 +46,11 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
         migrate.require(conn, database.schema)
         picture = _look(conn, id, database.schema)
     if picture is None:
-        click.echo(f"there is no row {id}", err=True)
+        sentence = f"There is no row {id}."
+        if form == "json":
+            click.echo(as_json({"schema": 1, "row": None, "why": sentence}))
+        else:
+            click.echo(sentence, err=True)
         raise click.exceptions.Exit(NO)
     click.echo(as_json(_document(picture)) if form == "json" else "\n".join(_lines(picture)))
 
@@ -103,7 +107,7 @@ def _lines(picture: Picture) -> list[str]:
     every += [f"{'headers':<16}  {printable(headers)}"] if headers else []
     every += _section("last error", [printable(line) for line in (error or "").strip().splitlines()])
     every += _section("lease tape", tape(picture) if picture.attempts else [])
-    done = [f"{printable(e.effect)}  {said(e.done_at)}  token {e.fence_token}" for e in picture.effects]
+    done = [f"{printable(e.effect)}  {said(e.done_at)}  fence {e.fence_token}" for e in picture.effects]
     return every + _section("effects", done)
 
 
@@ -117,18 +121,25 @@ def tape(picture: Picture) -> list[str]:
     moments += [each.ended_at or picture.now for each in picture.attempts]
     first, last = min(moments), max(moments)
     workers = [each.worker for each in picture.attempts] + [each.worker for each in picture.refusals]
-    wide = max(map(len, workers))
+    wide = max(len(printable(each)) for each in workers)
     lines = [
-        f"{_bar(each.claimed_at, each.ended_at or picture.now, first, last)}  {each.lease_generation:>3} "
-        f"{printable(each.worker):<{wide}}  {said(each.claimed_at)} to {said(each.ended_at)}  "
-        f"{each.outcome}  token {each.fence_token}  {last_line(each.error)}".rstrip()
+        f"{_bar(each.claimed_at, each.ended_at or picture.now, first, last)}  {printable(each.worker):<{wide}}  "
+        f"{said(each.claimed_at)} to {said(each.ended_at)}  {_outcome(each, picture.row)}  "
+        f"token {each.lease_generation}  fence {each.fence_token}  {error_line(each.error)}".rstrip()
         for each in picture.attempts
     ]
     return lines + [
-        f"{_bar(each.at, None, first, last)}    x {printable(each.worker):<{wide}}  {said(each.at)}  "
-        f"{each.verb} refused: {each.reason}, token {each.stale_token}"
+        f"{_bar(each.at, None, first, last)}  {printable(each.worker):<{wide}}  {said(each.at)}  "
+        f"{each.verb} refused: {each.reason}  token {each.stale_token}"
         for each in picture.refusals
     ]
+
+
+def _outcome(attempt: Attempt, row: Row) -> str:
+    """How an attempt ended; the one that ended the row, as the row did."""
+    if attempt.ended_at is None or attempt.ended_at != row.finished_at or row.status in ("completed", "failed"):
+        return attempt.outcome
+    return f"expired, {row.status}" if attempt.outcome == "expired" else row.status
 
 
 def _bar(start: datetime, end: datetime | None, first: datetime, last: datetime) -> str:

@@ -16,7 +16,7 @@ from ..finding import Page, page
 from ..log import printable
 from ..model import Row
 from .database import opened, options
-from .shown import ago, as_json, document, last_line, lines, note
+from .shown import ago, as_json, document, error_line, lines, note
 from .words import filter_of
 
 HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error")
@@ -98,5 +98,5 @@ def _line(row: Row, now: datetime) -> tuple[str, ...]:
         f"{row.attempts}/{row.max_attempts}",
         ago(row.created_at, now),
         printable(row.claimed_by or row.finished_by or "-"),
-        last_line(row.last_error),
+        error_line(row.last_error),
     )

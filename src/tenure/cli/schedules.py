@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,9 +12,11 @@ import click
 
 from .. import db, migrate, operate
 from ..errors import NO
+from ..log import printable
 from ..schedule import Planned, pause_schedule, resume_schedule, schedules, unplan
-from .act import me
-from .database import opened, options
+from .act import agreed, answer, me, noting
+from .database import opened
+from .shown import show
 
 VERBS = {"pause": pause_schedule, "resume": resume_schedule, "remove": unplan}
 DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
@@ -22,9 +25,17 @@ DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 @click.command()
 @click.argument("verb", type=click.Choice(list(VERBS)), required=False)
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@options
-def command(verb: str | None, name: str | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
+@click.option("--yes", is_flag=True, help="Remove it without being asked.")
+@noting
+def command(
+    verb: str | None,
+    name: str | None,
+    yes: bool,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    schema: str | None,
+) -> None:
     """List the schedules, or pause, resume or remove the one called NAME.
 
     What comes due while a schedule is paused is missed; its misfire policy decides what becomes of it. What was removed
@@ -35,18 +46,24 @@ def command(verb: str | None, name: str | None, as_json: bool, database_url: str
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         if verb and name:
+            if verb == "remove" and not yes and sys.stdin.isatty():
+                agreed(f"remove the schedule {printable(name)}?")
             statement = VERBS[verb](name)
-            _switch(verb, name, operate.noted(conn, statement, me(), statement.name, name, database.schema))
+            found = operate.noted(conn, statement, me(), statement.name, name, database.schema, reason=reason)
+            _switched(verb, name, found, as_json)
             return
-        found = db.run(conn, schedules(), database.schema)
-    click.echo(json.dumps(_document(found), sort_keys=True) if as_json else _table(found))
+        every = db.run(conn, schedules(), database.schema)
+    if as_json:
+        click.echo(json.dumps(_document(every), sort_keys=True))
+    else:
+        show(("name", "kind", "cron", "zone", "next", "last"), [_line(each) for each in every], "no schedules")
 
 
-def _switch(verb: str, name: str, found: bool) -> None:
+def _switched(verb: str, name: str, found: bool, as_json: bool) -> None:
     if not found:
         click.echo(f"tenure: there is no schedule {name!r}: `tenure schedules` lists them", err=True)
         raise click.exceptions.Exit(NO)
-    click.echo(f"{DONE[verb]} {name}")
+    answer(as_json, f"{DONE[verb]} {name}", schedule=name, done=DONE[verb])
 
 
 def _document(found: Sequence[Planned]) -> dict[str, Any]:
@@ -58,18 +75,10 @@ def _plain(planned: Planned) -> dict[str, Any]:
     return {**planned._asdict(), **times, "payload": json.loads(planned.payload)}
 
 
-def _table(found: Sequence[Planned]) -> str:
-    if not found:
-        return "no schedules"
-    lines = [("name", "kind", "cron", "zone", "next", "last")]
-    for each in found:
-        coming = "paused" if each.paused else _time(each.next_at)
-        last = _time(each.last_at) if each.last_at else "never"
-        lines.append((each.name, each.kind, each.cron, each.zone, coming, last))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+def _line(planned: Planned) -> tuple[str, ...]:
+    coming = "paused" if planned.paused else _time(planned.next_at)
+    last = _time(planned.last_at) if planned.last_at else "never"
+    return (planned.name, planned.kind, planned.cron, planned.zone, coming, last)
 
 
 def _time(at: datetime) -> str:

@@ -66,7 +66,8 @@ def _serve(listener: socket.socket, database: Database, prefix: str, door: Any, 
     )
     name, port = listener.getsockname()[:2]
     click.echo(f"http://{f'[{name}]' if ':' in name else name}:{port}{prefix}/  (Ctrl-C ends this)", err=True)
-    asyncio.run(Server(made, prefix).serve([listener]))
+    # Not asyncio.run: that would wait for every thread and answer, which a database that is stuck never gives.
+    asyncio.new_event_loop().run_until_complete(Server(made, prefix).serve([listener]))
 
 
 def _door(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import click
 
+from ..errors import telling_line
 from ..finding import Count
 from ..log import printable
 from ..model import Row
@@ -83,9 +85,10 @@ def counted(count: Count) -> str:
     return f"{count.n:,}{'+' if count.more else ''}"
 
 
-def last_line(error: str | None) -> str:
-    """What went wrong, in a line: the end of a traceback says it."""
-    return printable(((error or "").strip().splitlines() or [""])[-1][:ERROR_MAX])
+def error_line(error: str | None) -> str:
+    """What went wrong, in a line; short where no terminal has room for it."""
+    line = printable(telling_line(error))
+    return line if sys.stdout.isatty() else line[:ERROR_MAX]
 
 
 def ago(then: datetime, now: datetime) -> str:
@@ -99,7 +102,17 @@ def ago(then: datetime, now: datetime) -> str:
 
 def lines(head: Sequence[str], found: Sequence[Sequence[str]]) -> str:
     """A table on a terminal; elsewhere one line each without a head, cells divided by tabs."""
-    return table(head, found) if sys.stdout.isatty() else "\n".join("\t".join(line) for line in found)
+    if sys.stdout.isatty():
+        return table(head, found, shutil.get_terminal_size().columns)
+    return "\n".join("\t".join(map(printable, line)) for line in found)
+
+
+def show(head: Sequence[str], found: Sequence[Sequence[str]], nothing: str) -> None:
+    """Print what was found, or say on stderr that there is nothing."""
+    if found:
+        click.echo(lines(head, found))
+    else:
+        note(nothing)
 
 
 def note(text: str) -> None:

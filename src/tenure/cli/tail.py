@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from .. import db, migrate
+from .. import db
 from ..connect import QueueConnection
 from ..errors import BadSettings
 from ..events import Event
@@ -20,6 +19,10 @@ from ..log import printable, short
 from ..questions import channel, live_workers
 from ..tail import ASK_SECONDS, DROPPED, NOTE, channel_of
 from .database import opened, options
+from .shown import note
+from .steady import Steady
+
+AWAY_SECONDS = 2.0  # between two tries to connect anew
 
 
 @click.command()
@@ -35,26 +38,31 @@ def command(
     Workers send them only while somebody tails, some hundred a second each; what is more is dropped and counted.
     """
     wanted = wanted_of(names)
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
-        migrate.require(conn, database.schema)
-        if conn.pooled:
-            raise BadSettings("a pooler stands in between, through which no events come: give the server's own address")
-        alive = len(db.run(conn, live_workers(), database.schema))
-        click.echo(f"{alive} {'worker is' if alive == 1 else 'workers are'} alive; Ctrl-C ends this", err=True)
-        try:
-            for event in watched(conn, database.schema, seconds):
-                if not wanted or event["event"] in wanted:
-                    click.echo(json.dumps(event) if as_json else words(event))
-        except KeyboardInterrupt:
-            return
-        except BrokenPipeError:  # whoever read this has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def watched(conn: QueueConnection, schema: str, seconds: float | None) -> Iterator[dict[str, Any]]:
-    """The fleet's events for so long; workers are asked for them again and again."""
-    conn.execute(f'LISTEN "{channel_of(db.run(conn, channel(), schema))}"'.encode())
     by = time.monotonic() + seconds if seconds is not None else float("inf")
+
+    def hear(conn: QueueConnection, schema: str) -> bool:
+        """Print until the time is over, or the session."""
+        for event in watched(conn, schema, by):
+            if not wanted or event["event"] in wanted:
+                click.echo(json.dumps(event, sort_keys=True) if as_json else words(event))
+        return True
+
+    with opened(database_url, schema) as database, Steady(database, "tenure tail") as watch:
+        if watch.conn.pooled:
+            raise BadSettings("a pooler stands in between, through which no events come: give the server's own address")
+        alive = len(db.run(watch.conn, live_workers(), watch.schema))
+        note(f"{alive} {'worker is' if alive == 1 else 'workers are'} alive; Ctrl-C ends this")
+        with contextlib.suppress(KeyboardInterrupt):
+            said = ""
+            while watch.ask(hear) is None and time.monotonic() < by:
+                if watch.away != said:
+                    note(said := watch.away)
+                time.sleep(min(AWAY_SECONDS, max(0.0, by - time.monotonic())))
+
+
+def watched(conn: QueueConnection, schema: str, by: float) -> Iterator[dict[str, Any]]:
+    """The fleet's events until then; workers are asked for them again and again."""
+    conn.execute(f'LISTEN "{channel_of(db.run(conn, channel(), schema))}"'.encode())
     while (at := time.monotonic()) < by:
         db.run(conn, tell(NOTE), schema)
         for heard in conn.notifies(timeout=min(ASK_SECONDS, by - at)):
@@ -77,7 +85,7 @@ def _names_of(kind: type[Event]) -> frozenset[str]:
 
 
 def words(event: dict[str, Any]) -> str:
-    """One line for people: time, what happened, and its facts; of a long text only the last line."""
+    """One line for people: time, what happened, and its facts; of a long text only the line that tells."""
     facts = {name: value for name, value in event.items() if name not in ("at", "level", "event") and value != ""}
     said = " ".join(f"{name}={short(value)}" for name, value in facts.items())
     at, level = str(event.get("at", ""))[11:23], event.get("level", "warning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,13 +15,15 @@ from typing import Any, NamedTuple
 
 import click
 
-from .. import db, finding, history, migrate, questions
+from .. import db, finding, history, questions
 from ..connect import QueueConnection
 from ..doctor.asks import BusyQueue, busy_queues
 from ..doctor.verdict import spoken
 from ..log import printable
 from ..questions import Member
-from .database import Database, opened, options
+from .database import opened, options
+from .shown import note
+from .steady import Steady
 from .table import table
 
 LINES_MAX = 20
@@ -49,13 +52,14 @@ def command(once: bool, seconds: float, as_json: bool, database_url: str | None,
 
     On a terminal the picture is drawn anew in place, q or Ctrl-C ends it; into a pipe it is printed again and again.
     """
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure top") as conn:
-        migrate.require(conn, database.schema)
+    with opened(database_url, schema) as database, Steady(database, "tenure top") as watch:
         try:
-            if as_json or once or not _can_draw():
-                _print(conn, database, seconds, once, as_json)
+            if once:
+                _say(look(watch.conn, watch.schema), as_json)
+            elif as_json or not _can_draw():
+                _print(watch, seconds, as_json)
             else:
-                _draw(conn, database, seconds)
+                _draw(watch, seconds)
         except KeyboardInterrupt:
             return
 
@@ -74,23 +78,27 @@ def look(conn: QueueConnection, schema: str) -> Picture:
 # -- printed
 
 
-def _print(conn: QueueConnection, database: Database, seconds: float, once: bool, as_json: bool) -> None:
+def _print(watch: Steady, seconds: float, as_json: bool) -> None:
     while True:
-        picture = look(conn, database.schema)
-        click.echo(json.dumps(document(picture), sort_keys=True) if as_json else "\n".join(lines(picture)))
-        if once:
-            return
-        if not as_json:
-            click.echo()
-        sys.stdout.flush()
+        if (picture := watch.ask(look)) is None:
+            note(watch.away)
+        else:
+            _say(picture, as_json)
+            if not as_json:
+                click.echo()
         time.sleep(seconds)
 
 
+def _say(picture: Picture, as_json: bool) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    click.echo(json.dumps(document(picture), sort_keys=True) if as_json else "\n".join(lines(picture, width)))
+
+
 def lines(picture: Picture, width: int | None = None) -> list[str]:
-    """The picture as plain text."""
+    """The picture as plain text; numbers are wrapped where there is no room, other lines are cut."""
     parts = [
-        _numbers(picture.overview),
-        _fence(picture.fence),
+        _wrapped(_numbers(picture.overview), width),
+        _wrapped(_fence(picture.fence), width),
         "",
         table(("queue", "due", "a second", ""), [_queue(each) for each in picture.queues])
         if picture.queues
@@ -110,7 +118,19 @@ def lines(picture: Picture, width: int | None = None) -> list[str]:
     return [printable(line)[:width] for line in every]
 
 
-def _numbers(overview: finding.Overview) -> str:
+def _wrapped(fields: list[str], width: int | None) -> str:
+    """Fields side by side, on as many lines as they need."""
+    every = [""]
+    for field in fields:
+        longer = f"{every[-1]}   {field}" if every[-1] else field
+        if width is not None and len(longer) > width and every[-1]:
+            every.append(f"  {field}")
+        else:
+            every[-1] = longer
+    return "\n".join(every)
+
+
+def _numbers(overview: finding.Overview) -> list[str]:
     oldest = overview.oldest_runnable_seconds
     said = {
         "runnable": _count(overview.runnable),
@@ -120,16 +140,18 @@ def _numbers(overview: finding.Overview) -> str:
         "oldest": "-" if oldest is None else spoken(oldest),
         "workers": str(overview.workers_alive),
     }
-    return "   ".join(f"{name} {value}" for name, value in said.items())
+    return [f"{name} {value}" for name, value in said.items()]
 
 
 def _count(count: finding.Count) -> str:
     return f"{count.n}+" if count.more else str(count.n)
 
 
-def _fence(fence: history.FenceStrip) -> str:
-    said = "   ".join(f"{name.replace('_', ' ')} {value}" for name, value in fence._asdict().items())
-    return f"leases of the last hour: {said}"
+def _fence(fence: history.FenceStrip) -> list[str]:
+    """What became of leases, first the number that tells whether the fence was needed."""
+    known = fence._asdict()
+    said = {"stale_writes_blocked": known.pop("stale_writes_blocked"), **known}
+    return ["leases of the last hour:", *(f"{name.replace('_', ' ')} {value}" for name, value in said.items())]
 
 
 def _queue(queue: BusyQueue) -> tuple[str, ...]:
@@ -187,17 +209,19 @@ def _can_draw() -> bool:
     return True
 
 
-def _draw(conn: QueueConnection, database: Database, seconds: float) -> None:
+def _draw(watch: Steady, seconds: float) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     console = Console()
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+        picture = None
         while True:
             began = time.monotonic()
-            text = lines(look(conn, database.schema), console.width)
-            foot = f"every {seconds:g} s · q ends this"
+            picture = watch.ask(look) or picture
+            text = lines(picture, console.width) if picture else []
+            foot = " · ".join(filter(None, [watch.away, f"every {seconds:g} s", "q ends this"]))
             live.update(Text("\n".join([*text[: console.height - 2], "", foot]), no_wrap=True), refresh=True)
             if pressed(max(0.0, began + seconds - time.monotonic())) == "q":
                 return

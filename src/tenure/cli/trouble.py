@@ -9,7 +9,7 @@ import click
 import psycopg
 from psycopg import errors as pg
 
-from ..errors import BAD_SETTINGS, BUG, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, TenureError
+from ..errors import BAD_SETTINGS, BUG, IO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, TenureError
 
 _BY_STATE = {
     pg.InsufficientPrivilege: (NOT_ALLOWED, "ask its owner for the right, or connect as another user"),
@@ -60,4 +60,11 @@ def explain(error: BaseException) -> tuple[str, int]:
             if words in said:
                 return f"{said}: {advice}", code
         return f"the database does not answer ({said}): is it running, and is the URL right?", UNREACHABLE
+    if isinstance(error, OSError):
+        return f"{_place(error)}: {error.strerror or said}", IO
     return f"this is a bug in Tenure ({type(error).__name__}: {said}): please report it with the lines below", BUG
+
+
+def _place(error: OSError) -> str:
+    """What could not be read or written; without a name it is what the command prints to."""
+    return f"{str(error.filename)!r} cannot be used" if error.filename else "the answer could not be written"

@@ -10,9 +10,9 @@ import click
 from .. import db, migrate, operate
 from ..errors import NO
 from ..questions import Member, workers
-from .act import me
+from .act import answer, me, noting
 from .database import opened, options
-from .table import table
+from .shown import show
 
 HEAD = ("worker", "status", "seen", "up", "slots", "queues", "host", "pid", "wakeup", "presence")
 PRESENCE = {True: "here", False: "gone", None: "none"}
@@ -29,7 +29,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     gone (its rows run elsewhere after a short grace), or none (behind a pooler: its leases alone decide).
     """
     if ctx.invoked_subcommand is not None:
-        ctx.default_map = {"drain": {"database_url": database_url, "schema": schema}}
+        ctx.default_map = {"drain": {"database_url": database_url, "schema": schema, "as_json": as_json}}
         return
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
@@ -37,14 +37,13 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     if as_json:
         click.echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}, sort_keys=True))
     else:
-        click.echo(table(HEAD, [_line(each) for each in found]) if found else "no workers")
+        show(HEAD, [_line(each) for each in found], "no workers")
 
 
-@command.command()
+@command.command(short_help="Let a worker finish what it holds, then exit.")
 @click.argument("worker", metavar="ID")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
-@options
-def drain(worker: str, reason: str, database_url: str | None, schema: str | None) -> None:
+@noting
+def drain(worker: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Ask a living worker to claim nothing more, to finish what it holds, and to exit.
 
     What started it decides whether another one comes. It hears of it at once, or at its next heartbeat.
@@ -56,20 +55,21 @@ def drain(worker: str, reason: str, database_url: str | None, schema: str | None
     if not asked:
         click.echo(f"tenure: no worker {worker!r} is alive and working: `tenure workers` lists who is", err=True)
         raise click.exceptions.Exit(NO)
-    click.echo(f"{worker} drains")
+    answer(as_json, f"{worker} drains", worker=worker, draining=True)
 
 
 def _line(worker: Member) -> tuple[str, ...]:
     said: dict[str, Any] = {"slots": "?", "slots_used": "?", "host": "?", "pid": "?", "wakeup": "?", **worker.metadata}
+    dead = worker.status == "dead"
     return (
         worker.id,
         worker.status,
         f"{worker.seen_seconds:.0f}s",
         f"{worker.up_seconds:.0f}s",
-        f"{said['slots_used']}/{said['slots']}",
+        "-" if dead else f"{said['slots_used']}/{said['slots']}",
         ",".join(said.get("queues", ())) or "?",
         str(said["host"]),
         str(said["pid"]),
         str(said["wakeup"]),
-        PRESENCE[worker.present],
+        "-" if dead else PRESENCE[worker.present],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -56,7 +56,7 @@ def _schema(conn: QueueConnection, schema: str) -> Finding:
     try:
         migrate.judge(done, schema)
     except (SchemaMismatch, BadSettings) as refused:
-        return Finding("schema", "fault", len(done), str(refused), "`tenure migrate`")
+        return Finding("schema", "fault", len(done), str(refused))
     return Finding("schema", "ok", len(done), f"{schema} is at migration {len(done)}, as this package needs")
 
 
@@ -74,13 +74,16 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("horizon", lambda: tables.horizon(ask(asks.transactions()), facts.sees_all))
     yield _look("idle_in_transaction", lambda: tables.idle(ask(asks.transactions())))
     yield _look("archive", lambda: tables.archive(ask(asks.archive_days())))
-    workers = ask(questions.workers())
-    alive = sum(1 for worker in workers if worker.status == "alive")
-    yield _look("housekeeping", lambda: fleet.housekeeping(ask(asks.chores()), alive))
+    yield _look("housekeeping", lambda: _housekeeping(ask))
     yield _look("leases", lambda: fleet.leases(*ask(asks.overdue())))
     yield _look("paused", lambda: fleet.paused(ask(limits.queues())))
-    yield fleet.fleet(workers)
+    yield _look("fleet", lambda: fleet.fleet(ask(questions.workers())))
     yield _look("lag", lambda: _lag(ask(finding.overview())))
+
+
+def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
+    alive = sum(1 for worker in ask(questions.workers()) if worker.status == "alive")
+    return fleet.housekeeping(ask(asks.chores()), alive)
 
 
 def _lag(seen: finding.Overview) -> Finding:

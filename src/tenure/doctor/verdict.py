@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from ..questions import spoken as spoken
+
 Level = Literal["ok", "warn", "fault"]
 
 
@@ -15,11 +17,3 @@ class Finding(NamedTuple):
     value: Any
     said: str
     next: str = ""
-
-
-def spoken(seconds: float) -> str:
-    """A span of time for people."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

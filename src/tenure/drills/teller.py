@@ -93,7 +93,8 @@ def _in_words(said: Said) -> tuple[str, str]:
     if said.event in _WORDS:
         name, fields = _WORDS[said.event]
         return name.format(**said.fields), fields.format(**said.fields)
-    return said.event, " ".join(f"{key}={_value(value)}" for key, value in said.fields.items() if key not in _HIDDEN)
+    shown = {key: value for key, value in said.fields.items() if key not in _HIDDEN and value not in ("", 0)}
+    return said.event, " ".join(f"{key}={_value(value)}" for key, value in shown.items())
 
 
 def _value(value: Any) -> str:

@@ -2,7 +2,7 @@
 --
 --   tenure_producer   enqueues, and sees nothing: no payload, not even its own
 --   tenure_worker     claims, settles, keeps house; cannot raise or remove what ended, nor undo what an operator has set
---   tenure_operator   reads, acts on rows, queues, schedules and workers, is audited; cannot claim, cannot forge a token
+--   tenure_operator   reads, acts on rows, queues, schedules and workers, is audited; cannot claim nor make a token good again
 --   tenure_readonly   reads
 --
 -- None of them can log in: GRANT tenure_worker TO your_login. What is not named here is the owner's alone.
@@ -34,12 +34,16 @@ GRANT USAGE ON SCHEMA tenure TO tenure_producer, tenure_worker, tenure_operator,
 GRANT SELECT ON tenure.migrations TO tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
 GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenure_operator, tenure_readonly;
 
--- Two functions run with the owner's rights, whoever calls them. Both name every table with its schema, and the search path is
+-- These functions run with the owner's rights, whoever calls them. They name every table with its schema, and the search path is
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
 --   enqueue_many   inserts and looks up idempotency keys; a caller learns whether its own key is taken, and by which id.
 --   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
+--   take_back      takes held rows from their holders: they become pending, and no more than that.
+--   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_archive SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.take_back SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
 GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_many, tenure.new_id TO tenure_producer, tenure_worker, tenure_operator;
@@ -77,19 +81,18 @@ GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, te
   tenure.wake, tenure.due_by_time, tenure.due_by_bucket, tenure.free_heads, tenure.admitted, tenure.give_permits,
   tenure.claim_limited TO tenure_worker;
 
--- It writes the history and forgets what is past retention.
-GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.tally TO tenure_worker;
-GRANT SELECT, INSERT, DELETE ON tenure.refusals, tenure.membership TO tenure_worker;
+-- It writes the history, and lets keep_history forget what is past retention.
+GRANT SELECT, INSERT, UPDATE ON tenure.tally TO tenure_worker;
+GRANT SELECT, INSERT ON tenure.refusals, tenure.membership TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.reclaimed, tenure.add_tally, tenure.note_refusals, tenure.keep_history TO tenure_worker;
 
--- Operate: the token columns of a row are not among those it may change, so nothing it does amounts to a claim.
-GRANT UPDATE (status, available_at, claimed_by, claimed_at, lease_expires_at, claim_id, limited, attempts, cancel_asked, last_error), DELETE
-  ON tenure.live TO tenure_operator;
+-- Operate: neither a row's tokens nor its status, holder or lease are among the columns it may change, and what it brings back comes
+-- back pending: nothing it does amounts to a claim. With rows it is trusted otherwise: by hand it may remove any, a held one too.
+GRANT UPDATE (available_at, cancel_asked, last_error), DELETE ON tenure.live TO tenure_operator;
 GRANT INSERT (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key,
   idempotency_key, payload, last_error, headers) ON tenure.live TO tenure_operator;  -- redrive: a row comes back as it was, and free
 GRANT INSERT, DELETE ON tenure.dead TO tenure_operator;
-GRANT INSERT, DELETE ON tenure.attempts TO tenure_operator;
-GRANT DELETE ON tenure.archive, tenure.effects, tenure.keys, tenure.permits, tenure.refusals TO tenure_operator;
+GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.keys, tenure.refusals TO tenure_operator;
 GRANT UPDATE (priority) ON tenure.dead, tenure.archive TO tenure_operator;  -- to lock a row takes the right to change some column of it
 GRANT INSERT (queue, paused, max_running, max_per_key, rate_per_second, burst),
   UPDATE (paused, max_running, max_per_key, rate_per_second, burst, tokens, refilled_at, updated_at) ON tenure.queues TO tenure_operator;
@@ -98,7 +101,7 @@ GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
 GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring
 -- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
 GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
-GRANT EXECUTE ON FUNCTION tenure.end_attempts, tenure.backoff, tenure.wake, tenure.rouse TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse TO tenure_operator;
 
 -- PostgreSQL 17 lets others than the owner vacuum. Below it autovacuum has the hot table to itself.
 DO $vacuum$

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
@@ -44,7 +43,7 @@ PUBLIC = "public"  # probes, pages and the login: what has to be there before an
 COOKIE = "tenure"
 COOKIE_SECONDS = 12 * 3600
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,8 @@ class Open:
         name = host_of(request.headers.get("host", ""))
         if name not in self._hosts:
             raise Refused(403, f"host {name!r} is not served without credentials: set TENURE_WEB_TOKEN, or allow it")
-        if any(header in request.headers for header in FORWARDED):
+        old = request.scope.get("http_version") == "1.0"  # no browser speaks it, a proxy that was told nothing does
+        if old or any(header in request.headers for header in FORWARDED):
             raise Refused(403, "this came through a proxy, where everybody is local: set TENURE_WEB_TOKEN")
 
 
@@ -118,11 +118,9 @@ class Credentials:
         self._tokens, self._users = tuple(tokens), tuple(users)
 
     def __call__(self, request: Request) -> Access | None:
-        """By the authorization header if there is one, else by the cookie."""
-        if header := request.headers.get("authorization"):
-            scheme, _, rest = header.partition(" ")
-            return self._by_header(scheme.lower(), rest.strip())
-        return self._by_cookie(request.cookies.get(COOKIE, ""))
+        """By the authorization header, else by the cookie: the header may be meant for a proxy in between."""
+        scheme, _, rest = request.headers.get("authorization", "").partition(" ")
+        return self._by_header(scheme.lower(), rest.strip()) or self._by_cookie(request.cookies.get(COOKIE, ""))
 
     def cookie(self, name: str | None, secret: str) -> str | None:
         """A cookie for whom this secret belongs to, None if it is nobody's."""
@@ -135,7 +133,7 @@ class Credentials:
         if scheme == "basic":
             try:
                 name, _, secret = base64.b64decode(rest, validate=True).decode().partition(":")
-            except (binascii.Error, UnicodeDecodeError):
+            except ValueError:  # neither base64 nor text
                 return None
             return _access(self._find(self._users, name, secret))
         return None
@@ -163,10 +161,16 @@ class Credentials:
 
 def credentials(token: str | None, tokens: str | None, users: str | None) -> Credentials | None:
     """What the settings say, None if they say nothing: TENURE_WEB_TOKEN, TENURE_WEB_TOKENS and TENURE_WEB_USERS."""
+    _check_sendable(f"{token or ''}{tokens or ''}")
     single = [Credential.of("token", "admin", token, "TENURE_WEB_TOKEN")] if token else []
     named = _listed(tokens, "TENURE_WEB_TOKENS", "token")
     people = _listed(users, "TENURE_WEB_USERS", "password")
     return Credentials([*single, *named], people) if single or named or people else None
+
+
+def _check_sendable(tokens: str) -> None:
+    if not tokens.isascii():
+        raise BadSettings("a token of TENURE_WEB_TOKEN or TENURE_WEB_TOKENS is not plain ASCII: no header can carry it")
 
 
 def _listed(text: str | None, source: str, secret: str) -> list[Credential]:
@@ -186,8 +190,21 @@ def check_same_site(request: Request) -> None:
     if request.headers.get("x-tenure") != "1":
         raise Refused(403, "a change needs the header `x-tenure: 1`, which no form of another site can send")
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+    if origin is not None and _host_in(origin) != request.headers.get("host", "").lower():
         raise Refused(403, f"origin {origin[:100]!r} is not this host: changes are taken from its own pages only")
+
+
+def check_not_embedded(request: Request) -> None:
+    """Refuse what a page of another site asks for, even if it could not read the answer."""
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        raise Refused(403, "another site's page asks for this: it is answered to pages of this host only")
+
+
+def _host_in(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:

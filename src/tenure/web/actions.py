@@ -76,7 +76,7 @@ async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
         matched = operate.would(conn, ask.body.verb, wanted, ask.site.store.schema)
         return matched, db.run(conn, finding.statuses(wanted), ask.site.store.schema)
 
-    matched, counts = await ask.site.store.blocking(counted)
+    matched, counts = await ask.site.store.blocking(counted, "count")
     narrowed = operate.narrow(ask.body.verb, wanted)
     statuses = {name: count(counts[name]) for name in narrowed.statuses} if narrowed else {}
     return Would(ask.body.verb, str(wanted), matched, statuses)
@@ -85,7 +85,7 @@ async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
 async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
     """To the end, or for as long as a request may last; the rest is done without it."""
     began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    doing = asyncio.ensure_future(ask.site.store.blocking(partial(_acted, ask, wanted, _tell(began))))
+    doing = asyncio.ensure_future(ask.site.store.blocking(partial(_acted, ask, wanted, _tell(began)), "action"))
     await asyncio.wait([doing], timeout=ANSWER_SECONDS)
     either: list[asyncio.Future[Any]] = [doing, began]
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)  # a long count comes before the first batch
@@ -125,7 +125,7 @@ async def told(ask: Ask[Any, None]) -> NotedShape:
     found = await ask.site.store.ask(operate.audit(1, ask.path["action"] + 1))
     if not found or found[0].id != ask.path["action"]:
         raise Refused(404, f"there is no action {ask.path['action']}: GET api/audit lists them")
-    return noted_shape(found[0])
+    return noted_shape(found[0], ask.site)
 
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]

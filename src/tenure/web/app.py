@@ -36,7 +36,7 @@ from . import (
     schedules,
     workers,
 )
-from .access import PUBLIC, Access, Door, check_same_site, credentials
+from .access import PUBLIC, Access, Door, check_not_embedded, check_same_site, credentials
 from .feed import Feed
 from .refusal import Refused, refusal, response
 from .route import Ask, Route, encoded, require, understood
@@ -118,7 +118,7 @@ def app(
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     """Give back what the app holds when the block ends: for the lifespan of an app it is mounted in."""
-    app.state.site.feed.closed = False
+    app.state.site.open()
     try:
         yield
     finally:
@@ -164,6 +164,7 @@ async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
     if route.verb != PUBLIC:
         access = await site.admit(request)
         require(access, route.verb)
+        check_not_embedded(request)
     if route.changes:
         check_same_site(request)
     return Ask(request, site, access, *await understood(request, route))

@@ -12,6 +12,7 @@ from .. import operate
 from ..operate import Noted
 from .route import Ask, Asked, Route
 from .shapes import utc
+from .site import Site
 
 
 class AuditAsked(Asked, frozen=True):
@@ -47,13 +48,14 @@ async def audit(ask: Ask[AuditAsked, None]) -> AuditShape:
     before = None if ask.query.before is UNSET else ask.query.before
     found = await ask.site.store.ask(operate.audit(ask.query.n, before))
     more = len(found) == ask.query.n
-    return AuditShape([noted_shape(each) for each in found], found[-1].id if more else None)
+    return AuditShape([noted_shape(each, ask.site) for each in found], found[-1].id if more else None)
 
 
-def noted_shape(each: Noted) -> NotedShape:
-    """A line with its times in UTC."""
+def noted_shape(each: Noted, site: Site) -> NotedShape:
+    """A line with its times in UTC, and no value in its filter that this site does not show."""
+    target = site.target(each.target) if each.verb in operate.VERBS else each.target
     return NotedShape(
-        each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, each.target, each.rows, each.reason
+        each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, target, each.rows, each.reason
     )
 
 

@@ -15,6 +15,9 @@ from ..payload import DELAY_SECONDS_MAX
 from .refusal import Refused
 from .route import Ask, Asked, Key, Name, Reply, Route, together, when
 
+HeaderName = Annotated[str, msgspec.Meta(max_length=256)]
+HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
+
 
 class NewRowAsked(Asked, frozen=True):
     """A row as a producer sends it; what is left out is as in Python."""
@@ -36,6 +39,7 @@ class NewRowAsked(Asked, frozen=True):
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 5
     ordered: bool = False
     hold: bool = False
+    headers: Annotated[dict[HeaderName, HeaderText], msgspec.Meta(max_length=64)] | None = None
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):

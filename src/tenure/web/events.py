@@ -11,18 +11,21 @@ from .route import Ask, Asked, Route
 
 
 class EventsAsked(Asked, frozen=True):
-    """Where to go on, for those who cannot send the Last-Event-ID header."""
+    """Whether to hear the fleet, and where to go on, for those who cannot send the Last-Event-ID header."""
 
+    fleet: bool = False
     last_event_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 async def events(ask: Ask[EventsAsked, Any]) -> Response:
-    """Ticks every two seconds and the events of the fleet as they happen, as Server-Sent Events with resume."""
+    """Ticks every two seconds, with fleet also its events as they happen, as Server-Sent Events with resume."""
     last = ask.request.headers.get("last-event-id") or ask.query.last_event_id
     if ask.request.method == "HEAD":
         return Response(media_type="text/event-stream")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(ask.site.feed.open(last), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(
+        ask.site.feed.open(last, fleet=ask.query.fleet), headers=headers, media_type="text/event-stream"
+    )
 
 
 ROUTES = (Route("GET", "/api/events", "read", events, {200: ("text/event-stream",)}, EventsAsked),)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from .. import db, finding, questions
 from ..filter import Filter
+from ..model import Row
 from .refusal import Refused, refusal
 from .route import Ask, Asked, FilterText, Route
 from .shapes import RowShape, row_shape
 from .site import Site
+from .store import in_thread
 
-PAGE = 500
+ROWS_FIRST, ROWS_MAX = 8, 100
+PAGE_BYTES = 4 * 1024 * 1024
 TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 COLUMNS = RowShape.__struct_fields__
+Write = Callable[[RowShape], bytes]
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
 
 
@@ -32,53 +38,63 @@ class ExportAsked(Asked, frozen=True):
     n: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100_000
 
 
-async def export(ask: Ask[ExportAsked, None]) -> StreamingResponse:
+async def export(ask: Ask[ExportAsked, None]) -> Response:
     """The rows of a filter as CSV or JSON lines, newest first; an export that breaks off says so in its last line."""
     wanted, form = ask.site.filter(ask.query.filter), ask.query.format
-    pages = _pages(ask.site, wanted, ask.query.n)
-    first = await anext(pages)  # a database that is away is told by the status, not in the middle of a file
     named = f'attachment; filename="tenure-rows.{form}"'
     headers = {"content-disposition": named, "cache-control": "no-store"}
+    if ask.request.method == "HEAD":
+        return Response(headers=headers, media_type=TYPES[form])
+    pages = _pages(ask.site, wanted, ask.query.n, _csv if form == "csv" else _jsonl)
+    first = await anext(pages)  # a database that is away is told by the status, not in the middle of a file
     return StreamingResponse(_written(first, pages, form), headers=headers, media_type=TYPES[form])
 
 
-async def _pages(site: Site, wanted: Filter, n: int) -> AsyncIterator[list[RowShape]]:
+async def _pages(site: Site, wanted: Filter, left: int, write: Write) -> AsyncIterator[bytes]:
+    """Page by page, each as large as the rows of the last one let it be: memory is what a reader must not cost."""
     before: UUID | None = None
-    left, done = n, False
+    n, done = ROWS_FIRST, False
     while left > 0 and not done:
+        if site.closed:
+            raise Refused(503, "the server stops: this export is not complete")
         async with site.store.reading() as conn:
             now = await db.run(conn, questions.clock(), site.store.schema)
-            found = await db.run(conn, finding.page(wanted, before=before, n=min(PAGE, left)), site.store.schema)
-        yield [row_shape(row, now, site) for row in found.rows]
+            found = await db.run(conn, finding.page(wanted, before=before, n=min(n, left)), site.store.schema)
+        page = await in_thread(partial(_page, found.rows, now, site, write))
         left -= len(found.rows)
         before, done = found.next, found.done
+        n = min(ROWS_MAX, 4 * n, max(1, PAGE_BYTES * len(found.rows) // max(1, len(page))))
+        yield page
 
 
-async def _written(first: list[RowShape], rest: AsyncIterator[list[RowShape]], form: str) -> AsyncIterator[bytes]:
-    write = _csv if form == "csv" else _jsonl
-    yield (_lines([COLUMNS]) if form == "csv" else b"") + write(first)
+def _page(rows: list[Row], now: datetime, site: Site, write: Write) -> bytes:
+    return b"".join(write(row_shape(row, now, site)) for row in rows)
+
+
+async def _written(first: bytes, rest: AsyncIterator[bytes], form: str) -> AsyncIterator[bytes]:
+    yield (_line(COLUMNS) if form == "csv" else b"") + first
     try:
-        async for shapes in rest:
-            yield write(shapes)
+        async for page in rest:
+            yield page
     except Exception as error:
         yield _broken_off(refusal(error), form)
 
 
 def _broken_off(refused: Refused, form: str) -> bytes:
-    return _lines([["error", str(refused)]]) if form == "csv" else msgspec.json.encode({"error": str(refused)}) + b"\n"
+    return _line(["error", str(refused)]) if form == "csv" else msgspec.json.encode({"error": str(refused)}) + b"\n"
 
 
-def _jsonl(shapes: list[RowShape]) -> bytes:
-    return b"".join(msgspec.json.encode(shape) + b"\n" for shape in shapes)
+def _jsonl(shape: RowShape) -> bytes:
+    return msgspec.json.encode(shape) + b"\n"
 
 
-def _csv(shapes: list[RowShape]) -> bytes:
-    return _lines([_cell(value) for value in msgspec.to_builtins(shape).values()] for shape in shapes)
+def _csv(shape: RowShape) -> bytes:
+    return _line([_cell(value) for value in msgspec.to_builtins(shape).values()])
 
 
-def _lines(rows: Any) -> bytes:
+def _line(cells: Iterable[Any]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerows(rows)
+    csv.writer(text).writerow(cells)
     return text.getvalue().encode()
 
 

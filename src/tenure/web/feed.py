@@ -1,12 +1,11 @@
-"""The feed: one ear at the database for all open tabs, the last events for those who come back, a tick for all.
+"""The feed: a tick for all open tabs, one ear at the database for those that want the fleet's events too.
 
-It listens only while somebody does. Through a pooler no events come, and the ticks alone go on.
+It asks the fleet only while somebody wants to hear it. Through a pooler no events come, and the ticks alone go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections import deque
@@ -15,14 +14,12 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
-import psycopg
 
 from .. import db
-from ..errors import TenureError
 from ..fleet import tell
 from ..questions import channel
 from ..tail import ASK_SECONDS, NOTE, channel_of
-from .refusal import Refused
+from .refusal import Refused, refusal
 from .store import Store
 
 KEPT_MAX = 1000
@@ -32,6 +29,7 @@ PING_SECONDS = 15.0
 LINGER_SECONDS = 15.0  # how long the ear stays for a tab that may come back
 AWAY_SECONDS = 2.0  # between two tries to reach a database that is away
 RETRY_MS = 2000
+END_SECONDS = 0.2
 
 
 class Told(NamedTuple):
@@ -50,35 +48,36 @@ class Feed:
         self._kept: deque[Told] = deque(maxlen=KEPT_MAX)
         self._n = 0
         self._tick: tuple[int, bytes] = (0, b"")
-        self._streams = 0
-        self._left_at = 0.0
+        self._streams = self._hearers = 0
+        self._left_at = self._unheard_at = float("-inf")
         self._news = asyncio.Event()
         self.closed = False
+        self._clock: asyncio.Task[None] | None = None
         self._ear: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- one stream
 
-    def open(self, last_id: str | None) -> AsyncIterator[bytes]:
-        """The stream of one tab, from what it saw last; refused when there are too many."""
+    def open(self, last_id: str | None, *, fleet: bool = False) -> AsyncIterator[bytes]:
+        """The stream of one tab, with the fleet's events from what it saw last; refused when there are too many."""
         if self.closed:
             raise Refused(503, "the server is about to stop: come back in a moment")
         if self._streams >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} streams are open already: close a tab")
-        return self._stream(last_id)
+        return self._stream(last_id, fleet)
 
-    async def _stream(self, last_id: str | None) -> AsyncIterator[bytes]:
-        self._enter()
+    async def _stream(self, last_id: str | None, fleet: bool) -> AsyncIterator[bytes]:
+        self._enter(fleet)
         try:
             at, is_new = self._resumed(last_id)
             yield f"retry: {RETRY_MS}\n\n".encode() + (b"" if is_new else self._said("reset", b"{}"))
             ticked = 0
             while not self.closed:
                 news = self._news
-                if at < self._oldest():
+                if fleet and at < self._oldest():
                     at = self._n
                     yield self._said("reset", b"{}")
-                for told in [each for each in self._kept if each.n > at]:
+                for told in [each for each in self._kept if fleet and each.n > at]:
                     at = told.n
                     yield self._said("fleet", told.line.encode(), told.n)
                 if ticked != self._tick[0]:
@@ -89,7 +88,7 @@ class Feed:
                 except TimeoutError:
                     yield b": ping\n\n"
         finally:
-            self._leave()
+            self._leave(fleet)
 
     def _resumed(self, last_id: str | None) -> tuple[int, bool]:
         """Where to go on, and whether nothing between was lost."""
@@ -108,45 +107,63 @@ class Feed:
         number = self._n if n is None else n
         return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self._boot.encode(), number, event.encode(), body)
 
-    # -- the ear
+    # -- the clock and the ear
 
-    def _enter(self) -> None:
+    def _enter(self, fleet: bool) -> None:
         self._streams += 1
+        self._hearers += fleet
         self._loop = asyncio.get_running_loop()
-        if self._ear is None or self._ear.done():
-            self._ear = self._loop.create_task(self._hear())
+        self._begin()
 
-    def _leave(self) -> None:
+    def _leave(self, fleet: bool) -> None:
+        now = time.monotonic()
         self._streams -= 1
-        self._left_at = time.monotonic()
+        self._left_at = now
+        if fleet:
+            self._hearers -= 1
+            self._unheard_at = now
 
-    def _wanted(self) -> bool:
-        return not self.closed and (self._streams > 0 or time.monotonic() - self._left_at < LINGER_SECONDS)
+    def _begin(self, _ended: object = None) -> None:
+        """Start what somebody waits for; again when one of them ends, for somebody may have come in that moment."""
+        if self.closed or self._loop is None:
+            return
+        if self._streams and (self._clock is None or self._clock.done()):
+            self._clock = self._loop.create_task(self._tick_on())
+            self._clock.add_done_callback(self._begin)
+        if self._hearers and (self._ear is None or self._ear.done()):
+            self._ear = self._loop.create_task(self._hear())
+            self._ear.add_done_callback(self._begin)
 
-    async def _hear(self) -> None:
-        """Ticks and events as long as somebody listens."""
-        async with asyncio.TaskGroup() as group:
-            listening = group.create_task(self._listen())
-            while self._wanted():
-                await self._ticked()
-                await self._pause(TICK_SECONDS)
-            listening.cancel()
+    def _wanted(self, n: int, left_at: float) -> bool:
+        return not self.closed and (n > 0 or time.monotonic() - left_at < LINGER_SECONDS)
+
+    async def _tick_on(self) -> None:
+        """A tick every two seconds as long as somebody listens; and nobody hears the fleet for whom nobody cares."""
+        while self._wanted(self._streams, self._left_at):
+            await self._ticked()
+            if self._ear is not None and not self._wanted(self._hearers, self._unheard_at):
+                self._ear.cancel()
+            await self._pause(TICK_SECONDS)
+        if self._ear is not None:
+            self._ear.cancel()
 
     async def _ticked(self) -> None:
         if not self._streams:
             return
         try:
             body = msgspec.json.encode(await self._make_tick())
-        except (psycopg.Error, TenureError, OSError) as error:
-            body = json.dumps({"error": f"the database does not answer ({type(error).__name__})"}).encode()
+        except Exception as error:
+            body = msgspec.json.encode({"error": str(refusal(error))})
         self._tick = (self._tick[0] + 1, body)
         self._wake()
 
-    async def _listen(self) -> None:
+    async def _hear(self) -> None:
+        """The fleet's events, until it is cancelled."""
         while True:
             try:
                 await self._listen_once()
-            except (psycopg.Error, TenureError, OSError):
+            except Exception as error:
+                refusal(error)  # a bug is logged, and no reason to be deaf from now on
                 await self._pause(AWAY_SECONDS)
 
     async def _listen_once(self) -> None:
@@ -195,8 +212,9 @@ class Feed:
             self._loop.call_soon_threadsafe(self._wake)
 
     async def aclose(self) -> None:
-        """Stop listening to the database."""
-        if self._ear is not None and not self._ear.done():
-            self._ear.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._ear
+        """Stop listening to the database; one that is stuck is not waited for."""
+        running = [each for each in (self._clock, self._ear) if each is not None and not each.done()]
+        for each in running:
+            each.cancel()
+        if running:
+            await asyncio.wait(running, timeout=END_SECONDS)

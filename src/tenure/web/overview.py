@@ -9,12 +9,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from .. import __version__, db, finding, history, migrate, questions
+from ..filter import Filter
+from .access import COOKIE
 from .route import Ask, Asked, Name, Route
 from .rows import RefusalShape, refusal_shape
 from .shapes import Count, count, utc
 from .store import Store, address
 
 TICK_FENCE_SECONDS = 3600
+REFUSALS_MAX = 20
 
 
 class OverviewAsked(Asked, frozen=True):
@@ -97,6 +100,7 @@ class Me(msgspec.Struct, frozen=True):
     drills: bool
     prefix: str
     login: bool
+    logged_in: bool
 
 
 async def me(ask: Ask[Any, None]) -> Me:
@@ -115,6 +119,7 @@ async def me(ask: Ask[Any, None]) -> Me:
         drills=False,
         prefix=str(ask.request.scope.get("root_path", "")).rstrip("/"),
         login=site.credentials is not None,
+        logged_in=site.credentials is not None and COOKIE in ask.request.cookies,
     )
 
 
@@ -128,12 +133,15 @@ async def overview(ask: Ask[OverviewAsked, None]) -> OverviewShape:
         inbox = await db.run(conn, finding.overview(), schema)
         strip = await db.run(conn, history.fence_strip(seconds), schema)
         points = await db.run(conn, history.series(seconds=seconds, step_seconds=step, queue=queue), schema)
-        refused = await db.run(conn, history.recent_refusals(20), schema)
+        refused = await db.run(conn, history.recent_refusals(REFUSALS_MAX), schema)
+        asked = finding.page(Filter(ids=tuple({each.row_id for each in refused})), n=REFUSALS_MAX, head=0)
+        found = (await db.run(conn, asked, schema)).rows if refused else []
+    keys = {row.id: row.partition_key for row in found if row.partition_key != str(row.id)}
     return OverviewShape(
         **_numbers(now, inbox, strip, seconds),
         series=[PointShape(utc(each.at), *each[1:]) for each in points],
         step_seconds=step,
-        recent_refusals=[refusal_shape(each) for each in refused],
+        recent_refusals=[refusal_shape(each, keys.get(each.row_id)) for each in refused],
     )
 
 

@@ -35,6 +35,7 @@ HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
 
@@ -60,9 +61,9 @@ async def _page(request: Request) -> Response:
 
 async def _file(request: Request) -> Response:
     """A file of a known type below static, and nothing else."""
-    path = (STATIC / request.path_params["path"]).resolve()
+    path = STATIC / request.path_params["path"]
     kind = TYPES.get(path.suffix)
-    if kind is None or not path.is_relative_to(STATIC.resolve()) or not path.is_file():
+    if kind is None or not _is_ours(path):
         raise HTTPException(404)
     found = path.stat()
     etag = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
@@ -70,6 +71,13 @@ async def _file(request: Request) -> Response:
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
     return FileResponse(path, headers=headers, media_type=kind)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(STATIC.resolve()) and path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 async def _favicon(request: Request) -> Response:

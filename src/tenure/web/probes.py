@@ -13,7 +13,7 @@ from .. import migrate, questions
 from ..errors import TenureError
 from ..metrics import CONTENT_TYPE
 from .access import PUBLIC
-from .refusal import RETRY_SECONDS, refusal
+from .refusal import RETRY_SECONDS, Refused, refusal
 from .route import Ask, Route
 
 
@@ -46,11 +46,11 @@ async def ready(ask: Ask[Any, None]) -> Ready | Response:
     """The database answers and holds the right schema."""
     store = ask.site.store
     try:
-        done = await store.ask(questions.migrations())
+        done = await store.ask(questions.migrations(), "probe")
         migrate.judge(done, store.schema)
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         return _not_ready(f"schema {store.schema!r} is missing: run `tenure migrate`")
-    except (TenureError, psycopg.Error) as error:
+    except (TenureError, psycopg.Error, Refused) as error:
         return _not_ready(str(refusal(error)))
     return Ready("ready", len(done))
 
@@ -62,7 +62,8 @@ def _not_ready(why: str) -> Response:
 
 async def metrics(ask: Ask[Any, None]) -> Response:
     """Depth, lag and workers in the text format of Prometheus."""
-    text = await ask.site.store.blocking(ask.site.metrics.text)
+    known = ask.site.metrics
+    text = known.kept or await ask.site.store.blocking(known.text, "metrics")
     return Response(text, headers={"cache-control": "no-store", "content-type": CONTENT_TYPE})
 
 

@@ -4,44 +4,63 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from unicodedata import normalize
+
+from ..errors import BadSettings
 
 NAMES = (
     "password",
     "passwd",
     "passphrase",
+    "passcode",
+    "pwd",
     "secret",
     "token",
+    "jwt",
+    "bearer",
+    "auth",
     "authorization",
+    "credential",
     "cookie",
     "api_key",
     "apikey",
     "access_key",
     "private_key",
-    "credentials",
     "card",
     "card_number",
     "cvc",
     "cvv",
     "iban",
     "ssn",
+    "dbpassword",
+    "accesstoken",
+    "refreshtoken",
+    "clientsecret",
+    "privatekey",
 )
 STARS = '"***"'
 
-# A string (with its colon, if it is a name), a bracket, or anything else that stands for itself.
-_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*)?|([\[{])|([\]}])|[^\s"\[\]{},:]+', re.DOTALL)
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+# A string, with its colon if it is a name; the last one may be cut off. Then a bracket, or what stands for itself.
+_STRING = r'("[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z))(\s*:\s*)?'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_TOKENS = re.compile(_STRING + r'|([\[{])|([\]}])|[^\s"\[\]{},:]+', re.DOTALL)
+_RUNS = re.compile(r"[^\W\d_]+|\d+")
 
 
 class Redaction:
     """Knows which names are secret: one is when the words of a listed name stand in it side by side.
 
-    `token` covers access_token and authToken, not tokens_used; `card` does not cover discard.
+    `token` covers access_token, authToken and refresh_tokens, not tokens_used; `card` does not cover discard.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(dict.fromkeys(names))
-        self._secret = {_words(name) for name in self.names} - {()}
+        for name in self.names:
+            if not _words(name):
+                raise BadSettings(f"{name!r} has no letter or digit to be found by: give a name to redact by its words")
+        self._secret = {_words(name) for name in self.names}
+        self._first = {words[0] for words in self._secret}
         self._known: dict[str, bool] = {}
 
     def covers(self, name: str) -> bool:
@@ -54,20 +73,37 @@ class Redaction:
         return self._known[name]
 
     def __call__(self, text: str) -> str:
-        """The JSON text with the values of secret names replaced by "***"."""
+        """The JSON text with the values of secret names replaced by "***"; of a text that is cut off also the last."""
+        if self._is_harmless(text):
+            return text
         parts: list[str] = []
-        kept_until, depth, from_ = 0, 0, None
-        for token in _TOKEN.finditer(text):
-            if from_ is None:
-                if token[2] and self.covers(_name(token[1])):
-                    from_, depth = token.end(), 0
-                continue
-            depth += bool(token[3]) - bool(token[4])
-            if depth <= 0 and not token[2]:
-                parts += [text[kept_until:from_], STARS]
-                kept_until, from_ = token.end(), None
-        rest = [text[kept_until:]] if from_ is None else [text[kept_until:from_], STARS]
-        return "".join([*parts, *rest])
+        kept_until = 0
+        while (from_ := self._next_secret(text, kept_until)) is not None:
+            parts += [text[kept_until:from_], STARS]
+            kept_until = _end_of_value(text, from_)
+        return "".join([*parts, text[kept_until:]])
+
+    def _is_harmless(self, text: str) -> bool:
+        """No secret word stands in it, nor could one be written in escapes: seen at a glance, for most payloads."""
+        if not text.isascii() or "\\u" in text:
+            return False
+        folded = text.lower()
+        return not any(word in folded for word in self._first)
+
+    def _next_secret(self, text: str, at: int) -> int | None:
+        """Where the value of the next secret name begins."""
+        names = (found for found in _STRINGS.finditer(text, at) if found[2])
+        return next((found.end() for found in names if self.covers(_name(found[1]))), None)
+
+
+def _end_of_value(text: str, at: int) -> int:
+    """Where the value that begins here ends: at its last bracket, or where the text is cut off."""
+    depth = 0
+    for token in _TOKENS.finditer(text, at):
+        depth += bool(token[3]) - bool(token[4])
+        if depth <= 0 and not token[2]:
+            return token.end()
+    return len(text)
 
 
 def _name(quoted: str) -> str:
@@ -75,8 +111,23 @@ def _name(quoted: str) -> str:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in _WORDS.findall(name))
+    return tuple(word.casefold() for run in _RUNS.findall(normalize("NFKC", name)) for word in _humps(run))
+
+
+def _humps(run: str) -> Iterator[str]:
+    """api, Key of apiKey; API, Key of APIKey."""
+    began = 0
+    for at in range(1, len(run)):
+        rises = run[at].isupper() and not run[at - 1].isupper()
+        if rises or (run[at].isupper() and run[at + 1 : at + 2].islower()):
+            yield run[began:at]
+            began = at
+    yield run[began:]
 
 
 def _stands_in(secret: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    return any(words[at : at + len(secret)] == secret for at in range(len(words) - len(secret) + 1))
+    """Side by side; as the last words of the name also in the plural."""
+    n = len(secret)
+    if words[len(words) - n :] == (*secret[:-1], f"{secret[-1]}s"):
+        return True
+    return any(words[at : at + n] == secret for at in range(len(words) - n + 1))

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import errors as pg
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..errors import BAD_SETTINGS, NO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, SchemaMismatch, TenureError
@@ -40,6 +41,8 @@ def refusal(error: Exception) -> Refused:
     """What an error means to whoever asked; a bug is logged with its traceback and told without it."""
     if isinstance(error, Refused):
         return error
+    if isinstance(error, HTTPException):  # of the app this is mounted in, when it says who asks
+        return Refused(error.status_code, str(error.detail), error.headers)
     if isinstance(error, SchemaMismatch):
         return Refused(503, str(error))
     if isinstance(error, TenureError) and error.exit_code in _BY_EXIT_CODE:

@@ -210,11 +210,11 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> str:
     said = str(error)
     if "unknown field" not in said:
         return said[0].lower() + said[1:]
-    wrong = said.split("`")[1]
+    wrong = said.split("`")[1][:60]
     known = [each.encode_name for each in msgspec.structs.fields(kind)]
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}?" if near else "leave it out"
-    return f"there is no field {wrong[:60]!r}: {hint}"
+    return f"there is no field {wrong!r}: {hint}"
 
 
 def encoded(answer: Any) -> Response:

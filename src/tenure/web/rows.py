@@ -14,7 +14,8 @@ from ..filter import Filter
 from ..model import Attempt, Row
 from .refusal import Refused
 from .route import Ask, Asked, Error, FilterText, Route
-from .shapes import Count, RowShape, count, row_shape, utc
+from .shapes import HEAD_MAX, Count, RowShape, count, row_shape, utc
+from .store import in_thread
 
 NEIGHBOURS_MAX = 10
 
@@ -81,6 +82,7 @@ class RefusalShape(msgspec.Struct, frozen=True):
     stale_token: str
     current_token: str | None
     reason: str
+    key: str | None = None
 
 
 class EffectShape(msgspec.Struct, frozen=True):
@@ -117,8 +119,8 @@ async def page(ask: Ask[PageAsked, None]) -> PageShape:
     before = None if ask.query.before is UNSET else ask.query.before
     async with site.store.reading() as conn:
         now = await db.run(conn, questions.clock(), site.store.schema)
-        found = await db.run(conn, finding.page(wanted, before=before, n=ask.query.n), site.store.schema)
-    shown = [row_shape(row, now, site, excerpt=True) for row in found.rows]
+        found = await db.run(conn, finding.page(wanted, before=before, n=ask.query.n, head=HEAD_MAX), site.store.schema)
+    shown = await in_thread(lambda: [row_shape(row, now, site, excerpt=True) for row in found.rows])
     return PageShape(str(wanted), shown, found.next, found.searched, found.done)
 
 
@@ -149,17 +151,19 @@ async def one(ask: Ask[Any, None]) -> RowPage:
         refused = await db.run(conn, history.refusals(id), site.store.schema)
         effects = await db.run(conn, finding.effects(id), site.store.schema)
         first = await db.run(conn, finding.first_sent(id), site.store.schema)
-        near = await db.run(conn, finding.page(_neighbours(row), n=NEIGHBOURS_MAX + 1), site.store.schema)
-    others = [each for each in near.rows if each.id != id]
+        asked = finding.page(_neighbours(row), n=NEIGHBOURS_MAX + 1, head=HEAD_MAX)
+        near = await db.run(conn, asked, site.store.schema)
+    others = [each for each in near.rows if each.id != id][:NEIGHBOURS_MAX]
+    short = await in_thread(lambda: [row_shape(each, now, site, excerpt=True) for each in others])
     return RowPage(
-        row=row_shape(row, now, site),
+        row=await in_thread(lambda: row_shape(row, now, site)),
         why=why,
         sql=questions.why_in_sql(id, site.store.schema),
         attempts=[_attempt(each) for each in tape],
         refusals=[refusal_shape(each) for each in refused],
         effects=[EffectShape(each.effect, str(each.fence_token), utc(each.done_at)) for each in effects],
         idempotency=FirstSent(first[0], utc(first[1])) if first else None,
-        key_neighbours=[row_shape(each, now, site, excerpt=True) for each in others[:NEIGHBOURS_MAX]],
+        key_neighbours=short,
     )
 
 
@@ -183,11 +187,11 @@ def _attempt(each: Attempt) -> AttemptShape:
     )
 
 
-def refusal_shape(each: history.Refusal) -> RefusalShape:
-    """A refused write with its tokens as text."""
+def refusal_shape(each: history.Refusal, key: str | None = None) -> RefusalShape:
+    """A refused write with its tokens as text, and the key of its row where that is known."""
     current = None if each.current_token is None else str(each.current_token)
     return RefusalShape(
-        utc(each.at), each.row_id, each.kind, each.worker, each.verb, str(each.stale_token), current, each.reason
+        utc(each.at), each.row_id, each.kind, each.worker, each.verb, str(each.stale_token), current, each.reason, key
     )
 
 

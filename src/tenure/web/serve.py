@@ -17,7 +17,7 @@ if find_spec("uvicorn") is None:
 
 import uvicorn
 
-LAST_SECONDS = 5  # for requests that are being answered; streams end at once
+LAST_SECONDS = 0.5  # for requests that are being answered: it is to end within a second, whatever the database does
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -40,7 +40,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=LAST_SECONDS,
+                timeout_graceful_shutdown=LAST_SECONDS,  # type: ignore[arg-type]
             )
         )
         self._site = app.state.site

@@ -13,6 +13,7 @@ from ..model import Row
 from .site import Site
 
 EXCERPT_MAX = 300
+HEAD_MAX = 2000  # of a payload that is shown as an excerpt: redaction may shorten it
 
 
 class Count(msgspec.Struct, frozen=True):

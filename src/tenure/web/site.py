@@ -8,7 +8,7 @@ from functools import cached_property
 
 from starlette.requests import Request
 
-from ..filter import Filter, parse
+from ..filter import BadFilter, Filter, parse
 from ..fleet_metrics import FleetMetrics
 from .access import Access, Credentials, Door
 from .feed import Feed
@@ -51,10 +51,23 @@ class Site:
     def filter(self, text: str) -> Filter:
         """A filter that asks for nothing hidden: whoever may not see a value may not find it by guessing either."""
         found = parse(text)
-        for name, _ in found.payload:
-            if self.hide_payloads or self.redaction.covers(name):
+        for name, value in found.payload:
+            if self._hides(name, value):
                 raise Refused(403, f"payload.{name} is not shown here, nor can it be searched: filter by another field")
         return found
+
+    def target(self, text: str) -> str:
+        """A filter of the audit as this site shows it: whoever may not see a value does not read it there either."""
+        try:
+            found = parse(text)
+        except BadFilter:  # written by another version: nobody knows what is in it
+            return "***"
+        stars = ((name, "***" if self._hides(name, value) else value) for name, value in found.payload)
+        return str(replace(found, payload=tuple(stars)))
+
+    def _hides(self, name: str, value: str) -> bool:
+        """Secret by its name, or by one inside it: a value that is an object is compared as text."""
+        return self.hide_payloads or self.redaction.covers(name) or self.redaction(value) != value
 
     def payload(self, text: str | None) -> str | None:
         """A payload as this site shows it: not at all, or with the secret names' values replaced."""
@@ -65,9 +78,14 @@ class Site:
         """True once it was told to end."""
         return self.feed.closed
 
+    def open(self) -> None:
+        """Take requests, again if need be."""
+        self.feed.closed = self.store.closed = False
+
     def close(self) -> None:
-        """End every stream now; from any thread."""
+        """End every stream and change now; from any thread."""
         self.feed.close()
+        self.store.close()
 
     async def aclose(self) -> None:
         """Give everything back."""

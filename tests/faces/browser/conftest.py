@@ -27,12 +27,18 @@ Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """The system's Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
+def playwright() -> Any:
+    """The module itself; without it, or without Chromium, what asks for a browser is skipped."""
+    found = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
     if not CHROMIUM.exists():
         pytest.skip("browser tests need chromium: apt-get install --no-install-recommends chromium")
-    playwright.expect.set_options(timeout=PATIENCE_MS)
+    found.expect.set_options(timeout=PATIENCE_MS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Any) -> Iterator[Any]:
+    """The system's Chromium. For a module: as long as playwright runs, this process can have no other event loop."""
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield chromium
@@ -40,8 +46,8 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def shop(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """The live server over 100,000 rows; asks for the browser first, without which nothing need be built."""
+def shop(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """The live server over 100,000 rows; asks for a browser first, without which nothing need be built."""
     with open_shop(tmp_path_factory.mktemp("shop")) as shop:
         yield shop
 

@@ -119,6 +119,24 @@ def test_undo_sends_nothing(visit: Visit, yard: Yard) -> None:
     assert yard.count("kept", "dead_letter") == 2
 
 
+@pytest.mark.parametrize(
+    ("status", "words"), [(409, "Nothing was changed: it broke"), (503, "it broke. The audit shows how far it came.")]
+)
+def test_only_a_refusal_is_said_to_have_changed_nothing(visit: Visit, yard: Yard, status: int, words: str) -> None:
+    def answer(route: Any) -> None:
+        if route.request.post_data_json["dry_run"]:
+            route.continue_()
+        else:
+            route.fulfill(status=status, json={"error": "it broke"})
+
+    yard.dead(f"broken{status}", 2)
+    page = visit("dead", url=yard.url, expect=str(status))
+    page.route("**/api/actions", answer)
+    ask(page, "Redrive", f"broken{status}")
+    page.clock.run_for(11_000)
+    expect(page.get_by_text(words)).to_be_visible()
+
+
 def test_leaving_the_page_sends_nothing_and_says_so(visit: Visit, yard: Yard) -> None:
     yard.dead("left", 2)
     page = visit("dead", url=yard.url)

@@ -10,6 +10,7 @@ import pytest
 
 from faces.browser.conftest import NARROW, Visit, overflow, serious
 from faces.browser.shop import Shop, served
+from tenure.filter import is_prefix, literal, parse
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
 expect: Callable[..., Any] = sync_api.expect
@@ -104,7 +105,24 @@ def test_the_door_asks_for_the_token_and_opens_for_it(visit: Visit, shop: Shop) 
         expect(page.get_by_role("heading", name="Rows")).to_be_visible()
         page.reload()
         expect(page.get_by_role("heading", name="Rows")).to_be_visible()
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_label("Token or password")).to_be_visible()
         page.close()
+
+
+def test_without_a_login_there_is_no_way_out_and_a_broken_address_is_no_stumble(visit: Visit) -> None:
+    page = visit("rows/%ff", expect="400")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_text("This page stumbled")).to_have_count(0)
+    expect(page.get_by_role("button", name="Log out")).to_have_count(0)
+
+
+@pytest.mark.parametrize("text", ["plain", "ends*", "two words", 'a "quote"', "back\\slash", "a,b", "both \\*", "*"])
+def test_a_value_in_a_link_means_itself_and_nothing_more(visit: Visit, text: str) -> None:
+    page = visit()
+    word = page.evaluate("(text) => import('./static/lib/words.js').then((words) => words.filter_word(text))", text)
+    kind = parse(f"kind:{word}").kind or ""
+    assert (literal(kind), is_prefix(kind)) == (text, False)
 
 
 def test_a_reader_is_shown_no_verb_and_no_hidden_payload(visit: Visit, shop: Shop) -> None:

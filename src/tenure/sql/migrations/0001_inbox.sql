@@ -42,7 +42,7 @@
 --   tally, refuse                                what workers write down
 --   cancel, redrive, retry_now, release_held, delete, free_key   operators, on rows
 --   pause, resume, limit, drain_worker           operators, on queues and workers
---   note, mark, lock_within                      their audit, and their patience
+--   note, mark, lock_within, lock_free           their audit, and their patience
 --
 -- Three rules hold everywhere:
 --   1. A holder's write carries its token (lease_generation and fence_token) and status = 'processing'.

@@ -72,7 +72,8 @@ END
 $$;
 
 -- Keep the archive: a partition for each coming day, days past retention dropped whole, and what belonged to rows long
--- gone forgotten in batches. A lock it cannot have within a second ends the round; the next one tries again.
+-- gone forgotten in batches. A day it cannot lock within a second is left to the next round. Whoever may call this has the
+-- owner's hand: nothing that is younger than an hour is forgotten, whatever is asked, nor more than 10,000 at once.
 CREATE FUNCTION tenure.keep_archive(
   retention interval DEFAULT '14 days', key_retention interval DEFAULT '30 days', batch int DEFAULT 1000
 ) RETURNS TABLE (what text, n bigint) LANGUAGE plpgsql
@@ -81,7 +82,10 @@ AS $$
 #variable_conflict use_column
 DECLARE
   today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;  -- implied: days are made three ahead
-  oldest timestamptz := clock_timestamp() - retention;
+  oldest timestamptz := clock_timestamp() - GREATEST(retention, interval '1 hour');
+  oldest_key timestamptz := clock_timestamp() - GREATEST(key_retention, interval '1 hour');
+  most int := LEAST(batch, 10000);
+  locked int := 0;
   day date;
   part record;
   name text;
@@ -91,20 +95,20 @@ BEGIN
   END IF;
   PERFORM set_config('lock_timeout', '1s', true);
   DELETE FROM tenure.archive_rest WHERE ctid = ANY (ARRAY(
-    SELECT a.ctid FROM tenure.archive_rest AS a WHERE a.completed_at < oldest LIMIT batch));
+    SELECT a.ctid FROM tenure.archive_rest AS a WHERE a.completed_at < oldest LIMIT most));
   GET DIAGNOSTICS n = ROW_COUNT; what := 'stray_rows_forgotten'; RETURN NEXT;
 
   DELETE FROM tenure.dead WHERE id = ANY (ARRAY(
     SELECT d.id FROM tenure.dead AS d WHERE d.status = 'cancelled' AND d.finished_at < oldest
-    ORDER BY d.id LIMIT batch FOR UPDATE SKIP LOCKED));
+    LIMIT most FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS n = ROW_COUNT; what := 'cancelled_forgotten'; RETURN NEXT;
 
   DELETE FROM tenure.idempotency WHERE key = ANY (ARRAY(
     SELECT k.key FROM tenure.idempotency AS k
-    WHERE k.created_at < clock_timestamp() - key_retention
+    WHERE k.created_at < oldest_key
       AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = k.row_id)
       AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = k.row_id)
-    ORDER BY k.key LIMIT batch FOR UPDATE SKIP LOCKED));
+    LIMIT most FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS n = ROW_COUNT; what := 'idempotency_keys_forgotten'; RETURN NEXT;
 
   DELETE FROM tenure.attempts WHERE (row_id, fence_token) IN (
@@ -112,7 +116,7 @@ BEGIN
     WHERE t.ended_at < oldest
       AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = t.row_id)
       AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = t.row_id)
-    LIMIT batch);
+    LIMIT most);
   GET DIAGNOSTICS n = ROW_COUNT; what := 'attempts_forgotten'; RETURN NEXT;
 
   DELETE FROM tenure.effects WHERE (row_id, effect) IN (
@@ -120,7 +124,7 @@ BEGIN
     WHERE e.done_at < oldest
       AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = e.row_id)
       AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = e.row_id)
-    LIMIT batch);
+    LIMIT most);
   GET DIAGNOSTICS n = ROW_COUNT; what := 'effects_forgotten'; RETURN NEXT;
 
   -- Last, because from here to the end of the transaction a dropped day keeps completions waiting.
@@ -131,10 +135,16 @@ BEGIN
     CONTINUE WHEN EXISTS (SELECT FROM tenure.archive_rest AS a
                           WHERE a.completed_at >= day::timestamp AT TIME ZONE 'UTC'
                             AND a.completed_at < (day + 1)::timestamp AT TIME ZONE 'UTC');
-    EXECUTE format('CREATE TABLE tenure.%I (LIKE tenure.archive INCLUDING ALL)', name);
-    EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
-                   name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-    n := n + 1;
+    BEGIN
+      EXECUTE format('CREATE TABLE tenure.%I (LIKE tenure.archive INCLUDING ALL)', name);
+      EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
+                     name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+      n := n + 1;
+    EXCEPTION WHEN lock_not_available
+    THEN
+      locked := locked + 1;
+      EXIT;
+    END;
   END LOOP;
   what := 'partitions_made'; RETURN NEXT;
 
@@ -145,10 +155,17 @@ BEGIN
       AND to_date(right(c.relname, 8), 'YYYYMMDD') < (oldest AT TIME ZONE 'UTC')::date
     ORDER BY c.relname
   LOOP
-    EXECUTE format('DROP TABLE tenure.%I', part.relname);
-    n := n + 1;
+    BEGIN
+      EXECUTE format('DROP TABLE tenure.%I', part.relname);
+      n := n + 1;
+    EXCEPTION WHEN lock_not_available
+    THEN
+      locked := locked + 1;
+      EXIT;
+    END;
   END LOOP;
   what := 'partitions_dropped'; RETURN NEXT;
+  n := locked; what := 'partitions_locked'; RETURN NEXT;
 END
 $$;
 

@@ -1,11 +1,16 @@
 -- Finding: questions about many rows are answered in bounded time, and errors that differ only in their numbers are alike.
 -- kind: expand
 
--- What errors of the same making have in common: the last line, without what is quoted and without words that have a digit in them.
+-- What errors of the same making have in common: the line that tells (the first after the frames of a traceback, else the first),
+-- without what is quoted and without words that have a digit in them.
 CREATE FUNCTION tenure.fingerprint(error text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT right(lpad(to_hex(hashtextextended(
     regexp_replace(
-      regexp_replace(left(split_part(rtrim(COALESCE(error, ''), E' \t\r\n'), E'\n', -1), 300), $re$'[^']*'|"[^"]*"$re$, '?', 'g'),
+      regexp_replace(
+        left(rtrim(COALESCE(
+          substring(split_part(E'\n' || btrim(error, E' \t\r\n'), E'\n  File "', -1) FROM $re$\n([^ \t\r\n][^\n]*)$re$),
+          split_part(btrim(error, E' \t\r\n'), E'\n', 1), ''), E' \t\r'), 300),
+        $re$'[^']*'|"[^"]*"$re$, '?', 'g'),
       $re$[\w-]*\d[\w-]*$re$, '#', 'g'), 0)), 16, '0'), 12)
 $$;
 
@@ -117,7 +122,8 @@ DECLARE
   of_dead uuid[];     -- of the dead ones
   cut boolean := false;
   most int;
-  newest uuid;
+  aged boolean;       -- ages are asked for, which a part of the rows says nothing about
+  lowest uuid;
   seen record;
   found int := 0;
 BEGIN
@@ -133,6 +139,10 @@ BEGIN
     texts text[], attempts_from int, attempts_to int, older_seconds float8, newer_seconds float8, ids uuid[], idempotency_key text,
     fingerprint text, ordered boolean, bucket int);
 
+  -- An id is as old as its row, except for those of a long COPY: their rows were created when it began. None lasts for a day.
+  lowest := tenure.id_at(f.since - interval '1 minute');
+  before := LEAST(before, tenure.id_at(f.until + interval '1 day'));
+  aged := f.since IS NOT NULL OR f.until IS NOT NULL;
   of_ids := f.ids;
   IF f.idempotency_key IS NOT NULL THEN
     of_ids := ARRAY(SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = f.idempotency_key);
@@ -146,20 +156,21 @@ BEGIN
       most := GREATEST(n + 1, 5000);
       of_live := ARRAY(SELECT tenure.near(f.queue_is, COALESCE(f.bucket, tenure.bucket(f.key_is)), f.due, most) LIMIT most);
       IF cardinality(of_live) >= most THEN  -- many, so that a walk from the newest soon meets some
-        cut := in_part;
-        of_live := CASE WHEN in_part THEN of_live END;
+        cut := in_part AND NOT aged;
+        of_live := CASE WHEN cut THEN of_live END;
       END IF;
     END IF;
   END IF;
-  IF 'dead' = ANY (f.places) AND COALESCE(f.fingerprint, f.key_is) IS NOT NULL THEN
+  IF of_ids IS NULL AND 'dead' = ANY (f.places) AND COALESCE(f.fingerprint, f.key_is) IS NOT NULL THEN
     of_dead := ARRAY(
       SELECT d.id FROM tenure.dead AS d
       WHERE (f.fingerprint IS NULL OR d.fingerprint = f.fingerprint)
         AND (f.key_is IS NULL OR d.partition_key = f.key_is)
         AND (before IS NULL OR d.id < before)
+        AND (lowest IS NULL OR d.id >= lowest)
       ORDER BY d.id DESC LIMIT COALESCE(looks, n + 1));
     cut := cut OR COALESCE(looks IS NULL AND cardinality(of_dead) > n, false);
-  ELSIF in_part AND f.places = ARRAY['dead'] AND f.states IS NOT NULL THEN
+  ELSIF of_ids IS NULL AND NOT aged AND in_part AND f.places = ARRAY['dead'] AND f.states IS NOT NULL THEN
     of_dead := ARRAY(
       SELECT d.id FROM tenure.dead AS d
       WHERE d.status = ANY (f.states)
@@ -168,7 +179,6 @@ BEGIN
     cut := cut OR cardinality(of_dead) > COALESCE(n, 10000);
   END IF;
   began := clock_timestamp();
-  newest := tenure.id_at(f.since - interval '1 minute');
 
   FOR seen IN
     SELECT walk.id, walk.matches, walk.state, walk.nth, walk.further IS NULL AS last
@@ -213,7 +223,7 @@ BEGIN
         ) AS i
         WHERE i.place = ANY (f.places)
           AND (before IS NULL OR i.id < before)
-          AND (newest IS NULL OR i.id >= newest)
+          AND (lowest IS NULL OR i.id >= lowest)
           AND (of_ids IS NULL OR i.id = ANY (of_ids))
           AND (of_live IS NULL OR i.place <> 'live' OR i.id = ANY (of_live))
           AND (of_dead IS NULL OR i.place <> 'dead' OR i.id = ANY (of_dead))

@@ -33,6 +33,12 @@ $$;
 CREATE TRIGGER audit_kept BEFORE UPDATE OR DELETE ON tenure.audit FOR EACH ROW EXECUTE FUNCTION tenure.keep_audit();
 CREATE TRIGGER audit_kept_whole BEFORE TRUNCATE ON tenure.audit FOR EACH STATEMENT EXECUTE FUNCTION tenure.keep_audit();
 
+-- Take held rows from their holders, whose tokens are stale from here on. A function of its own: an operator may do this, and
+-- neither end a row in another way nor write the columns that make it held.
+CREATE FUNCTION tenure.take_back(ids uuid[], generations bigint[], fences bigint[], errors text[]) RETURNS SETOF uuid LANGUAGE sql VOLATILE AS $$
+  SELECT e.row_id FROM tenure.end_attempts(ids, generations, fences, 'released', errors, NULL) AS e
+$$;
+
 -- Wake whoever sleeps for rows of these queues and buckets, as enqueue does: nobody if nobody sleeps, one note for each queue.
 CREATE FUNCTION tenure.rouse(queues text[], buckets int[]) RETURNS void LANGUAGE sql VOLATILE AS $$
   SELECT tenure.wake(s.queue, CASE WHEN count(*) = 1 THEN min(s.bucket) END)

@@ -116,7 +116,7 @@ BEGIN
   VALUES (COALESCE(NEW.id, OLD.id), CASE NEW.status WHEN 'alive' THEN 'joined' WHEN 'dead' THEN 'died' ELSE 'left' END,
           COALESCE(NEW.metadata, OLD.metadata) -> 'queues');
   RETURN NULL;
-EXCEPTION WHEN lock_not_available
+EXCEPTION WHEN OTHERS  -- also where somebody has taken the right to write here: a worker starts all the same
 THEN
   RETURN NULL;
 END
@@ -125,24 +125,26 @@ CREATE TRIGGER workers_membership AFTER INSERT OR DELETE OR UPDATE OF status ON 
   FOR EACH ROW EXECUTE FUNCTION tenure.note_membership();
 
 -- Forget what is past retention, the oldest first. A lock it cannot have within a second ends the round, and spoils no other chore.
+-- As in keep_archive, nothing younger than an hour, nor more than 10,000 at once.
 CREATE FUNCTION tenure.keep_history(retention interval DEFAULT '14 days', batch int DEFAULT 1000)
 RETURNS TABLE (what text, n bigint) LANGUAGE plpgsql
   SET lock_timeout = '1s'
 AS $$
 #variable_conflict use_column
 DECLARE
-  oldest timestamptz := clock_timestamp() - retention;  -- implied: called in a transaction of its own
+  oldest timestamptz := clock_timestamp() - GREATEST(retention, interval '1 hour');  -- implied: called in a transaction of its own
+  most int := LEAST(batch, 10000);
 BEGIN
   DELETE FROM tenure.tally WHERE (at, queue) IN (
-    SELECT t.at, t.queue FROM tenure.tally AS t WHERE t.at < oldest ORDER BY t.at, t.queue LIMIT batch);
+    SELECT t.at, t.queue FROM tenure.tally AS t WHERE t.at < oldest ORDER BY t.at, t.queue LIMIT most);
   GET DIAGNOSTICS n = ROW_COUNT; what := 'slots_forgotten'; RETURN NEXT;
 
-  DELETE FROM tenure.refusals AS r USING (SELECT f.id FROM tenure.refusals AS f ORDER BY f.id LIMIT batch) AS first
+  DELETE FROM tenure.refusals AS r USING (SELECT f.id FROM tenure.refusals AS f ORDER BY f.id LIMIT most) AS first
   WHERE r.id = first.id
     AND r.at < oldest;
   GET DIAGNOSTICS n = ROW_COUNT; what := 'refusals_forgotten'; RETURN NEXT;
 
-  DELETE FROM tenure.membership AS m USING (SELECT f.id FROM tenure.membership AS f ORDER BY f.id LIMIT batch) AS first
+  DELETE FROM tenure.membership AS m USING (SELECT f.id FROM tenure.membership AS f ORDER BY f.id LIMIT most) AS first
   WHERE m.id = first.id
     AND m.at < oldest;
   GET DIAGNOSTICS n = ROW_COUNT; what := 'memberships_forgotten'; RETURN NEXT;

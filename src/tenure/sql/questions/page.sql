@@ -1,8 +1,8 @@
 -- page: the newest rows that match a filter, with how far was looked; the last line has no row
--- in: filter jsonb, before uuid, n int, search_max int, search_seconds float8
+-- in: filter jsonb, before uuid, n int, search_max int, search_seconds float8, head int
 -- out: searched, next uuid, id, partition_key, partition_bucket, payload, status, attempts, max_attempts, claimed_by, claimed_at, lease_expires_at, lease_generation, available_at, completed_at, last_error, idempotency_key, created_at, kind, queue, priority, ordered, fence_token, cancel_asked, finished_at, finished_by, headers
--- why: found first and fetched then: what is only looked at costs its filter and nothing else.
-SELECT found.searched, found.next, i.id, i.partition_key, i.partition_bucket, i.payload::text, i.status, i.attempts, i.max_attempts,
+-- why: found first and fetched then: what is only looked at costs its filter and nothing else. Without a head the payload is whole.
+SELECT found.searched, found.next, i.id, i.partition_key, i.partition_bucket, COALESCE(left(i.payload::text, :head::int), i.payload::text), i.status, i.attempts, i.max_attempts,
        i.claimed_by, i.claimed_at, i.lease_expires_at, i.lease_generation, i.available_at, i.completed_at, i.last_error,
        i.idempotency_key, i.created_at, i.kind, i.queue, i.priority, i.ordered, i.fence_token, i.cancel_asked, i.finished_at,
        i.finished_by, i.headers::text

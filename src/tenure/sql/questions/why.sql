@@ -1,16 +1,18 @@
 -- why: the facts behind one sentence: what a row is waiting for
 -- in: id uuid
--- out: status, kind, queue, partition_key, attempts, max_attempts, worker, seconds_left, seconds_to_wait, last_error, worker_status, cancel_asked, head uuid, head_status, paused, running int, max_running int, running_of_key int, max_per_key int, tokens float8, rate_per_second float8, workers int, serving int (of its queue), able int (of its kind as well)
+-- out: status, kind, queue, partition_key, attempts, max_attempts, worker, seconds_left, seconds_to_wait, last_error, worker_status, cancel_asked, head uuid, head_status, paused, running int, max_running int, running_of_key int, max_per_key int, tokens float8, rate_per_second float8, workers int, serving int (of its queue), able int (of its kind as well), gone boolean (its holder's session)
 -- why: a worker that does not say which queues or kinds it has is taken to have all.
-SELECT i.status, i.kind, i.queue, i.partition_key, i.attempts, i.max_attempts, COALESCE(i.claimed_by, i.finished_by),
-       extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8,
-       extract(epoch FROM i.available_at - clock_timestamp())::float8,
-       i.last_error, w.status, i.cancel_asked, head.id, head.status,
-       COALESCE(q.paused, false),
-       (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = ''), q.max_running,
-       (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = i.partition_key), q.max_per_key,
-       tenure.refilled(q.tokens, q.rate_per_second, q.burst, clock_timestamp() - q.refilled_at), q.rate_per_second,
-       fleet.workers, fleet.serving, fleet.able
+SELECT i.status, i.kind, i.queue, i.partition_key, i.attempts, i.max_attempts, COALESCE(i.claimed_by, i.finished_by) AS worker,
+       extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8 AS seconds_left,
+       extract(epoch FROM i.available_at - clock_timestamp())::float8 AS seconds_to_wait,
+       i.last_error, w.status AS worker_status, i.cancel_asked, head.id AS head, head.status AS head_status,
+       COALESCE(q.paused, false) AS paused,
+       (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = '') AS running, q.max_running,
+       (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = i.partition_key) AS running_of_key,
+       q.max_per_key,
+       tenure.refilled(q.tokens, q.rate_per_second, q.burst, clock_timestamp() - q.refilled_at) AS tokens, q.rate_per_second,
+       fleet.workers, fleet.serving, fleet.able,
+       w.gone_at IS NOT NULL OR (w.presence IS NOT NULL AND w.presence <> ALL (ARRAY(SELECT tenure.presences()))) AS gone
 FROM tenure.inbox AS i
 LEFT JOIN tenure.workers AS w ON w.id = i.claimed_by
 LEFT JOIN tenure.queues AS q ON q.queue = i.queue

@@ -7,7 +7,7 @@ WITH held AS (
   SELECT i.id, i.lease_generation, i.fence_token, i.claimed_by, i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])
-    AND i.status = 'processing'  -- implied: end_attempts asks again; this one spares the others the lock
+    AND i.status = 'processing'  -- implied: take_back asks again; this one spares the others the lock
   ORDER BY i.id
   FOR UPDATE SKIP LOCKED
 ), listed AS (
@@ -16,7 +16,7 @@ WITH held AS (
   FROM held
 ), ended AS MATERIALIZED (
   SELECT e.row_id
-  FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'released', listed.errors, NULL) AS e
+  FROM listed CROSS JOIN LATERAL tenure.take_back(listed.ids, listed.generations, listed.fences, listed.errors) AS e (row_id)
 ), told AS MATERIALIZED (
   SELECT tenure.rouse(array_agg(held.queue), array_agg(held.bucket)) AS woken FROM held
 )

@@ -3,7 +3,7 @@
 import { computed, signal } from "./ui.js";
 
 /** @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string, schema_version: number,
- *   database: string, payloads: string, redacted: string[], drills: boolean, prefix: string}} Me */
+ *   database: string, payloads: string, redacted: string[], drills: boolean, prefix: string, login: boolean, logged_in: boolean}} Me */
 
 /** Who the server takes us for; null until it has answered. */
 export const me = signal(/** @type {Me | null} */ (null));

@@ -20,19 +20,10 @@ export const pulse = signal(0);
 /** The last tick of the server: the six numbers and the fence. */
 export const tick = signal(/** @type {Record<string, any> | null} */ (null));
 
-/** @type {Set<(event: Record<string, any>) => void>} */
-const listeners = new Set();
 /** @type {EventSource | null} */
 let stream = null;
 let retry_ms = 1000;
 let timer = 0;
-
-/** Calls with every event of the fleet (as `tenure tail --json` shows them); returns the way to stop.
- * @param {(event: Record<string, any>) => void} listener */
-export function live(listener) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-}
 
 /** Makes every page look again now. */
 export const beat = () => void (pulse.value = pulse.peek() + 1);
@@ -47,10 +38,6 @@ function open() {
   stream.addEventListener("tick", (event) => {
     tick.value = JSON.parse(event.data);
     beat();
-  });
-  stream.addEventListener("fleet", (event) => {
-    const told = JSON.parse(event.data);
-    listeners.forEach((listener) => listener(told));
   });
   stream.addEventListener("reset", beat);
   stream.onerror = lose;

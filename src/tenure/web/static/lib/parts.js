@@ -1,6 +1,6 @@
 // @ts-check
 /** The small parts every page is made of. */
-import { number, short, worker_colour } from "./words.js";
+import { filter_word, number, short, worker_colour } from "./words.js";
 import { copy } from "./copy.js";
 import { to } from "./route.js";
 import { html, useState } from "./ui.js";
@@ -38,7 +38,7 @@ export function Worker({ id, link = false }) {
   if (!id) return html`<span class="quiet">–</span>`;
   const inside = html`<i class=${`swatch ${worker_colour(id)}`} aria-hidden="true"></i><span class="mono clip">${id}</span>`;
   return link
-    ? html`<a class="worker" title=${id} href=${to("rows", { filter: `worker:${id}` })}>${inside}</a>`
+    ? html`<a class="worker" title=${id} href=${to("rows", { filter: `worker:${filter_word(id)}` })}>${inside}</a>`
     : html`<span class="worker" title=${id}>${inside}</span>`;
 }
 

@@ -9,8 +9,17 @@ const root = new URL(document.baseURI).pathname;
 /** @returns {Place} */
 function here() {
   const path = location.pathname.startsWith(root) ? location.pathname.slice(root.length) : "";
-  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = path.split("/").filter(Boolean).map(decoded);
   return { path, parts, query: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+/** A part of a path as it is meant; one that means nothing stands as it is. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Where we are, below the prefix. */

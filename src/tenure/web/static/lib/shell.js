@@ -1,6 +1,6 @@
 // @ts-check
 /** What stands around every page: name, ways, life, and who is looking. */
-import { locked, me } from "./api.js";
+import { api, locked, me } from "./api.js";
 import { Confirm } from "./confirm.js";
 import { Help } from "./help.js";
 import { JUMPS, helping } from "./keys.js";
@@ -66,7 +66,14 @@ function Life() {
 
 function Who() {
   const mine = me.value;
-  return mine && html`<span class="who" title=${`${mine.actor}, may ${mine.role}`}><b>${mine.actor}</b><span class="quiet">${mine.role}</span></span>`;
+  return mine && html`<span class="who" title=${`${mine.actor}, may ${mine.role}`}><b>${mine.actor}</b><span class="quiet">${mine.role}</span></span>
+    ${mine.logged_in && html`<button class="button plain" onClick=${leave}>Log out</button>`}`;
+}
+
+/** Gives the cookie back; whatever the page knew is forgotten with it. */
+async function leave() {
+  await api("api/logout", { method: "POST" }).catch(() => null);
+  location.reload();
 }
 
 function Foot() {

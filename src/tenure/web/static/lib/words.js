@@ -26,18 +26,21 @@ export function worker_colour(id) {
 /** The last eight letters of an id: its first ones are its time. @param {string} id */
 export const brief = (id) => id.slice(-8);
 
-/** The line of a traceback that says what went wrong: the first one that is not indented after those that are. @param {string} error */
+/** The line of an error that says what went wrong: the first after the frames of a traceback, else the first. @param {string} error */
 export function error_line(error) {
-  const lines = error.trim().split("\n");
-  const said = lines.findLastIndex((line, i) => i > 0 && /^\S/.test(line) && /^\s/.test(lines[i - 1]));
-  return lines[Math.max(0, said)];
+  const text = `\n${error.trim()}`;
+  const after = text.slice(text.lastIndexOf('\n  File "') + 1).split("\n").slice(1);
+  return (after.find((line) => /^\S/.test(line)) ?? text.split("\n")[1]).trimEnd();
 }
 
 /** A text as one word of a POSIX shell. @param {string} text */
 export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
-/** A value as the filter language wants it. @param {string} text */
-export const filter_word = (text) => (/[\s"]/.test(text) ? `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"` : text);
+/** A value as the filter language wants it; a star at its end is meant as one. @param {string} text */
+export function filter_word(text) {
+  const meant = text.endsWith("*") ? `${text.slice(0, -1)}\\*` : text;
+  return /[\s",\\]/.test(meant) ? `"${meant.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"` : meant;
+}
 
 /** The same by hand: command("rows", filter) is "tenure rows '...'". @param {...string} words */
 export const command = (...words) => ["tenure", ...words.filter(Boolean).map(quoted)].join(" ");

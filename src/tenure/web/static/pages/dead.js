@@ -5,7 +5,7 @@ import { Copy, Count, Empty, Fault, Page, Panel, Status } from "../lib/parts.js"
 import { to } from "../lib/route.js";
 import { Ago } from "../lib/time.js";
 import { html } from "../lib/ui.js";
-import { command, number, plural } from "../lib/words.js";
+import { command, error_line, number, plural } from "../lib/words.js";
 import { can } from "./can.js";
 import { Tray, isPlanned, plan } from "./undo.js";
 
@@ -49,7 +49,7 @@ function Entry({ group }) {
   </li>`;
 }
 
-/** The last line of an error; the whole of it on demand. @param {{error: string | null}} props */
+/** The line of an error that tells; the whole of it on demand. @param {{error: string | null}} props */
 function Reason({ error }) {
   const text = (error ?? "").trim();
   if (!text) return html`<p class="quiet">no error was recorded</p>`;
@@ -59,4 +59,4 @@ function Reason({ error }) {
 }
 
 /** @param {string | null} error */
-const last = (error) => (error ?? "no error").trim().split("\n").at(-1)?.slice(0, 200) ?? "";
+const last = (error) => error_line(error ?? "no error").slice(0, 200);

@@ -4,7 +4,7 @@ import { act, allowed, VERBS } from "../lib/act.js";
 import { useAnswer } from "../lib/answer.js";
 import { Copy, Empty, Fault, Panel, Status } from "../lib/parts.js";
 import { to } from "../lib/route.js";
-import { Attempts, Traceback } from "../lib/row/attempts.js";
+import { as_ended, Attempts, Traceback } from "../lib/row/attempts.js";
 import { Json } from "../lib/row/json.js";
 import { Tape } from "../lib/row/tape.js";
 import { state } from "../lib/rows/state.js";
@@ -18,7 +18,8 @@ export default function RowPage({ parts }) {
   const { answer, fault, reload } = useAnswer(`api/rows/${encodeURIComponent(id)}`);
   useEffect(() => void (answer && (document.title = `${answer.row.kind} ${answer.row.key} · Tenure`)), [answer?.row.id]);
   if (!answer) return html`<div class="page" aria-busy=${fault ? "false" : "true"}><${Fault} fault=${fault} retry=${reload} /></div>`;
-  const { row, why, sql, attempts, refusals } = answer;
+  const { row, why, sql, refusals } = answer;
+  const attempts = as_ended(answer.attempts, row);
   return html`<div class="page row">
     <${Fault} fault=${fault} retry=${reload} />
     <${Headline} row=${row} why=${why} sql=${sql} />

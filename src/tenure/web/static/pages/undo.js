@@ -50,10 +50,14 @@ async function send({ verb, filter, rows, reason }) {
     if (done.done === false) toast(`Under way as action ${done.action}; the audit shows its end.`);
     else toast(`${plural(done.changed, "row")} ${VERBS[verb].past}${moved_on}.`, { tone: "good" });
   } catch (error) {
-    toast(`Nothing was changed: ${/** @type {Error} */ (error).message}`, { tone: "bad" });
+    toast(failed(/** @type {any} */ (error)), { tone: "bad" });
   }
   beat();
 }
+
+/** A refusal changed nothing; what broke off may have changed some. @param {{code?: number, message: string}} error */
+const failed = ({ code = 0, message }) =>
+  code >= 400 && code < 500 ? `Nothing was changed: ${message}` : `${message}. The audit shows how far it came.`;
 
 /** What is about to be sent, with the time that is left. The page that shows it forgets it all when it is left. */
 export function Tray() {

@@ -6,8 +6,12 @@ import { error_line } from "../words.js";
 import { html } from "../ui.js";
 
 const SHOWN_MAX = 100;
-const TAGS = /** @type {Record<string, string>} */ ({ completed: "good", processing: "held", expired: "warn", retried: "warn", failed: "bad", dead_lettered: "bad", released: "" });
-const WORDS = /** @type {Record<string, string>} */ ({ processing: "held now", dead_lettered: "dead letter", expired: "lease expired" });
+const TAGS = /** @type {Record<string, string>} */ ({ completed: "good", processing: "held", expired: "warn", retried: "warn", failed: "bad", dead_lettered: "bad", dead_letter: "bad", cancelled: "", released: "" });
+const WORDS = /** @type {Record<string, string>} */ ({ processing: "held now", dead_lettered: "dead letter", dead_letter: "dead letter", expired: "lease expired" });
+
+/** The attempts, the one that ended the row with the row's own ending: a last retry makes a dead letter. @param {any[]} attempts @param {any} row */
+export const as_ended = (attempts, row) => attempts.map((each) => (
+  each.ended_at && each.ended_at === row.finished_at && ["retried", "released"].includes(each.outcome) ? { ...each, outcome: row.status } : each));
 
 /** @param {{attempts: any[], refusals: any[]}} props */
 export function Attempts({ attempts, refusals }) {

@@ -1,0 +1,108 @@
+"""What the web does not show: it is not shown in part, not found by guessing, and not read in the audit either."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from faces.web_tools import served
+from tenure import operate
+from tenure.errors import BadSettings
+from tenure.filter import parse
+from tenure.web.redact import NAMES, Redaction
+from tenure.web.shapes import HEAD_MAX
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+@pytest.mark.parametrize(
+    "secret", ['"correct horse battery"', '["correct", {"a": "horse battery"}]', '"correct \\" horse"']
+)
+def test_a_text_that_is_cut_off_anywhere_shows_no_part_of_a_secret(secret: str) -> None:
+    text = f'{{"order": 7, "password": {secret}, "after": 1}}'
+    redact = Redaction(NAMES)
+    assert redact(text) == '{"order": 7, "password": "***", "after": 1}'
+    for at in range(len(text)):
+        shown = redact(text[:at])
+        assert not [word for word in ("corr", "horse", "batt") if word in shown], shown
+
+
+@pytest.mark.parametrize(
+    ("listed", "name"),
+    [
+        ("密码", "密码"),
+        ("пароль", "новыйПароль"),
+        ("größe", "schuh_größe"),
+        ("größe", "GRÖSSE"),
+        ("größe", "gro\u0308ße"),
+    ],
+)
+def test_names_of_any_script_are_covered(listed: str, name: str) -> None:
+    assert Redaction([listed])(json.dumps({name: 1}, ensure_ascii=False)) == f'{{"{name}": "***"}}'
+    assert Redaction([listed])(json.dumps({name: 1})).endswith('"***"}')
+    assert not Redaction([listed]).covers("gr")
+
+
+def test_a_name_without_a_word_is_refused() -> None:
+    with pytest.raises(BadSettings, match="🔑"):
+        Redaction(["🔑"])
+
+
+def test_the_default_names_cover_their_plurals_and_short_forms_and_no_more() -> None:
+    redact = Redaction(NAMES)
+    secret = "tokens secrets cookies apiKeys credential credentials pwd passcode jwt bearer auth dbpassword accesstoken"
+    assert [name for name in secret.split() if not redact.covers(name)] == []
+    assert [name for name in ("tokens_used", "author", "discard", "secretary", "keys") if redact.covers(name)] == []
+
+
+def test_a_list_reads_only_the_head_of_large_payloads_and_nothing_is_redacted_on_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = world.enqueue(payload={"text": "x" * 100_000, "password": "hunter2"}, key="k", ordered=True)
+    world.enqueue(payload={"text": "x" * 100_000}, key="k", ordered=True)
+    seen: list[tuple[int, bool]] = []
+    redact = Redaction.__call__
+
+    def watched(self: Redaction, text: str) -> str:
+        seen.append((len(text), asyncio._get_running_loop() is not None))
+        return redact(self, text)
+
+    monkeypatch.setattr(Redaction, "__call__", watched)
+    with served(world) as web:
+        assert web.get("/api/rows").status_code == 200
+        assert max(n for n, _ in seen) == HEAD_MAX
+        seen.clear()
+        assert "hunter2" not in web.get(f"/api/rows/{id}").text
+        assert sorted(n for n, _ in seen if n > 100)[0] == HEAD_MAX
+        assert web.get("/api/rows/export").status_code == 200
+    assert not any(on_loop for _, on_loop in seen)
+
+
+def test_what_is_hidden_cannot_be_guessed_through_what_it_stands_in(world: World) -> None:
+    world.enqueue(payload={"user": {"name": "ann", "password": "hunter2"}, "buyer": {"name": "ann"}})
+
+    def asked(web: Any, name: str, value: Any) -> int:
+        text = json.dumps(json.dumps(value))
+        return int(web.get("/api/rows", params={"filter": f"payload.{name}:{text}"}).status_code)
+
+    with served(world) as web:
+        assert asked(web, "user", {"name": "ann", "password": "hunter2"}) == 403
+        assert asked(web, "user", [{"password": "hunter2"}]) == 403
+        assert asked(web, "buyer", {"name": "ann"}) == 200
+
+
+def test_the_audit_does_not_tell_what_is_hidden(world: World) -> None:
+    world.enqueue(payload={"password": "hunter2", "order": "nine"})
+    for text in ("payload.password:hunter2 payload.order:nine", 'payload.user:"{\\"password\\": \\"hunter2\\"}"'):
+        operate.act(world.conn, "cancel", parse(text), operate.Actor("ann", "cli"), schema=world.schema)
+    with served(world) as web:
+        lines = web.get("/api/audit").json()["audit"]
+        assert "hunter2" not in json.dumps(lines)
+        assert "payload.password:*** payload.order:nine" in lines[1]["target"]
+        assert "hunter2" not in web.get(f"/api/actions/{lines[0]['id']}").text
+    with served(world, hide_payloads=True) as web:
+        assert "payload.password:*** payload.order:***" in web.get("/api/audit").json()["audit"][1]["target"]
