@@ -340,9 +340,14 @@ COMMANDS: dict[str, tuple[list[str | bytes], int, str]] = {
     "huge delay": (["enqueue", "k", "--at", "+99999999d"], USAGE, "delay_seconds="),
     "order without key": (["enqueue", "k", "--ordered"], USAGE, "ordered=True needs a key"),
     "bad schema": (["migrate", "--schema", "Bad-Name"], BAD_SETTINGS, "schema 'Bad-Name' is not a plain name"),
-    "no such migration": (["migrate", "--sql", "--to", "99"], USAGE, "--to 99: there is no such migration"),
     "nobody listens": (["enqueue", "k"], UNREACHABLE, "is it running, and is the URL right?"),
 }  # fmt: skip
+
+
+def test_a_migration_that_is_not_there_is_a_usage_error() -> None:
+    answer = _tenure("migrate", "--sql", "--to", "99", url=NOWHERE)
+    assert (answer.code, answer.out) == (USAGE, "")
+    assert "--to 99: there is no such migration" in answer.trouble
 
 
 @pytest.mark.parametrize("case", COMMANDS)

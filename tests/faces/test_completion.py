@@ -103,7 +103,7 @@ def test_help_names_every_command_and_every_exit_code() -> None:
     for name in COMMANDS:
         assert re.search(rf"^  {name} ", said, re.MULTILINE), name
     codes = {value for name, value in vars(errors).items() if name.isupper() and type(value) is int}
-    assert codes == {1, 2, 69, 70, 75, 77, 78}
+    assert codes == {1, 2, 69, 70, 74, 75, 77, 78, 130}
     for code in codes | {0}:
         assert re.search(rf"\b{code} ", EPILOG), code
 
