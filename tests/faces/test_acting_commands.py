@@ -353,14 +353,15 @@ def test_what_changes_one_thing_has_a_reason_and_a_document(world: World) -> Non
     world.run(plan(Schedule("tidy", "@hourly", "tidy_up")))
     world.run(fleet.register("w", {"queues": ["mail"]}))
     why = ("--json", "--reason", "because")
-    for arguments, facts in {
+    answers: dict[tuple[str, ...], dict[str, Any]] = {
         ("queues", "pause", "mail"): {"queue": "mail", "paused": True, "changed": True},
         ("queues", "resume", "mail"): {"queue": "mail", "paused": False, "changed": True},
         ("queues", "limit", "mail", "--max-running", "3"): {"queue": "mail", "max_running": 3},
         ("schedules", "pause", "tidy"): {"schedule": "tidy", "done": "paused"},
         ("schedules", "remove", "tidy"): {"schedule": "tidy", "done": "removed"},
         ("workers", "drain", "w"): {"worker": "w", "draining": True},
-    }.items():
+    }
+    for arguments, facts in answers.items():
         found = json.loads(tenure(world, *arguments, *why).stdout)
         assert found["schema"] == 1
         assert facts.items() <= found.items()

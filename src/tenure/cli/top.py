@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import click
+from psycopg import Connection
 
 from .. import db, finding, history, questions
-from ..connect import QueueConnection
 from ..doctor.asks import BusyQueue, busy_queues
 from ..doctor.verdict import spoken
 from ..log import printable
@@ -64,7 +64,7 @@ def command(once: bool, seconds: float, as_json: bool, database_url: str | None,
             return
 
 
-def look(conn: QueueConnection, schema: str) -> Picture:
+def look(conn: Connection[Any], schema: str) -> Picture:
     """One picture: five questions, each of which takes milliseconds however many rows there are."""
     return Picture(
         db.run(conn, finding.overview(), schema),
