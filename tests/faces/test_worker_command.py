@@ -183,7 +183,8 @@ def test_a_worker_that_fails_ends_its_process_whatever_its_handlers_do(
 def test_a_worker_that_nobody_listens_to_ends_as_well(folder: Path) -> None:
     broken = "import os; os.close(2); os.dup2(os.pipe()[1], 2); os.closerange(3, 9)\n"
     assert (
-        tenure(folder, "worker", "shop:inbox", program=broken + RUN.format(error="OSError('boom')")).returncode == BUG
+        tenure(folder, "worker", "shop:inbox", program=broken + RUN.format(error="ValueError('boom')")).returncode
+        == BUG
     )
 
 
@@ -231,5 +232,5 @@ def test_what_others_wrote_does_not_steer_the_terminal(text: str) -> None:
 
 
 def test_what_can_be_read_is_printed_as_it_is() -> None:
-    line = tail_command.words({"event": "job_failed", "kind": "grüße_🚀", "error": "Zeile eins\nes ging schief"})
+    line = tail_command.words({"event": "job_failed", "kind": "grüße_🚀", "error": "es ging schief\nin Zeile zwei"})
     assert line.endswith('job_failed           kind=grüße_🚀 error="es ging schief"')

@@ -800,7 +800,7 @@ def test_the_command_shows_pauses_resumes_and_limits(world: World) -> None:
     assert _said(world, "pause", MAIL) == "mail is paused\n"
     assert _said(world, "pause", MAIL) == "mail was paused already\n"
     lines = _said(world).splitlines()
-    assert [line.split() for line in lines[1:]] == [
+    assert [line.split() for line in lines] == [
         ["default", "0", "1", "0", "0", "0", "0"],
         ["mail", "3", "0", "0", "0", "0", "0", "paused"],
     ]
@@ -811,6 +811,7 @@ def test_the_command_shows_pauses_resumes_and_limits(world: World) -> None:
 def test_the_command_answers_as_json_and_takes_the_database_before_or_after_the_verb(world: World) -> None:
     where = ["--database-url", world.url, "--schema", world.schema]
     done = CliRunner().invoke(face.command, [*where, "pause", MAIL])
-    assert done.output == "mail is paused\n"
+    assert done.stdout == "mail is paused\n"
+    assert "no row, worker or setting knows the queue 'mail'" in done.stderr
     (shown,) = json.loads(_said(world, "--json"))["queues"]
     assert (shown["queue"], shown["pending"], shown["paused"], shown["max_running"]) == (MAIL, 0, True, None)

@@ -104,7 +104,9 @@ def test_a_backend_killed_between_two_migrations_leaves_nothing(empty: Empty, mo
 
 def test_up_to_a_version_and_then_the_rest(empty: Empty) -> None:
     assert [migration.version for migration in migrate.apply(empty.conn, empty.schema, to=1)] == [1]
-    with pytest.raises(SchemaMismatch, match=f"is at migration 1, this package needs {NEWEST}: run `tenure migrate`"):
+    with pytest.raises(
+        SchemaMismatch, match=f"is at migration 1, this package needs {NEWEST}: run `tenure migrate --schema "
+    ):
         migrate.require(empty.conn, empty.schema)
     assert [migration.version for migration in migrate.apply(empty.conn, empty.schema)] == list(range(2, NEWEST + 1))
     _works(empty)
@@ -151,7 +153,7 @@ def test_a_schema_name_that_is_no_plain_name_is_refused(empty: Empty, schema: st
 
 def test_a_missing_schema_says_which_command_makes_it(empty: Empty) -> None:
     assert migrate.applied(empty.conn, empty.schema) == []
-    with pytest.raises(SchemaMismatch, match="is missing: run `tenure migrate`"):
+    with pytest.raises(SchemaMismatch, match="is missing: run `tenure migrate --schema "):
         migrate.require(empty.conn, empty.schema)
     assert not _exists(empty)
 
