@@ -177,7 +177,8 @@ def asked(conn: Connection[Any]) -> dict[str, Statement[Any]]:
     found["page (all), six days back"] = finding.page(parse(""), before=six_days_back)
     found["ids status:dead_letter"] = finding.ids(parse("status:dead_letter"))
     found |= {"overview": finding.overview(), "dead_groups": finding.dead_groups()}
-    found |= {"depth": questions.depth(), "oldest_runnable": questions.oldest_runnable()}
+    found |= {"queue_depths": questions.queue_depths(), "queue_lags": questions.queue_lags()}
+    found |= {"held_by_worker": questions.held_by_worker(), "ring_depth": questions.ring_depth(["default", "mail"])}
     found |= {"blocked_keys": questions.blocked_keys(), "workers": questions.workers()}
     for place in ("live", "dead", "archive"):
         id = _one(conn, f"SELECT id FROM tenure.{place} ORDER BY id LIMIT 1")
