@@ -23,7 +23,7 @@ test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has
 	@tools/pgbouncer
 	@tools/promtool
 	@tools/chromium
-	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile --max-worker-restart 0
 
 check: setup ## ruff and mypy --strict
 	@$(BIN)/ruff check .

@@ -26,14 +26,9 @@ def world(server_url: str) -> Iterator[World]:
         yield fresh
 
 
-# Rooms with few long tests first: whoever is given the last file must not be long at it.
-ROOMS = ("chaos", "properties", "drills", "faces", "guarantees", "house")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is about the worker and not about SQL runs on one server; long tests begin early."""
+    """What is about the worker and not about SQL runs on one server."""
     first = servers.available()[0]
-    items.sort(key=lambda item: next((n for n, room in enumerate(ROOMS) if f"/tests/{room}/" in str(item.path)), 0))
     items[:] = [
         item
         for item in items
