@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -585,7 +586,10 @@ def test_a_worker_that_finds_no_room_starts_when_there_is_some(small_world: Worl
     world = small_world
     ids = [world.enqueue("work") for _ in range(10)]
     taken = occupy(world.url)
-    taken.pop().close()  # room for one line of three
+    last = taken.pop()  # room for one line of three, as soon as its backend is no more
+    backend = last.info.backend_pid
+    last.close()
+    eventually(lambda: not Path(f"/proc/{backend}").exists())
     with FaultProxy(world.url) as proxy, ended(start(world, Gate().inbox, proxy)) as hired:
         eventually(lambda: len({event.who for event in hired.of(DatabaseUnreachable)}) >= 2)
         leave_room(taken)
