@@ -3,7 +3,7 @@
 
 -- History never stands in the way of work: whoever writes here waits a tenth of a second for a lock, and then goes without.
 
--- One row for ten seconds of a queue in which something happened, whoever worked: each worker adds its own. 3.9 MB a day for a
+-- One row for ten seconds of a queue in which something happened, whoever worked: each worker adds its own. A few MB a day for a
 -- queue that never rests, kept as long as the archive. What belongs to no queue in particular stands under the empty name.
 CREATE TABLE tenure.tally (
   at                   timestamptz NOT NULL,  -- when the ten seconds began
