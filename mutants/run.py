@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ KILLERS = ROOT / "mutants/killers.tsv"  # who killed what in the last whole run:
 KILLERS_FIRST = 4
 SECONDS_A_MUTANT = 420
 SECONDS_FOR_ALL = 3600
+CRASHED = 128 + signal.SIGSEGV  # the interpreter itself fell over: says nothing of the guard, so it is tried again
+TRIES = 3
 MACHINE = "tests/properties/test_state_machine.py"
 SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
 LEFT_OUT = (
@@ -216,6 +219,7 @@ class Bench:
         yield from (Verdict(mutant, "implied", mutant.implied) for mutant in mutants if mutant.implied is not None)
         waiting = [mutant for mutant in reversed(mutants) if mutant.implied is None]
         running: list[Trial] = []
+        tries: Counter[Mutant] = Counter()
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
                 mutant = waiting.pop()
@@ -224,6 +228,11 @@ class Bench:
             for trial in [trial for trial in running if trial.over]:
                 running.remove(trial)
                 assert trial.mutant
+                tries[trial.mutant] += 1
+                if trial.process.returncode == CRASHED and tries[trial.mutant] < TRIES:
+                    trial.end()
+                    waiting.append(trial.mutant)
+                    continue
                 verdict = _verdict(trial.mutant, *trial.end())
                 if verdict.word == "killed":
                     self.killers.append([trial.mutant.statement, trial.mutant.what, verdict.why.split(" ")[0]])
