@@ -105,6 +105,7 @@ WORDS = {
     "effects": ("UniqueViolation", "once("),
     "workers": ("register(",),
     "keep_audit": ("acts.mark(", "FROM audit"),
+    "search": ("finding.",),
     "rouse": ("notes()",),
 }
 

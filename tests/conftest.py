@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 
 import servers
-from world import World, new_world
+from spares import Spares
+from world import World
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The URL of a server by its name: started when first asked for, it runs until the last test has ended."""
+    with contextlib.ExitStack() as stack:
+        yield cache(lambda name: stack.enter_context(servers.running(name, tmp_path_factory.mktemp("pg"))))
+
+
+@pytest.fixture(scope="session")
+def spares(started: Callable[[str], str]) -> Iterator[Callable[[str], Spares]]:
+    """The schemas of a server that wait for their next test, by its URL."""
+    with contextlib.ExitStack() as stack:
+        yield cache(lambda url: stack.enter_context(contextlib.closing(Spares(url))))
 
 
 @pytest.fixture(scope="session", params=servers.available())
-def server_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url(request: pytest.FixtureRequest, started: Callable[[str], str]) -> str:
     """The URL of a running server, once per server at hand."""
-    folder: Path = tmp_path_factory.mktemp("pg")
-    with servers.running(request.param, folder) as url:
-        yield url
+    return started(request.param)
 
 
 @pytest.fixture
-def world(server_url: str) -> Iterator[World]:
-    """A migrated schema of its own on a real server."""
-    with new_world(server_url) as fresh:
+def world(server_url: str, spares: Callable[[str], Spares]) -> Iterator[World]:
+    """A schema of its own on a real server, new or as good as new."""
+    with spares(server_url).world() as fresh:
         yield fresh
 
 

@@ -138,7 +138,7 @@ class Keeper(Line):
         except WorkerEvicted:
             for job in self._holds.held():
                 self._holds.lose(job, "presence_lost", self.crew.worker)
-            self.crew.worker = new_worker_id()
+            self.crew.worker = new_worker_id(self.crew.terms.name)
             self._register(conn)
             if self._present or not conn.pooled:
                 run(conn, appear(self.crew.worker), self.crew.terms.schema)

@@ -26,9 +26,12 @@ class Crew:
     terms: Terms
     bus: Bus
     failed: Callable[[BaseException], None]  # what to do when a thread of ours meets a bug: the worker must not limp on
-    worker: str = field(default_factory=new_worker_id)  # a worker declared dead goes on under another id
+    worker: str = ""  # a worker declared dead goes on under another id
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)
+
+    def __post_init__(self) -> None:
+        self.worker = self.worker or new_worker_id(self.terms.name)
 
 
 class Line(threading.Thread):

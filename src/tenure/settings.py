@@ -38,6 +38,7 @@ KNOWN = {
     "TENURE_WEB_TOKENS": "tokens with names and roles: ann:operate:TOKEN,grafana:read:TOKEN",
     "TENURE_WEB_USERS": "people with names, roles and passwords for basic auth: ann:operate:PASSWORD",
     "TENURE_WEB_REDACT": "further names whose values in payloads are not shown: iban,birthday",
+    "TENURE_DRILLS": "whether drills may be played on this database: allow or forbid (allow)",
     "TENURE_TERMINATION_GRACE_SECONDS": "how long the orchestrator waits after SIGTERM, for `tenure doctor` to check",
 }
 
@@ -116,6 +117,16 @@ def whole(name: str, given: int | None = None, flag: str = "", environ: Mapping[
     if not found.is_integer():
         raise BadSettings(f"{name}={found:g} is no whole number: correct it")
     return int(found)
+
+
+def check_drills(environ: Mapping[str, str] | None = None) -> None:
+    """BadSettings where drills are forbidden: they start processes and make schemas, which not every place wants."""
+    found = find("TENURE_DRILLS", environ=environ)
+    if found is None or found.value == "allow":
+        return
+    if found.value != "forbid":
+        raise BadSettings(f"TENURE_DRILLS={found.value!r} is neither allow nor forbid: correct it in {found.source}")
+    raise BadSettings(f"drills are forbidden here by {found.source}: play them on another database")
 
 
 def everything(

@@ -34,10 +34,12 @@ class Terms:
     retention_seconds: float = 14 * 86_400.0
     housekeeping: bool = True
     listen: bool = True
+    name: str = field(default_factory=socket.gethostname)  # what its ids begin with
 
     def __post_init__(self) -> None:
         check_schema_name(self.schema)
         check_lease_seconds(self.lease_seconds)
+        check_name(self.name, "name")
         if not 1 <= self.slots <= SLOTS_MAX:
             raise BadSettings(f"slots={self.slots} must be within 1 and {SLOTS_MAX}: it is how many jobs run at once")
         if not self.queues:
@@ -75,6 +77,6 @@ class Terms:
         return min(1.0, lease_seconds / 10)
 
 
-def new_worker_id() -> str:
-    """host-pid-nonce: never used before, so that a worker cannot be taken for the one before it."""
-    return f"{socket.gethostname()[:64]}-{os.getpid()}-{secrets.token_hex(4)}"
+def new_worker_id(name: str) -> str:
+    """name-pid-nonce: never used before, so that a worker cannot be taken for the one before it."""
+    return f"{name[:64]}-{os.getpid()}-{secrets.token_hex(4)}"

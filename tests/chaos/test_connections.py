@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from chaos.proxy import FaultProxy, can_drop_packets
+from tenure.drills.proxy import FaultProxy, can_drop_packets
 from guarantees.facts import Beside, until
 from tenure import db, settle, verbs
 from tenure.db import Patience

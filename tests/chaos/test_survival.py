@@ -22,7 +22,7 @@ import pytest
 
 from chaos.own_server import OwnServer, occupy, own_server
 from chaos.pgbouncer import PROGRAM, pgbouncer
-from chaos.proxy import FaultProxy, can_drop_packets
+from tenure.drills.proxy import FaultProxy, can_drop_packets
 from crew import Hired, eventually, working
 from tenure import db, desk, lender, verbs
 from tenure.events import (

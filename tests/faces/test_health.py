@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from guarantees.facts import Beside, until
 from tenure import fleet
 from tenure import health as health_module

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import tenure.web
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from crew import eventually, working
 from faces.web_tools import CHANGING, running, served
 from tenure import fleet, history, limits, questions, schedule, verbs

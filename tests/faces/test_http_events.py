@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from crew import eventually, working
 from faces.web_tools import Stream, served
 from tenure.events import JobDeadLettered

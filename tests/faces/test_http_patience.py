@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import tenure.web
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from crew import eventually
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, running, served

@@ -47,11 +47,11 @@ def running(app: Any, prefix: str = "") -> Iterator[str]:
 class Stream:
     """The events of one open tab, read in a thread."""
 
-    def __init__(self, client: httpx.Client, last_id: str | None = None, *, fleet: bool = True) -> None:
+    def __init__(self, client: httpx.Client, last_id: str | None = None, *, fleet: bool = True, path: str = "") -> None:
         self.events: list[dict[str, Any]] = []
         self.ended = threading.Event()
         self._response: httpx.Response | None = None
-        self._path = "/api/events?fleet=true" if fleet else "/api/events"
+        self._path = path or ("/api/events?fleet=true" if fleet else "/api/events")
         headers = {} if last_id is None else {"last-event-id": last_id}
         self._thread = threading.Thread(target=self._read, args=[client, headers], daemon=True)
         self._thread.start()

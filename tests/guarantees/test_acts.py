@@ -87,6 +87,20 @@ def test_rows_that_are_due_held_or_over_are_not_retried(world: World) -> None:
     assert [world.row(id) for id in (ended, held, due)] == before
 
 
+@pytest.mark.parametrize("table", ["live", "dead"])
+def test_of_the_named_rows_those_are_locked_that_nobody_else_has_locked(world: World, table: str) -> None:
+    ids = [world.enqueue() for _ in range(3)]
+    if table == "dead":
+        for job in world.claim("A", 3):
+            world.dead_letter(job.lease)
+    taken, free, other = ids
+    with locked(world, table, taken), world.conn.transaction():
+        assert world.run(acts.lock_free([taken, free])) == [free]
+        mine = world.connect()
+        look = f"SELECT id FROM {table} WHERE id = ANY (%s) FOR UPDATE SKIP LOCKED"
+        assert mine.execute(look.encode(), [ids]).fetchall() == [(other,)]
+
+
 def test_a_row_whose_time_came_inside_a_long_transaction_is_due_and_not_retried(world: World) -> None:
     id = world.enqueue(delay_seconds=HOUR)
     other = user_connection(world)

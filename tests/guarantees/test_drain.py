@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from crew import Process, eventually, processes, working
 from tenure import questions
 from tenure.errors import TRY_LATER, BadSettings

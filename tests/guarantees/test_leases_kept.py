@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from crew import eventually, working
 from tenure import fleet, questions, verbs
 from tenure.events import DatabaseBack, JobCompleted, LeaseLost, LeasesRenewed, LeasesSwept, StaleWriteBlocked

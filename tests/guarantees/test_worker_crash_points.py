@@ -13,7 +13,7 @@ import pytest
 import servers
 from apps.crashing import POINTS
 from apps.ledger import read
-from chaos.proxy import FaultProxy
+from tenure.drills.proxy import FaultProxy
 from crew import Hired, Process, eventually, processes
 from tenure import questions
 from tenure.inbox import Inbox

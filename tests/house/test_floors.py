@@ -40,6 +40,8 @@ FLOORS = [
     ["drills"],
     # the operating surface
     ["doctor", "web"],
+    # all of it in one shop, to look at
+    ["demo"],
     # faces
     ["cli"],
 ]

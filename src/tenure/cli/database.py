@@ -51,8 +51,11 @@ def opened(
         return
     from ..embedded import attach, wait_for_end
 
-    with attach(linger_seconds=0.1 if leave_nothing else 2.0) as server:
-        how = f"started in {server.seconds:.1f} s" if server.started else "already running"
-        yield Database(server.url, chosen.schema, "embedded", f"{server.version}, embedded, {how}")
-    if leave_nothing and server.started:
-        wait_for_end(server.folder)
+    server = attach(linger_seconds=0.1 if leave_nothing else 2.0)
+    try:
+        with server:
+            how = f"started in {server.seconds:.1f} s" if server.started else "already running"
+            yield Database(server.url, chosen.schema, "embedded", f"{server.version}, embedded, {how}")
+    finally:
+        if leave_nothing and server.started:
+            wait_for_end(server.folder)

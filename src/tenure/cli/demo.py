@@ -1,88 +1,142 @@
-"""`tenure demo`: a first look, from no database at all to a race that was won."""
+"""`tenure demo`: a small shop with real workers, and keys to kill and stop them; without a terminal, a tour."""
 
 from __future__ import annotations
 
+import io
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 import click
 
-from .. import __version__
+from .. import __version__, settings
 from ..errors import NO
 from .database import Database, opened
 from .drill import describe
+from .serve import HOST, PORT, address_of, listening
+
+if TYPE_CHECKING:
+    from ..demo.opening import Opened
+    from ..demo.show import Show
+
+RATE = click.FloatRange(0.1, 20)
 
 
 @click.command("demo")
-@click.option("--database-url", metavar="URL", help="Use this database instead of the embedded Postgres.")
-def command(database_url: str | None) -> None:
-    """See it work: embedded Postgres, the lease race, a hundred receipts.
+@click.option("--no-open", is_flag=True, help="Do not open the dashboard in a browser.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Of the dashboard [{PORT}].")
+@click.option("--reset", is_flag=True, help="First remove the schemas of demos and drills that were killed.")
+@click.option("--database-url", metavar="URL", help="Use this database [env: TENURE_DATABASE_URL; embedded].")
+@click.option("--orders-per-second", type=RATE, default=4, show_default=True, help="How busy the shop is.")
+def command(no_open: bool, port: int | None, reset: bool, database_url: str | None, orders_per_second: float) -> None:
+    """See it work: a small shop, three real workers, the dashboard, and keys.
 
-    Everything happens in throw-away schemas, which are removed again, and in processes that end with the demo.
+    The keys kill, stop, add and drain workers, send the same order twice or a poison row, and cut the database. Without
+    a terminal it plays a tour of half a minute instead, and exits 0 if its five proofs hold. Everything happens in a
+    throw-away schema and in processes that end with the demo.
     """
+    from ..demo import opening
+    from ..demo.show import Show
     from ..drills.signals import endable
-    from ..drills.teller import echo
 
-    echo()
-    echo(f"  Tenure {__version__}, durable work in Postgres")
-    echo()
+    settings.check_drills()
+    live = sys.stdin.isatty() and sys.stdout.isatty()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a sign that this terminal does not have must not end the demo
+    show = Show(footed=live)
+    show.line(f"\n  Tenure {__version__} · durable work in Postgres\n")
     with endable(), opened(database_url, None, leave_nothing=True) as database:
-        echo(describe(database))
-        echo(_line("schema", _schema(database)))
-        ok = _race(database) & _receipts(database)
-    _farewell(ok, embedded=database.source == "embedded")
+        _begin(show, database, reset=reset)
+        with (
+            listening(HOST, port) as listener,
+            opening.opened(database.url, show, orders_per_second) as shop,
+            _dashboard(show, listener, database, shop, may_open=live and not no_open),
+        ):
+            ok = _live(show, shop) if live else _tour(show, shop)
+    _farewell(show, ok, live=live)
     if not ok:
         raise click.exceptions.Exit(NO)
 
 
-def _schema(database: Database) -> str:
-    """The embedded Postgres is ours to migrate; a database of the user's own is left as it is."""
-    from .. import db, migrate
+def _begin(show: Show, database: Database, *, reset: bool) -> None:
+    from ..demo import leftovers
 
-    if database.source != "embedded":
-        return "left as it is: the demo works in throw-away schemas"
-    with db.connect(database.url, application_name="tenure demo") as conn:
-        done = migrate.apply(conn, database.schema)
-    return f"{database.schema}, {'migrated' if done else 'up to date'} (migration {migrate.newest()})"
+    show.line(describe(database))
+    if reset:
+        show.line(_line("removed", ", ".join(leftovers.remove(database.url)) or "nothing: nothing was left behind"))
 
 
-def _race(database: Database) -> bool:
-    from ..drills.lease_race import lease_race
-    from ..drills.teller import Plain, echo
-
-    echo()
-    echo("  The lease race: worker-A is stopped in mid-receipt, worker-B takes over, worker-A comes back.")
-    echo()
-    teller = Plain()
-    verdict = lease_race(database.url, teller.event)
-    teller.verdict(verdict)
-    return verdict.ok
-
-
-def _receipts(database: Database) -> bool:
-    from ..drills.receipts import receipts
-    from ..drills.teller import Plain, echo
-
-    orders = 100
-    echo()
-    echo(_line("shop", f"{orders} orders, each with its send_receipt in the order's own transaction"))
-    verdict = receipts(database.url, orders=orders)
-    if verdict.ok:
-        echo(_line("workers", f"{orders} receipts claimed and completed in {verdict.seconds:.1f} s, each once"))
-    else:
-        Plain().verdict(verdict)
-    return verdict.ok
-
-
-def _farewell(ok: bool, *, embedded: bool) -> None:
-    from ..drills.teller import echo
-
-    echo()
-    if not ok:
-        echo("  The demo failed. The race alone, as JSON, for a report:  tenure drill lease-race --json")
+@contextmanager
+def _dashboard(
+    show: Show, listener: socket.socket, database: Database, shop: Opened, *, may_open: bool
+) -> Iterator[None]:
+    """Say what runs where, and serve the dashboard while the block lasts."""
+    schema, address = shop.stage.schema, address_of(listener)
+    show.line(_line("schema", f"{schema}, removed at the end"))
+    show.line(_line("workers", f"{len(shop.stage.actors)} alive · 1024 buckets: {shop.shares}"))
+    rate = f"{shop.till.per_second:g} orders a second"
+    show.line(_line("shop", f"{rate}, each enqueues send_receipt in its own transaction\n"))
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        show.line(_line("dashboard", 'not installed: pip install "tenure[web]"'))
+        yield
         return
-    echo(_line("next", "tenure drill lease-race --unfenced       the same race without the fence: two receipts"))
-    if embedded:
-        echo(_line("", "tenure pg psql                           look around in the embedded Postgres"))
-    echo()
+    from ..demo.dashboard import browse, served
+
+    with served(listener, database.url, schema):
+        opens = may_open and browse(address)
+        show.line(_line("dashboard", f"{address}/{'      (opens in your browser)' if opens else ''}"))
+        show.line(_line("drills", f"{address}/drills"))
+        show.line(_line("SQL", f"PGOPTIONS=--search_path={schema} {_psql(database)}"))
+        yield
+
+
+def _psql(database: Database) -> str:
+    return "tenure pg psql" if database.source == "embedded" else 'psql "$DATABASE_URL"'
+
+
+def _live(show: Show, shop: Opened) -> bool:
+    """Until q or Ctrl-C, which are the way to end it and no failure."""
+    from ..demo.keys import play
+
+    try:
+        play(shop.stage, shop.till, show)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        show.end()
+    return True
+
+
+def _tour(show: Show, shop: Opened) -> bool:
+    from ..demo.tour import tour
+    from ..drills.teller import mark
+
+    verdict = tour(shop.stage, shop.till, show)
+    show.line("\n  Five proofs, asked of the database when all was over\n")
+    if verdict.trouble:
+        show.line(f"  {mark(False)} {verdict.trouble}")
+    for n, check in enumerate(verdict.checks, 1):
+        show.line(f"  {mark(check.ok)} {n}  {check.sentence}")
+    failed = ", ".join(check.name for check in verdict.checks if not check.ok)
+    if failed:
+        show.line(f"\n  Not proven: {failed}")
+    return verdict.ok
+
+
+def _farewell(show: Show, ok: bool, *, live: bool) -> None:
+    show.line()
+    if not ok:
+        show.line("  The tour failed. The same drills one by one, for a report:  tenure drill all --json")
+        return
+    show.line("  Nothing of it is left: no process, no schema.\n")
+    show.line("  next       tenure drill             each of these alone, with and without its guard")
+    if not live:
+        show.line("             tenure demo              the same shop with keys, in a terminal")
+    show.line("             tenure new my_app        a dozen lines of your own\n")
 
 
 def _line(word: str, text: str) -> str:
-    return f"  {word:<9}  {text}".rstrip()
+    return f"  {word:<9}  {text}".rstrip(" ")

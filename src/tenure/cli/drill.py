@@ -1,57 +1,240 @@
-"""`tenure drill`: force a race on a real Postgres and print the proof."""
+"""`tenure drill`: play a drill on a real Postgres, with real processes, and print the proof."""
 
 from __future__ import annotations
 
+import difflib
+import importlib
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .. import settings
 from ..errors import NO
 from .database import Database, opened
 
+if TYPE_CHECKING:
+    from ..drills.scene import Drill, Scene
+    from ..drills.stage import Said
+    from ..drills.verdict import Verdict
 
-@click.group("drill")
-def command() -> None:
-    """Force a race on a real Postgres and print the proof.
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Commands beside the drills, each in a module of its own: drill_explore.py, drill_tune.py.
+OTHERS = ("explore", "tune")
+COUNTED = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")
+
+
+class Drills(click.Group):
+    """Every drill of the book is a command; so is `all`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which to read them."""
+        del ctx
+        from ..drills.book import BOOK
+
+        return [*BOOK, "all", *_others()]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Made, or imported, when it is asked for."""
+        from ..drills.book import BOOK
+
+        del ctx
+        if name in _others():
+            return _other(name)
+        if name in BOOK:
+            return _command_of(name, BOOK[name]())
+        return all_drills if name == "all" else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """An unknown name is answered with the nearest one."""
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`tenure drill` lists them"
+            raise click.UsageError(f"there is no drill {args[0][:60]!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group("drill", cls=Drills, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Play a drill on a real Postgres, with real processes, and print the proof.
 
     A drill works in a throw-away schema, tenure_drill_ and eight letters, and removes it again, also after Ctrl-C.
-    It touches nothing else.
+    It touches nothing else. Its control is the same scene with one guard left out, and shows what the guard is for.
     """
+    if ctx.invoked_subcommand is None:
+        _list()
 
 
-@command.command("lease-race")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; the last one is the verdict.")
-@click.option("--on", "url", metavar="URL", help="The database to use [env: TENURE_DATABASE_URL; embedded].")
-@click.option("--unfenced", is_flag=True, help="The control: the same race without the fence writes twice.")
-@click.option(
-    "--lease-seconds",
-    type=click.FloatRange(0.05, 60),
-    default=1.0,
-    show_default=True,
-    help="How long worker-A's lease is.",
-)
-def lease_race(as_json: bool, url: str | None, unfenced: bool, lease_seconds: float) -> None:
-    """Two processes, one of them stopped past its lease.
+def options(function: F) -> F:
+    """--json and --on, on everything that plays scenes."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line; the last is the verdict.")
+    on = click.option("--on", "url", metavar="URL", help="The database to use [env: TENURE_DATABASE_URL; embedded].")
+    return as_json(on(function))
 
-    worker-A claims a row and is stopped (SIGSTOP) in the middle of it. Its lease runs out, worker-B claims the row
-    with token 2 and completes it. Then worker-A goes on: its write must be refused. Exit 0 if it was, 1 if not.
-    """
-    from ..drills import lease_race as drill
-    from ..drills.signals import endable
+
+def _command_of(name: str, drill: Drill) -> click.Command:
+    """A drill as a command; the lease race can be had with a lease of any length, and its control by another word."""
+    from ..drills.lease_race import LEASE_SECONDS, lease_race
+
+    def play(control: bool, as_json: bool, url: str | None, verbose: bool, lease_seconds: float | None = None) -> None:
+        made = drill if lease_seconds is None else lease_race(lease_seconds)
+        shown(chosen(made, control), made, url, as_json=as_json, verbose=verbose)
+
+    racing = name == "lease-race"
+    spelled = ("--control", "--unfenced") if racing else ("--control",)
+    without = f"The same without {drill.guard}." if drill.control else "It has none."
+    parts = [
+        click.option("-v", "--verbose", is_flag=True, help="Every event, the engine's own clockwork too."),
+        options,
+        click.option(*spelled, is_flag=True, help=without),
+    ]
+    if racing:
+        words = f"How long worker-A's lease is [{LEASE_SECONDS:g}]."
+        parts.append(click.option("--lease-seconds", type=click.FloatRange(0.05, 60), help=words))
+    for part in parts:
+        play = part(play)
+    return click.command(name, short_help=drill.scene.title, help=_help(drill))(play)
+
+
+def _help(drill: Drill) -> str:
+    without = f"\n\nThe control goes without {drill.guard}, and holds when that does harm." if drill.control else ""
+    return f"{drill.scene.story}{without}\n\nExit 0 if every assertion holds, 1 if not."
+
+
+def chosen(drill: Drill, control: bool) -> Scene:
+    """The scene, or its control; a drill that has none says why."""
+    if not control:
+        return drill.scene
+    if drill.control is None:
+        raise click.UsageError(
+            f"{drill.scene.name} has no control, because no guard of it can be left out: run it without --control"
+        )
+    return drill.control
+
+
+def shown(scene: Scene, drill: Drill, url: str | None, *, as_json: bool, verbose: bool) -> None:
+    """Play it, tell it, and end the command by its verdict."""
+    from ..drills.scene import perform
     from ..drills.teller import Json, Plain, Teller, echo
 
-    teller: Teller = Json() if as_json else Plain()
-    with endable(), opened(url, None, "--on", leave_nothing=True) as database:
+    teller: Teller = Json() if as_json else Plain(scene, verbose=verbose)
+    control, hired = scene is not drill.scene, []
+
+    def tell(said: Said) -> None:
+        teller.event(said)
+        hired.extend([said] if said.event == "worker_hired" else [])
+
+    with at(url) as database:
         if not as_json:
             echo(describe(database))
+            echo(f"  {'control' if control else 'drill':<9}  {_title(scene, drill)}")
             echo()
-        verdict = drill.lease_race(database.url, teller.event, lease_seconds=lease_seconds, fenced=not unfenced)
+        verdict = perform(database.url, scene, tell)
     teller.verdict(verdict)
     if not as_json:
         echo()
-        echo(_closing(verdict.ok, unfenced, verdict.seconds))
+        for line in _closing(verdict, drill, len(hired), control=control):
+            echo(f"   {line}")
     if not verdict.ok:
         raise click.exceptions.Exit(NO)
+
+
+@contextmanager
+def at(url: str | None) -> Iterator[Database]:
+    """Where a drill is played: refused where drills are forbidden, and left in good order when a signal ends it."""
+    from ..drills.signals import endable
+
+    settings.check_drills()
+    with endable(), opened(url, None, "--on", leave_nothing=True) as database:
+        yield database
+
+
+def _title(scene: Scene, drill: Drill) -> str:
+    return scene.title if scene is drill.scene else f"{scene.title}, without {drill.guard}"
+
+
+def _closing(verdict: Verdict, drill: Drill, processes: int, *, control: bool) -> list[str]:
+    """What was shown, and the next command to type."""
+    name, flag = drill.scene.name, " --control" if control else ""
+    if not verdict.ok:
+        return [f"The drill failed. Its lines as JSON, for a report:  tenure drill {name}{flag} --json"]
+    run = f"{COUNTED[processes]} real process{'es' * (processes != 1)}, one real Postgres, {verdict.seconds:.1f} s."
+    if control:
+        return [f"{verdict.shown.capitalize()}. {run}", f"The same with {drill.guard}:  tenure drill {name}"]
+    again = [f"The same without {drill.guard}:  tenure drill {name} --control"] if drill.control else []
+    return [*again, f'{run} Run it on yours:  tenure drill {name} --on "$DATABASE_URL"']
+
+
+@click.command("all", short_help="Every drill and every control, one line each.")
+@options
+def all_drills(as_json: bool, url: str | None) -> None:
+    """Play every drill and every control, one after the other. Exit 1 if any of them failed."""
+    from ..drills.book import BOOK
+    from ..drills.teller import echo
+
+    verdicts = []
+    with at(url) as database:
+        if not as_json:
+            echo(f"{describe(database)}\n")
+        for drill in (make() for make in BOOK.values()):
+            for scene in filter(None, (drill.scene, drill.control)):
+                verdicts.append(_played(scene, database.url, as_json=as_json, control=scene is not drill.scene))
+    held = sum(verdict.ok for verdict in verdicts)
+    if not as_json:
+        seconds = sum(verdict.seconds for verdict in verdicts)
+        echo(f"\n   {held} of {len(verdicts)} ended as they must, {seconds:.0f} s in all.")
+    if held < len(verdicts):
+        raise click.exceptions.Exit(NO)
+
+
+def _played(scene: Scene, url: str, *, as_json: bool, control: bool) -> Verdict:
+    """One line on how it ended, and one on each assertion that did not hold."""
+    from ..drills.scene import perform
+    from ..drills.teller import echo, mark
+
+    verdict = perform(url, scene, lambda _: None)
+    if as_json:
+        echo(json.dumps({"event": "verdict", "control": control, **verdict.fields()}))
+        return verdict
+    words = f"{scene.name}{' --control' if control else ''}"
+    echo(f"   {mark(verdict.ok)} {words:<22} {verdict.seconds:5.1f} s   {verdict.shown if verdict.ok else ''}".rstrip())
+    for wrong in (verdict.trouble, *(check.sentence for check in verdict.checks if not check.ok)):
+        if wrong:
+            echo(f"       not so: {wrong}")
+    return verdict
+
+
+def _list() -> None:
+    """Every drill on a line: what it shows, and what its control does."""
+    from ..drills.book import BOOK
+    from ..drills.teller import echo
+
+    for name, drill in ((name, make()) for name, make in BOOK.items()):
+        control = f"--control: {drill.control.shows}" if drill.control else ""
+        echo(f"  {name:<10}  {drill.scene.title:<23}  {drill.scene.shows:<23}  {control}".rstrip())
+    echo(f"\n  {'all':<10}  every drill and every control, one line each")
+    for name in _others():
+        echo(f"  {name:<10}  {_other(name).get_short_help_str(90)}")
+    echo('\n  Play one:  tenure drill crash      On your own database:  tenure drill crash --on "$DATABASE_URL"')
+
+
+def _others() -> list[str]:
+    return [name for name in OTHERS if importlib.util.find_spec(f"tenure.cli.drill_{name}")]
+
+
+def _other(name: str) -> click.Command:
+    command = importlib.import_module(f"tenure.cli.drill_{name}").command
+    assert isinstance(command, click.Command)
+    return command
 
 
 def describe(database: Database) -> str:
@@ -66,17 +249,3 @@ def describe(database: Database) -> str:
         return (
             f"  postgres   {f'{major}.{minor}, given by {database.source}':<38}  {conn.info.dbname} on {conn.info.host}"
         )
-
-
-def _closing(ok: bool, unfenced: bool, seconds: float) -> str:
-    if not ok:
-        return "   The drill failed. Its lines as JSON, for a report:  tenure drill lease-race --json"
-    if unfenced:
-        return (
-            f"   Duplicate shown: one order, two receipts, {seconds:.1f} s. "
-            "The same race with the fence:  tenure drill lease-race"
-        )
-    return (
-        f"   Two real processes, one real Postgres, {seconds:.1f} s. "
-        'Run it on yours:  tenure drill lease-race --on "$DATABASE_URL"'
-    )

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import socket
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import db, migrate, settings
 from ..errors import BadSettings
 from .database import Database, opened, options
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 HOST = "127.0.0.1"
 PORT = 7117
@@ -32,6 +36,7 @@ PORT = 7117
 @click.option("--redact", default="", metavar="NAMES", help="Further names whose values are hidden, e.g. iban,phone.")
 @click.option("--read-only", is_flag=True, help="Let nobody change anything.")
 @click.option("--allowed-host", "allowed", multiple=True, metavar="NAME", help="A further name of this machine.")
+@click.option("--drills", is_flag=True, help="Let admins play drills with real processes; on loopback only.")
 @click.option("--insecure", is_flag=True, help="Let everybody in as admin, on whatever address.")
 @options
 def command(host: str | None, port: int | None, database_url: str | None, schema: str | None, **rest: Any) -> None:
@@ -41,12 +46,14 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     TENURE_WEB_TOKENS (name:role:token,…) or TENURE_WEB_USERS (name:role:password,…); roles are read, operate, admin.
     """
     host = _setting("TENURE_WEB_HOST", host) or HOST
-    door = _door(host, rest.pop("allowed"), insecure=rest.pop("insecure"))
+    if rest["drills"]:
+        _check_drills(host)
+    door = door_of(host, rest.pop("allowed"), insecure=rest.pop("insecure"))
     prefix = _prefix(rest.pop("prefix"))
     with opened(database_url, schema) as database:
         with db.connect(database.url, application_name="tenure serve") as conn:
             migrate.require(conn, database.schema)
-        with _listen(host, port) as listener:
+        with listening(host, port) as listener:
             _serve(listener, database, prefix, door, rest)
     sys.stderr.flush()
     os._exit(0)  # everything of ours is given back; the interpreter would take longer over its own things than we did
@@ -54,23 +61,35 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
 
 def _serve(listener: socket.socket, database: Database, prefix: str, door: Any, rest: dict[str, Any]) -> None:
     from ..web import app
-    from ..web.serve import Server
 
     made = app(
-        database_url=database.url,
+        database_url=database.url or None,  # empty where PG* say it
         schema=database.schema,
         access=door,
         redact=rest["redact"].split(","),
         hide_payloads=rest["hide_payloads"],
         read_only=rest["read_only"],
+        drills=rest["drills"],
     )
-    name, port = listener.getsockname()[:2]
-    click.echo(f"http://{f'[{name}]' if ':' in name else name}:{port}{prefix}/  (Ctrl-C ends this)", err=True)
+    click.echo(f"{address_of(listener)}{prefix}/  (Ctrl-C ends this)", err=True)
+    serve(made, listener, prefix)
+
+
+def serve(made: Starlette, listener: socket.socket, prefix: str = "") -> None:
+    """Answer until a signal says that it is enough."""
+    from ..web.serve import Server
+
     # Not asyncio.run: that would wait for every thread and answer, which a database that is stuck never gives.
     asyncio.new_event_loop().run_until_complete(Server(made, prefix).serve([listener]))
 
 
-def _door(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
+def address_of(listener: socket.socket) -> str:
+    """Where it is found, for a browser."""
+    name, port = listener.getsockname()[:2]
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def door_of(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
     """Who may come in; None leaves it to the credentials of the settings, and without those only this machine may."""
     from ..web.access import Open, is_loopback
 
@@ -86,6 +105,17 @@ def _door(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
     return Open((host, *allowed))
 
 
+def _check_drills(host: str) -> None:
+    """Refuse what would let others start processes here."""
+    from ..web.access import is_loopback
+
+    if not is_loopback(host):
+        raise BadSettings(f"--drills starts and stops processes, for this machine only: --host {host} lets others in")
+    settings.check_drills()
+    if hasattr(signal, "SIGHUP"):  # the terminal was closed: leave no schema behind
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
 def _prefix(text: str) -> str:
     """/tenure out of tenure, /tenure and /tenure/."""
     words = text.strip("/")
@@ -94,7 +124,7 @@ def _prefix(text: str) -> str:
     return f"/{words}" if words else ""
 
 
-def _listen(host: str, port: int | None) -> socket.socket:
+def listening(host: str, port: int | None) -> socket.socket:
     """On the port that was asked for; if none was and ours is taken, on any that is free."""
     asked = _setting("TENURE_WEB_PORT", port)
     if asked is not None and not (asked.isdigit() and int(asked) <= 65535):

@@ -116,11 +116,8 @@ def load(app: str) -> Any:
     """The inbox that MODULE:INBOX or FILE:INBOX names; BadSettings with what was found instead."""
     from ..inbox import Inbox
 
-    module, _, name = app.rpartition(":")
-    if not module or not name:
-        raise BadSettings(f"{app!r} is no inbox: write MODULE:INBOX, e.g. shop.jobs:inbox")
-    is_path = "/" in module or module.endswith(".py") or module.startswith(".")
-    found = _load_file(app, module) if is_path else _import(app, module, Path.cwd())
+    module, name = parted(app)
+    found = _load_file(app, module) if is_path(module) else _import(app, module, Path.cwd())
     inbox = getattr(found, name, None)
     if not isinstance(inbox, Inbox):
         near = [key for key, value in vars(found).items() if isinstance(value, Inbox)]
@@ -130,6 +127,19 @@ def load(app: str) -> Any:
     if not inbox.handlers:
         raise BadSettings(f'{app!r} has no handlers: write `@{name}.handler("kind")` on a function')
     return inbox
+
+
+def parted(app: str) -> tuple[str, str]:
+    """Module or file, and the name of the inbox in it; BadSettings if it cannot be told."""
+    module, _, name = app.rpartition(":")
+    if not module or not name:
+        raise BadSettings(f"{app!r} is no inbox: write MODULE:INBOX, e.g. shop.jobs:inbox")
+    return module, name
+
+
+def is_path(module: str) -> bool:
+    """It names a file, not a module."""
+    return "/" in module or module.endswith(".py") or module.startswith(".")
 
 
 def _load_file(app: str, path: str) -> ModuleType:

@@ -12,16 +12,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import NO, BadSettings, TenureError
-from .racer import Part
 
 STOP_SECONDS_MAX = 5.0
 END_SECONDS_MAX = 5.0
 
 Heard = Callable[["Actor", dict[str, Any] | None], None]  # None: it has said its last
+State = Literal["running", "paused", "draining", "gone"]
 
 
 class DrillFailed(TenureError):
@@ -31,26 +30,42 @@ class DrillFailed(TenureError):
 
 
 class Actor:
-    """One racer, in its own process group: Ctrl-C at the terminal is for the drill, which ends its actors itself.
+    """One process, in a group of its own: Ctrl-C at the terminal is for the drill, which ends its actors itself.
 
-    Make it on a thread that lives as long as it does: Linux kills a racer when the thread that started it ends.
+    Make it on a thread that lives as long as it does: Linux kills it when the thread that started it ends.
     """
 
-    def __init__(self, part: Part, heard: Heard) -> None:
+    def __init__(self, name: str, role: str, part: dict[str, Any], heard: Heard) -> None:
         if not hasattr(signal, "SIGSTOP"):
             raise BadSettings("this drill stops a process with SIGSTOP, which Windows does not have: run it under WSL")
-        self.name = part.name
+        self.name, self.role = name, role
+        self.silent = False  # it has said its last, and that was heard
         self._heard = heard
+        self._paused = self._draining = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tenure.drills.racer", part.name],
+            [sys.executable, "-P", "-m", f"tenure.drills.{role}", name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
             text=True, encoding="utf-8", process_group=0,
         )  # fmt: skip
         self.pid = self._process.pid
-        self._listener = threading.Thread(target=self._listen, name=f"listen to {part.name}", daemon=True)
+        self._listener = threading.Thread(target=self._listen, name=f"listen to {name}", daemon=True)
         self._listener.start()
-        self.tell(json.dumps(asdict(part)))
+        self.tell(json.dumps(part))
+
+    @property
+    def state(self) -> State:
+        """How it stands now."""
+        if self.silent or self._process.poll() is not None:
+            return "gone"
+        return "paused" if self._paused else "draining" if self._draining else "running"
+
+    @property
+    def exit_code(self) -> int | None:
+        """With what it ended, once it has; the number of a signal below zero."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(END_SECONDS_MAX)
+        return None
 
     def tell(self, word: str) -> None:
         """Send one line; an actor that is gone is noticed by its silence, not here."""
@@ -66,6 +81,7 @@ class Actor:
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self._process.pid, os.WNOHANG | os.WUNTRACED)
             if pid and os.WIFSTOPPED(status):
+                self._paused = True
                 return
             if pid:
                 self._process.returncode = os.waitstatus_to_exitcode(status)  # it was reaped here, not by Popen
@@ -75,7 +91,20 @@ class Actor:
 
     def resume(self) -> None:
         """SIGCONT: it goes on where it stood, knowing nothing of the time between."""
+        self._paused = False
         self._process.send_signal(signal.SIGCONT)
+
+    def drain(self) -> None:
+        """SIGTERM; one that stands still hears it when it goes on."""
+        self._draining = True
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL: gone when this returns, also if it was stopped."""
+        if self._process.poll() is None:
+            self._process.kill()
+        with suppress(subprocess.TimeoutExpired):  # the kernel has been told; nobody need wait for ever
+            self._process.wait(END_SECONDS_MAX)
 
     def last_words(self) -> str:
         """The last line of its stderr: why it ended, if it ended early."""
@@ -84,11 +113,8 @@ class Actor:
         return lines[-1] if lines else "it said nothing"
 
     def end(self) -> None:
-        """Gone when this returns: SIGKILL also ends a process that is stopped."""
-        if self._process.poll() is None:
-            self._process.kill()
-        with suppress(subprocess.TimeoutExpired):  # the kernel has been told; the rest of the tidying must not wait
-            self._process.wait(END_SECONDS_MAX)
+        """Gone when this returns, and whatever it took is given back."""
+        self.kill()
         self._listener.join(END_SECONDS_MAX)
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
             with suppress(OSError):
@@ -97,5 +123,6 @@ class Actor:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._heard(self, json.loads(line))
+            with suppress(json.JSONDecodeError):  # killed in the middle of a line
+                self._heard(self, json.loads(line))
         self._heard(self, None)

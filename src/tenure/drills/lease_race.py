@@ -2,120 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from .act import Answer, Cast, Enqueue, Pause, Resume, SkipBackoff, Work
+from .racer import Guard
+from .scene import Drill, Event, Fact, Proof, Scene, Step
+from .stage import Props, Stage
 
-from .. import questions, verbs
-from ..model import Enqueued, NewRow
-from .actor import DrillFailed
-from .stage import Said, Stage
-from .verdict import Check, Verdict
-
-NAME = "lease-race"
-EXPIRY_SECONDS_MAX = 10.0
-RECEIPT = NewRow("send_receipt", {"order_id": 9182}, key="order:9182", idempotency_key="receipt-9182")
-
-# No key at all: a duplicate must be able to show.
-LEDGER = """
-CREATE TABLE tenure.ledger (
-  job_id     uuid        NOT NULL,
-  worker     text        NOT NULL,
-  token      bigint      NOT NULL,
-  written_at timestamptz NOT NULL DEFAULT clock_timestamp()
-)"""
+A, B = "worker-A", "worker-B"
+LEASE_SECONDS = 1.0
+LEASE_END_SECONDS_MAX = 70.0
+EXPIRED = "SELECT count(*) > 0 FROM tenure.live WHERE status = 'processing' AND lease_expires_at < clock_timestamp()"
+STORY = (
+    "worker-A claims a row and is stopped (SIGSTOP) in the middle of it. Its lease runs out, worker-B claims the row"
+    " with token 2 and completes it. Then worker-A goes on: its write must be refused."
+)
 
 
-def lease_race(url: str, tell: Callable[[Said], None], *, lease_seconds: float = 1.0, fenced: bool = True) -> Verdict:
-    """Play it once; without the fence it is the control, which holds when the duplicate really happens."""
-    checks: tuple[Check, ...] = ()
-    trouble = None
-    stage = Stage(url, tell)
-    try:
-        with stage:
-            row = _play(stage, lease_seconds, fenced)
-            checks = _checks(stage, row) if fenced else _control_checks(stage)
-    except DrillFailed as failed:
-        trouble = str(failed)
-    return Verdict(NAME, "one effect" if fenced else "duplicate shown", checks, stage.seconds, trouble)
-
-
-def _play(stage: Stage, lease_seconds: float, fenced: bool) -> Enqueued:
-    a = stage.cast("worker-A", lease_seconds=lease_seconds, fenced=fenced)
-    b = stage.cast("worker-B", fenced=fenced)
-    stage.build(LEDGER)
-    row = stage.run(verbs.enqueue(RECEIPT))
-    stage.say("producer", "enqueued", key=RECEIPT.key, job_id=str(row.id))
-
-    a.tell("work")
-    stage.expect(a, "execution_started")
-    a.pause()
-    stage.say("drill", "worker_paused", worker=a.name, signal="SIGSTOP", pid=a.pid, lease_seconds=lease_seconds)
-    a.tell("answer")  # what its handler waits for arrives while it stands still
-
-    _wait_for_expiry(stage, lease_seconds)
-    b.tell("work")
-    stage.expect(b, "leases_swept")
-    _skip_backoff(stage, row)
-    b.tell("answer")
-    stage.expect(b, "worker_exit")
-
-    stage.say("drill", "worker_resumed", worker=a.name, signal="SIGCONT", pid=a.pid)
-    a.resume()
-    stage.expect(a, "worker_exit")
-    return row
-
-
-def _wait_for_expiry(stage: Stage, lease_seconds: float) -> None:
-    """The database says when a lease is over; nobody here counts seconds."""
-    seconds = lease_seconds + EXPIRY_SECONDS_MAX
-    (stuck, *_) = stage.until(lambda: stage.run(questions.stuck(1)), "the end of worker-A's lease", seconds)
-    stage.say("drill", "lease_expired", worker=stuck.claimed_by)
-
-
-def _skip_backoff(stage: Stage, row: Enqueued) -> None:
-    """A swept row waits two seconds or more before its next attempt: right for production, idle time in a race."""
-    ((seconds,),) = stage.sql(
-        "UPDATE tenure.live AS i SET available_at = clock_timestamp() FROM tenure.live AS was"
-        " WHERE i.id = %s AND was.id = i.id AND i.status = 'pending'"
-        " RETURNING extract(epoch FROM was.available_at - clock_timestamp())::float8",
-        row.id,
+def lease_race(lease_seconds: float = LEASE_SECONDS) -> Drill:
+    """The race with the fence, and without."""
+    props = Props(lease_seconds=lease_seconds)
+    return Drill(
+        Scene("lease-race", "The stale worker", STORY, "one effect", _steps("fence"), PROOFS, props),
+        Scene("lease-race", "The stale worker", STORY, "duplicate shown", _steps("none"), HARM, props),
+        "the fence",
     )
-    stage.say("drill", "backoff_skipped", seconds=round(seconds, 1))
 
 
-def _ledger(stage: Stage) -> list[tuple[str, int]]:
-    return [(worker, token) for worker, token in stage.sql("SELECT worker, token FROM tenure.ledger ORDER BY token")]
+def _steps(guard: Guard) -> tuple[Step, ...]:
+    last = Event("stale_write_blocked" if guard == "fence" else "ledger_written", A)
+    return (
+        Step(
+            "The shop takes an order. worker-A claims its receipt under a lease, with token 1.",
+            (Cast(A, guard), Cast(B, guard, 60.0), Enqueue(), Work(A)),
+            (Event("execution_started", A),),
+        ),
+        Step(
+            "worker-A is stopped in the middle of it, as a long pause of a virtual machine would stop it.",
+            (Pause(A), Answer(A)),
+            (Fact("the end of worker-A's lease", EXPIRED, LEASE_END_SECONDS_MAX),),
+        ),
+        Step(
+            "Its lease ran out on the database's clock. worker-B sweeps, and the row is free again.",
+            (Work(B),),
+            (Event("leases_swept", B),),
+        ),
+        Step(
+            "worker-B claims the row with token 2 and completes it.",
+            (SkipBackoff(), Answer(B)),
+            (Event("worker_exit", B),),
+        ),
+        Step(
+            "worker-A goes on where it stood and tries to write, with token 1.",
+            (Resume(A),),
+            (last, Event("worker_exit", A)),
+        ),
+    )
 
 
 def _exits(stage: Stage) -> dict[str, str]:
     return {said.who: said.fields["reason"] for said in stage.reported("worker_exit")}
 
 
-def _checks(stage: Stage, row: Enqueued) -> tuple[Check, ...]:
-    ledger, exits, stands = _ledger(stage), _exits(stage), stage.run(questions.row(row.id))
-    blocked = [said.fields["reason"] for said in stage.reported("stale_write_blocked")]
-    wrote = [worker for worker, _ in ledger]
-    return (
-        Check("one_ledger_entry", "one ledger entry", len(ledger) == 1),
-        Check("token_is_2", "its token is 2, so a reclaim really happened", [token for _, token in ledger] == [2]),
-        Check("row_is_completed", "row is completed", stands is not None and stands.status == "completed"),
-        Check(
-            "worker_a_wrote_nothing",
-            "worker-A exited stale, wrote nothing",
-            exits.get("worker-A") == "stale" and "worker-A" not in wrote,
-        ),
-        Check("one_stale_write_blocked", "one stale write was blocked", blocked == ["token_mismatch"]),
-    )
+def _blocked(stage: Stage) -> list[str]:
+    return [said.fields["reason"] for said in stage.reported("stale_write_blocked")]
 
 
-def _control_checks(stage: Stage) -> tuple[Check, ...]:
-    ledger, exits = _ledger(stage), _exits(stage)
-    return (
-        Check("two_ledger_entries", "two ledger entries for one order", len(ledger) == 2),
-        Check("both_tokens_wrote", "tokens 1 and 2 both wrote", [token for _, token in ledger] == [1, 2]),
-        Check(
-            "both_report_success",
-            "both workers report success",
-            exits == {"worker-A": "success", "worker-B": "success"},
-        ),
-        Check("nothing_was_blocked", "nothing was blocked", not stage.reported("stale_write_blocked")),
-    )
+PROOFS = (
+    Proof("one_ledger_entry", "one ledger entry", "SELECT count(*) = 1 FROM tenure.ledger"),
+    Proof(
+        "token_is_2",
+        "its token is 2, so a reclaim really happened",
+        "SELECT COALESCE(array_agg(token), '{}') = '{2}' FROM tenure.ledger",
+    ),
+    Proof("row_is_completed", "row is completed", "SELECT count(*) = 1 FROM tenure.inbox WHERE status = 'completed'"),
+    Proof(
+        "worker_a_wrote_nothing",
+        "worker-A exited stale, wrote nothing",
+        lambda stage: _exits(stage).get(A) == "stale" and not stage.reported("ledger_written", A),
+    ),
+    Proof(
+        "one_stale_write_blocked",
+        "one stale write was blocked",
+        lambda stage: _blocked(stage) == ["token_mismatch"],
+    ),
+)
+HARM = (
+    Proof("two_ledger_entries", "two ledger entries for one order", "SELECT count(*) = 2 FROM tenure.ledger"),
+    Proof(
+        "both_tokens_wrote",
+        "tokens 1 and 2 both wrote",
+        "SELECT array_agg(token ORDER BY token) = '{1,2}' FROM tenure.ledger",
+    ),
+    Proof(
+        "both_report_success",
+        "both workers report success",
+        lambda stage: _exits(stage) == {A: "success", B: "success"},
+    ),
+    Proof("nothing_was_blocked", "nothing was blocked", lambda stage: not _blocked(stage)),
+)

@@ -9,22 +9,46 @@ from typing import Any, Protocol
 
 import click
 
+from .scene import Event, Scene
 from .stage import Said
 from .verdict import Check, Verdict
 
-_HIDDEN = ("worker", "job_id")  # named by the column before, or the same in every line
-_LOUD = {"stale_write_blocked": "yellow", "ledger_written": "green"}
+# Fields that only programs need: named by the column before, the same in every line, or a clock's.
+_HIDDEN = ("worker", "job_id", "kind", "queue", "queues", "wait_seconds", "run_seconds", "error_class", "role")
+_LOUD = {"stale_write_blocked": "yellow", "lease_lost": "yellow", "ledger_written": "green"}
 
-# Events of the drill itself, in words: the event, then its fields.
+# What people are spared: the engine's own clockwork, the ring, and where rows are many, each of them.
+_CLOCKWORK = frozenset({"woken", "chore_done", "lease_renewed", "wakeup_changed"})
+_RING = frozenset({"ring_changed"})
+_OF_JOBS = ("enqueued", "lease_acquired", "execution_started", "job_completed")
+_OF_EACH = frozenset((*_OF_JOBS, "mail_sent", "mail_already_sent", "ledger_written"))
+
+# Events in words: the event, then its fields.
 _WORDS = {
     "schema_made": ("schema made", "{schema}"),
     "schema_removed": ("schema removed", "{schema}"),
     "schema_left": ("schema left behind", "remove it with: {remedy}"),
-    "worker_paused": ("{worker} paused", "SIGSTOP to pid {pid}, its lease is {lease_seconds:g} s"),
+    "worker_hired": ("{worker} hired", "pid {pid}"),
+    "worker_paused": ("{worker} paused", "SIGSTOP to pid {pid}"),
     "worker_resumed": ("{worker} resumed", "SIGCONT to pid {pid}"),
-    "lease_expired": ("lease expired", "on the database's clock"),
-    "backoff_skipped": ("backoff skipped", "{seconds:g} s of waiting that this race does not need"),
+    "worker_killed": ("{worker} killed", "SIGKILL to pid {pid}"),
+    "worker_asked_to_drain": ("{worker} asked out", "SIGTERM to pid {pid}"),
+    "worker_gone": ("{worker} ended", "exit code {exit_code}"),
+    "worker_seen": ("worker_seen", "{other} is {seen}"),
+    "worker_draining": ("draining", "{held} rows held"),
+    "backoff_skipped": ("backoff skipped", "{seconds:g} s of waiting that this drill does not need"),
+    "enqueue_deduplicated": ("known already", "key={key}"),
+    "orders_taken": ("{rows} orders taken", "{first} to {last}"),
+    "buckets_moved": ("buckets moved", "{to_newcomer} of {of} to worker-D, {between_others} between the others"),
+    "order_rolled_back": ("rolled back", "order={order}"),
+    "database_cut": ("line cut", "no worker reaches the database"),
+    "database_healed": ("line healed", ""),
+    "database_unreachable": ("database away", "{line} ({error_class})"),
+    "database_back": ("database back", "{line}, after {away_seconds:.1f} s"),
+    "poison_cured": ("catalogue mended", ""),
+    "seen": ("seen", "{words}"),
 }
+_WIDTH = 100  # of the fields of a line, and of two assertions side by side
 
 
 class Teller(Protocol):
@@ -50,14 +74,18 @@ class Json:
 
 
 class Plain:
-    """For people: seconds, who, what; then the assertions, two to a line."""
+    """For people: each step's caption, what happened below it, and the assertions at last, two to a line."""
+
+    def __init__(self, scene: Scene | None = None, *, verbose: bool = False) -> None:
+        self._spared = frozenset() if verbose else _spared(scene)
 
     def event(self, said: Said) -> None:
-        """One line, in columns."""
-        name, fields = _in_words(said)
-        seconds = click.style(f"{said.at:6.3f}s", dim=True)
-        event = click.style(f"{name:<19}", fg=_LOUD.get(said.event), bold=said.event in _LOUD or None)
-        echo(f"  {seconds}  {said.who:<8}  {event}  {fields}".rstrip())
+        """A caption, or one line in columns."""
+        if said.event == "step":
+            echo()
+            echo(click.style(f"  {said.fields['n']}  {said.fields['caption']}", bold=True))
+        elif said.event not in self._spared:
+            echo(_line(said))
 
     def verdict(self, verdict: Verdict) -> None:
         """The assertions, or why there are none."""
@@ -65,8 +93,10 @@ class Plain:
         if verdict.trouble:
             echo(f"   {mark(False)} {verdict.trouble}")
         left = max((len(check.sentence) for check in verdict.checks[::2]), default=0)
-        for n in range(0, len(verdict.checks), 2):
-            echo("   " + "      ".join(_assertion(check, left) for check in verdict.checks[n : n + 2]).rstrip())
+        right = max((len(check.sentence) for check in verdict.checks[1::2]), default=0)
+        columns = 2 if left + right < _WIDTH else 1
+        for n in range(0, len(verdict.checks), columns):
+            echo("   " + "      ".join(_assertion(check, left) for check in verdict.checks[n : n + columns]).rstrip())
 
 
 def echo(line: str = "") -> None:
@@ -89,13 +119,35 @@ def _assertion(check: Check, width: int) -> str:
     return f"{mark(check.ok)} {check.sentence:<{width}}"
 
 
+def _spared(scene: Scene | None) -> frozenset[str]:
+    """What people need not see of this scene; the ring only where a step waits for it."""
+    rows = _OF_EACH if scene and scene.crowd else frozenset({"orders_taken"})
+    awaited = {each.name for step in (scene.steps if scene else ()) for each in step.expect if isinstance(each, Event)}
+    return _CLOCKWORK | rows | (_RING - awaited)
+
+
+def _line(said: Said) -> str:
+    name, fields = _in_words(said)
+    loud = said.event in _LOUD
+    before = click.style(f"{said.at:6.3f}s  {said.who:<8}", dim=True)
+    event = click.style(f"{name:<19}", fg=_LOUD.get(said.event), bold=loud or None)
+    return f"  {before}  {event}  {fields if loud or not fields else click.style(fields, dim=True)}".rstrip()
+
+
 def _in_words(said: Said) -> tuple[str, str]:
     if said.event in _WORDS:
         name, fields = _WORDS[said.event]
-        return name.format(**said.fields), fields.format(**said.fields)
+        return name.format(**said.fields), _short(fields.format(**said.fields))
     shown = {key: value for key, value in said.fields.items() if key not in _HIDDEN and value not in ("", 0)}
+    if "key" in shown:
+        shown.pop("order", None)  # it is in the key
     return said.event, " ".join(f"{key}={_value(value)}" for key, value in shown.items())
 
 
 def _value(value: Any) -> str:
-    return "none" if value is None else str(value)
+    """Of a traceback its last line."""
+    return "none" if value is None else _short(str(value).strip().rpartition("\n")[2])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

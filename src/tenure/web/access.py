@@ -38,6 +38,7 @@ VERBS: Mapping[str, Role] = {
     "resume_schedule": "operate",
     "remove_schedule": "admin",
     "free_key": "operate",
+    "drill": "admin",  # it starts and stops processes; only where drills are served at all
 }
 PUBLIC = "public"  # probes, pages and the login: what has to be there before anybody has said who they are
 COOKIE = "tenure"

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -43,18 +43,30 @@ from .route import Ask, Route, encoded, require, understood
 from .site import Site, redaction_of
 from .store import Store
 
+if TYPE_CHECKING:
+    from ..drills.host import Hosts
+
 NOBODY = Access("", "read")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 
 async def description(ask: Ask[Any, None]) -> dict[str, Any]:
     """This API as OpenAPI 3.1."""
-    return _described(str(ask.request.scope.get("root_path", "")).rstrip("/"))
+    return _described(str(ask.request.scope.get("root_path", "")).rstrip("/"), ask.site.hosts is not None)
 
 
 @lru_cache(maxsize=4)
-def _described(prefix: str) -> dict[str, Any]:
-    return openapi.document(ROUTES, prefix)
+def _described(prefix: str, drills: bool) -> dict[str, Any]:
+    return openapi.document(_routes(drills=drills), prefix)
+
+
+def _routes(*, drills: bool) -> tuple[Route, ...]:
+    """The table, and those of the stage where there is one."""
+    if not drills:
+        return ROUTES
+    from . import stage  # here: it can be read only where there are signals to stop a process with
+
+    return (*ROUTES, *stage.ROUTES)
 
 
 # In the order in which paths are tried: /api/rows/export before /api/rows/{id}.
@@ -85,12 +97,14 @@ def app(
     redact: Iterable[str] = (),
     hide_payloads: bool = False,
     read_only: bool = False,
+    drills: bool = False,
 ) -> Starlette:
     """The HTTP API and the dashboard as an ASGI app, to be mounted under any prefix.
 
     `access` says who asks: access(request) -> Access(actor, role), or None for nobody; awaitable if it likes. Without
     it the tokens and users of the settings decide, and without those there is no app: it would be open to everybody.
-    Connections are made when they are needed; `tenure.web.lifespan(app)` gives them back.
+    Connections are made when they are needed; `tenure.web.lifespan(app)` gives them back. With `drills` admins on this
+    machine may start processes that play drills in schemas of their own.
     """
     chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
     if chosen.database_url is None:
@@ -104,9 +118,10 @@ def app(
         redaction_of(names),
         hide_payloads,
         read_only,
+        _hosts(chosen.database_url) if drills else None,
     )
     made = Starlette(
-        routes=[*_paths(site, ROUTES), *pages.routes()],
+        routes=[*_paths(site, _routes(drills=drills)), *pages.routes()],
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )
@@ -123,6 +138,13 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
     finally:
         await app.state.site.aclose()
+
+
+def _hosts(url: str) -> Hosts:
+    settings.check_drills()
+    from ..drills.host import Hosts
+
+    return Hosts(url)
 
 
 def _door() -> Door:

@@ -11,7 +11,7 @@ import msgspec
 
 from .. import __version__
 from .access import COOKIE, PUBLIC, VERBS
-from .route import Asked, Error, Name, Route
+from .route import Error, Name, Route
 
 REFERENCE = "#/components/schemas/{name}"
 SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"basic": []}, {"cookie": []}]
@@ -139,10 +139,10 @@ def _answer(kind: Any, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     return {"description": says, "content": _json(found[0] if len(found) == 1 else {"anyOf": found})}
 
 
-def _ruled(kind: type[Asked], schemas: Mapping[Any, Any]) -> Any:
+def _ruled(kind: Any, schemas: Mapping[Any, Any]) -> Any:
     """A body's schema, and what must hold between its fields."""
-    schema = schemas[repr(kind)]
-    return {"allOf": [schema, *kind.rules]} if kind.rules else schema
+    schema, rules = schemas[repr(kind)], getattr(kind, "rules", ())
+    return {"allOf": [schema, *rules]} if rules else schema
 
 
 def _json(schema: Any) -> dict[str, Any]:

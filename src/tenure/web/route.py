@@ -117,7 +117,7 @@ class Route:
     run: Callable[[Ask[Any, Any]], Awaitable[Any]]
     answers: Mapping[int, Any]  # by status: a type, a list of which it is one, a tuple of media types, None
     query: type[Asked] = Nothing
-    body: type[Asked] | None = None
+    body: Any = None  # a struct, mostly an Asked, or a union of them
     types: Mapping[str, Any] = field(default_factory=dict)  # of the names in the path
 
     def __post_init__(self) -> None:
@@ -211,7 +211,8 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> str:
     if "unknown field" not in said:
         return said[0].lower() + said[1:]
     wrong = said.split("`")[1][:60]
-    known = [each.encode_name for each in msgspec.structs.fields(kind)]
+    flat = isinstance(kind, type) and " - at " not in said
+    known = [each.encode_name for each in msgspec.structs.fields(kind)] if flat else []
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}?" if near else "leave it out"
     return f"there is no field {wrong!r}: {hint}"

@@ -50,3 +50,9 @@ class Server(uvicorn.Server):
         self._site.close()
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's; after a second signal, which does not wait for the app's end, stages are still waited for."""
+        await super().serve(sockets)
+        if self._site.hosts is not None:
+            self._site.hosts.end()

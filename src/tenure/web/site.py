@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
@@ -14,7 +15,10 @@ from .access import Access, Credentials, Door
 from .feed import Feed
 from .redact import NAMES, Redaction
 from .refusal import Refused
-from .store import Store
+from .store import Store, in_thread
+
+if TYPE_CHECKING:
+    from ..drills.host import Hosts
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="tenure"'}  # not Basic: a browser would open a window of its own
 
@@ -29,6 +33,7 @@ class Site:
     redaction: Redaction = field(default_factory=lambda: Redaction(NAMES))
     hide_payloads: bool = False
     read_only: bool = False
+    hosts: Hosts | None = None  # of the stages, where drills may be played
 
     @cached_property
     def metrics(self) -> FleetMetrics:
@@ -81,17 +86,23 @@ class Site:
     def open(self) -> None:
         """Take requests, again if need be."""
         self.feed.closed = self.store.closed = False
+        if self.hosts is not None:
+            self.hosts.closed = False
 
     def close(self) -> None:
-        """End every stream and change now; from any thread."""
+        """End every stream and change now, and begin to end every stage; from any thread."""
         self.feed.close()
         self.store.close()
+        if self.hosts is not None:
+            self.hosts.close()
 
     async def aclose(self) -> None:
         """Give everything back."""
         self.close()
         await self.feed.aclose()
         await self.store.aclose()
+        if self.hosts is not None:
+            await in_thread(self.hosts.end)
 
 
 def redaction_of(names: Iterable[str]) -> Redaction:

@@ -14,7 +14,6 @@ const WAYS = [
   { name: "dead", title: "Dead letters", load: () => import("./pages/dead.js") },
   { name: "queues", title: "Queues", load: () => import("./pages/queues.js") },
   { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },
-  // @ts-ignore the server says whether there are drills
   { name: "drills", title: "Drills", load: () => import("./pages/drills.js") },
 ];
 

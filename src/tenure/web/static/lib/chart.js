@@ -8,10 +8,11 @@ import { html, useEffect, useRef, useState } from "./ui.js";
 /** @typedef {{label: string, token: string, values: (number | null)[], pale?: boolean}} Series */
 
 /**
- * @param {{at: string[], series: Series[], format: (value: number) => string, label: string, stacked?: boolean, height?: number}} props
- * `token` is a colour's name, as in "--held".
+ * @param {{at: string[], series: Series[], format: (value: number) => string, label: string, stacked?: boolean, height?: number,
+ *   across?: (seconds: number) => string}} props
+ * `token` is a colour's name, as in "--held". `across` names a moment where it is not a time of day.
  */
-export function Chart({ at, series, format, label, stacked = false, height = 190 }) {
+export function Chart({ at, series, format, label, stacked = false, height = 190, across }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
   const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
@@ -20,7 +21,7 @@ export function Chart({ at, series, format, label, stacked = false, height = 190
 
   useEffect(() => {
     const box = /** @type {HTMLDivElement} */ (place.current);
-    plot.current = new /** @type {any} */ (uPlot)(options({ series: stacked ? series.toReversed() : series, format, stacked, height, width: box.clientWidth, point: setPointed }), columns, box);
+    plot.current = new /** @type {any} */ (uPlot)(options({ series: stacked ? series.toReversed() : series, format, stacked, height, across, width: box.clientWidth, point: setPointed }), columns, box);
     const watch = new ResizeObserver(() => plot.current.setSize({ width: box.clientWidth, height }));
     watch.observe(box);
     return () => (watch.disconnect(), plot.current.destroy());
@@ -30,16 +31,16 @@ export function Chart({ at, series, format, label, stacked = false, height = 190
   const index = pointed !== null && pointed < at.length ? pointed : at.length - 1;
   return html`<div class="chart">
     <div ref=${place} role="img" aria-label=${label}></div>
-    <${Legend} at=${pointed === null ? null : at[index]} series=${series} index=${index} format=${format} />
+    <${Legend} at=${pointed === null ? null : at[index]} series=${series} index=${index} format=${format} across=${across} />
   </div>`;
 }
 
-/** @param {{at: string | null, series: Series[], index: number, format: (value: number) => string}} props */
-function Legend({ at, series, index, format }) {
+/** @param {{at: string | null, series: Series[], index: number, format: (value: number) => string, across?: (seconds: number) => string}} props */
+function Legend({ at, series, index, format, across }) {
   return html`<ul class="legend">
     ${series.map(({ label, token, values, pale }) => html`<li key=${label}>
       <i class=${pale ? "pale" : ""} style=${{ borderColor: `var(${token})` }} aria-hidden="true"></i>${label} <b>${said(values[index], format)}</b></li>`)}
-    <li class="quiet legend-at">${at ? exact(at).slice(11, 19) : "latest"}</li>
+    <li class="quiet legend-at">${!at ? "latest" : across ? across(Date.parse(at) / 1000) : exact(at).slice(11, 19)}</li>
   </ul>`;
 }
 
@@ -53,7 +54,7 @@ function stack(series) {
 }
 
 /** @param {any} wanted */
-function options({ series, format, stacked, height, width, point }) {
+function options({ series, format, stacked, height, across, width, point }) {
   const quiet = colour("--quiet");
   const axis = { stroke: quiet, font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const lines = series.map((/** @type {Series} */ each) => ({
@@ -62,10 +63,10 @@ function options({ series, format, stacked, height, width, point }) {
   }));
   return {
     width, height, padding: [10, 6, 0, 0], legend: { show: false },
-    cursor: { y: false, points: { size: 6 }, sync: { key: "overview" }, drag: { x: false, y: false } },
+    cursor: { y: false, points: { size: 6 }, ...(!across && { sync: { key: "overview" } }), drag: { x: false, y: false } },
     scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ high) => [0, (high || 1) * 1.12] } },
     axes: [
-      { ...axis, space: 70, size: 28, grid: { show: false }, values: "{HH}:{mm}" },
+      { ...axis, space: 70, size: 28, grid: { show: false }, values: across ? (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map(across) : "{HH}:{mm}" },
       { ...axis, size: 56, space: 36, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map(format) },
     ],
     series: [{}, ...lines],

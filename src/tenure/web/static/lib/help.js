@@ -5,7 +5,7 @@ import { html, useEffect, useRef } from "./ui.js";
 
 const KEYS = [
   ["/", "filter rows"], ["g o", "overview"], ["g r", "rows"], ["g w", "workers"], ["g i", "ring"], ["g d", "dead letters"],
-  ["g q", "queues"], ["g a", "audit"], ["j k ↑ ↓", "next and previous row"], ["Enter", "open the row"], ["x", "select the row"],
+  ["g q", "queues"], ["g a", "audit"], ["g l", "drills"], ["j k ↑ ↓", "next and previous row"], ["Enter", "open the row"], ["x", "select the row"],
   ["Esc", "clear the selection, close"], ["p", "pause and go on"], ["?", "this help"],
 ];
 const WORDS = [

@@ -8,7 +8,7 @@ import { signal } from "./ui.js";
 export const helping = signal(false);
 
 /** @type {Record<string, string>} */
-export const JUMPS = { o: "", r: "rows", w: "workers", i: "ring", d: "dead", q: "queues", a: "audit" };
+export const JUMPS = { o: "", r: "rows", w: "workers", i: "ring", d: "dead", q: "queues", a: "audit", l: "drills" };
 const PATIENCE_MS = 1200;
 let jump_until = 0;
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that fails on demand: what stands between a client and its database, as bad as the test wants it."""
+"""A TCP proxy that fails on demand: what stands between a client and its database, as bad as a drill wants it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from types import TracebackType
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from guarantees.facts import until
-
+SETTLE_SECONDS_MAX = 5.0
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # one BPF instruction: keep 0 bytes
 
@@ -39,8 +38,10 @@ class FaultProxy:
     @property
     def url(self) -> str:
         """Where the server is to be found behind this proxy."""
-        host, port = self._listener.getsockname()
-        return make_conninfo(**{**self._given, "host": host, "hostaddr": host, "port": port})
+        address, port = self._listener.getsockname()
+        named = str(self._given.get("host") or address)  # a certificate is checked by the server's own name
+        host = address if named.startswith("/") else named
+        return make_conninfo(**{**self._given, "host": host, "hostaddr": address, "port": port})
 
     @property
     def connections(self) -> int:
@@ -61,7 +62,11 @@ class FaultProxy:
         """
         self._flowing.clear()
         # The kernel would go on sending what the peer has not acknowledged yet, and that is a sign of life.
-        until(lambda: not any(_unacknowledged(end) for end in self._ends()), "what was sent has arrived")
+        by = time.monotonic() + SETTLE_SECONDS_MAX
+        while any(_unacknowledged(end) for end in self._ends()):
+            if time.monotonic() > by:
+                raise TimeoutError(f"what was sent has not arrived within {SETTLE_SECONDS_MAX:.0f} s")
+            time.sleep(0.001)
         self._filter(_ATTACH_FILTER)
 
     def drop_replies(self) -> None:

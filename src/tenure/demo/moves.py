@@ -1,0 +1,58 @@
+"""What a change of the ring moved, and what of that it could have left where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .. import questions
+from ..drills.picture import bare
+from ..drills.stage import Stage
+from ..model import BUCKETS
+from ..ring import Ring
+
+NEEDLESS_MAX = BUCKETS * 2 // 100  # what the cap on a worker's share may move beside; see ring.py
+
+
+class Moves(NamedTuple):
+    """How many buckets have another owner now, and how many of those went from one who stayed to one who was there."""
+
+    moved: int
+    needless: int
+
+
+def moves(before: Ring, after: Ring) -> Moves:
+    """From one ring to the next."""
+    pairs = [(before.owner_of(bucket), after.owner_of(bucket)) for bucket in range(BUCKETS)]
+    stayed = {*before.workers} & {*after.workers}
+    return Moves(sum(old != new for old, new in pairs), sum(old != new and {old, new} <= stayed for old, new in pairs))
+
+
+def ring_now(stage: Stage) -> Ring:
+    """The ring of the workers that the database knows to be alive."""
+    return Ring(worker.id for worker in stage.run(questions.live_workers()))
+
+
+def shares(ring: Ring) -> str:
+    """What each owns, as 341 / 345 / 338."""
+    return " / ".join(str(len(ring.buckets_of(worker))) for worker in ring.workers)
+
+
+class RingWatch:
+    """Says on the stage when buckets have moved."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self.ring = stage, ring_now(stage)
+
+    def look(self) -> None:
+        """Ask the database who is there."""
+        before, self.ring = self.ring, ring_now(self._stage)
+        if before != self.ring:
+            found = moves(before, self.ring) if before.workers and self.ring.workers else Moves(BUCKETS, 0)
+            self._stage.say("ring", "ring_moved", workers=len(self.ring.workers), **found._asdict(),
+                            joined=_names({*self.ring.workers} - {*before.workers}),
+                            left=_names({*before.workers} - {*self.ring.workers}))  # fmt: skip
+
+
+def _names(workers: Iterable[str]) -> str:
+    return ", ".join(sorted(str(bare(worker)) for worker in workers))

@@ -1,0 +1,147 @@
+"""The terminal of the demo: lines of what happened, and on a terminal a foot below them that is drawn in place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+import click
+
+from ..drills.picture import bare
+from ..drills.stage import Said, Stage
+from ..drills.teller import echo
+from .words import FLEET, ROW, STEPS, Words
+
+ROWS_MAX = 5_000  # whose keys are remembered
+CLEAR = "\r\x1b[2K"
+HELD = """
+SELECT partition_key || ' token ' || lease_generation FROM tenure.live
+WHERE status = 'processing' AND claimed_by LIKE %s ORDER BY partition_key = %s DESC, id LIMIT 100"""
+NUMBERS = """
+SELECT count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE status = 'processing'),
+       count(*) FILTER (WHERE status IN ('failed', 'dead_letter')),
+       COALESCE(extract(epoch FROM clock_timestamp() - min(available_at) FILTER (WHERE status = 'pending')), 0)::float8
+FROM tenure.inbox"""
+
+
+class Show:
+    """Tells what is worth a line; `about` narrows the lines about rows to those of one key, and tells all of these."""
+
+    def __init__(self, *, footed: bool) -> None:
+        self.stage: Stage | None = None
+        self.about = ""
+        self._footed, self._foot = footed, ""
+        self._keys: dict[str, str] = {}
+        self._seen: dict[str, str] = {}  # of each worker, what the others said of it last
+        self._away: set[str] = set()  # who has said that it does not reach the database
+
+    def told(self, said: Said) -> None:
+        """One thing that happened on the stage; nothing is told before the shop is open."""
+        if self.stage is None:
+            return
+        if said.event == "step":
+            self.line(f"     {said.fields['caption']}")
+        key = self._key_of(said)
+        words = self._words(said, key)
+        if words is None:
+            return
+        when = click.style(clock(said.at), dim=True)
+        what = click.style(f"{words.what:<20}", fg=words.colour, bold=words.colour is not None or None)
+        self.line(f"  {when}  {words.who or said.who:<8}  {what}  {f'{key:<11}' if key else ''}{words.rest}".rstrip())
+
+    def head(self, n: int, title: str, about: str) -> None:
+        """A new chapter, about the row of this key."""
+        self.about = about
+        self.line()
+        self.line(click.style(f"  {n}  {title}", bold=True))
+
+    def line(self, text: str = "") -> None:
+        """Above the foot."""
+        if self._footed:
+            _write(CLEAR)
+        echo(text)
+        self._draw()
+
+    def foot(self) -> None:
+        """Draw the foot anew, out of the database."""
+        if self._footed and self.stage:
+            self._foot = f"{clock(self.stage.seconds)}  ● {_numbers(self.stage)}"
+            self._draw()
+
+    def end(self) -> None:
+        """No foot from here on; what it showed last stays."""
+        if self._footed and self._foot:
+            echo()
+        self._footed = False
+
+    def _draw(self) -> None:
+        if self._footed and self._foot:
+            text = f"  {self._foot}"[: shutil.get_terminal_size().columns - 1]
+            dot = "●" if os.environ.get("NO_COLOR") else click.style("●", fg="green")
+            _write(CLEAR + text.replace("●", dot))
+
+    def _key_of(self, said: Said) -> str:
+        """The key of the row it is about, "" for what is about none."""
+        row = said.fields.get("job_id")
+        if row is None:
+            return ""
+        if "key" in said.fields:
+            self._keys[str(row)] = said.fields["key"]
+            if len(self._keys) > ROWS_MAX:
+                del self._keys[next(iter(self._keys))]
+        return self._keys.get(str(row), "")
+
+    def _words(self, said: Said, key: str) -> Words | None:
+        fields = said.fields
+        if said.event in FLEET:
+            return None if self._is_known(said) else FLEET[said.event]({**fields, "held": self._held_by(said)})
+        if self.about and key != self.about:
+            return None
+        if said.event in ROW:
+            return ROW[said.event](fields)
+        if said.event in STEPS and (self.about or fields.get("token", 1) > 1):
+            return STEPS[said.event](fields)
+        return None
+
+    def _is_known(self, said: Said) -> bool:
+        """Said by another worker before, or by another thread of the same one."""
+        if said.event == "worker_seen":
+            name, seen = str(bare(said.fields["other"])), str(said.fields["seen"])
+            before, self._seen[name] = self._seen.get(name), seen
+            return before == seen
+        away = said.who in self._away
+        if said.event == "database_unreachable":
+            self._away.add(said.who)
+            return away
+        if said.event == "database_back":
+            self._away.discard(said.who)
+            return not away
+        return False
+
+    def _held_by(self, said: Said) -> str:
+        """What a worker holds that was just killed or stopped."""
+        if self.stage is None or said.event not in ("worker_killed", "worker_paused"):
+            return ""
+        rows = [row for (row,) in self.stage.sql(HELD, f"{said.fields['worker']}-%", self.about)]
+        return f"{rows[0]} and {len(rows) - 1} more" if len(rows) > 1 else "".join(rows)
+
+
+def clock(seconds: float) -> str:
+    """As 00:19."""
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
+
+
+def _numbers(stage: Stage) -> str:
+    ((completed, held, dead, oldest),) = stage.sql(NUMBERS)
+    states = [actor.state for actor in stage.actors.values()]
+    paused = f" ({states.count('paused')} paused)" if "paused" in states else ""
+    return (
+        f"{completed} completed · {held} held · {dead} dead · oldest {max(0.0, oldest):.1f} s"
+        f" · {len(states) - states.count('gone')} workers{paused}"
+    )
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,176 @@
+"""The tour: five things that go wrong in a busy shop, each waited out, and what the database says of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..drills.act import Act, Enqueue, Kill, Order, Pause, Resume, Set, Start
+from ..drills.actor import DrillFailed
+from ..drills.picture import bare
+from ..drills.scene import Event, Fact, Scene, Step, play
+from ..drills.stage import Stage
+from ..drills.verdict import Verdict
+from .opening import PROPS
+from .proofs import CRASH, PAUSE, POISON, REFUSED, TWICE, proofs
+from .show import Show
+from .till import Till
+
+RECLAIM_SECONDS_MAX = 30.0
+SLOWLY, AS_USUAL = Set(handler_seconds=4.0), Set(handler_seconds=PROPS.handler_seconds)
+THREE = "SELECT count(*) = 3 FROM tenure.workers WHERE status = 'alive'"
+HELD = "SELECT claimed_by FROM tenure.live WHERE status = 'processing' AND partition_key = %s"
+SETTLED = "SELECT count(*) = 0 FROM tenure.live"
+
+
+class OfHolder(Act, frozen=True):
+    """Something that is done to whoever is in the middle of this order's receipt."""
+
+    order: Order
+
+    def holder(self, stage: Stage) -> str:
+        """Its name; DrillFailed if the receipt is finished already."""
+        for (worker,) in stage.sql(HELD, f"order:{self.order}"):
+            return str(bare(worker))
+        raise DrillFailed(f"nobody holds order {self.order} any more: this machine is too busy, try again later")
+
+
+class KillHolder(OfHolder, frozen=True):
+    """SIGKILL."""
+
+    def do(self, stage: Stage) -> None:
+        """It is gone when this returns."""
+        Kill(self.holder(stage)).do(stage)
+
+
+class PauseHolder(OfHolder, frozen=True):
+    """SIGSTOP."""
+
+    def do(self, stage: Stage) -> None:
+        """It stands still when this returns."""
+        Pause(self.holder(stage)).do(stage)
+
+
+class ResumePaused(Act, frozen=True):
+    """SIGCONT, to whoever was stopped last."""
+
+    def do(self, stage: Stage) -> None:
+        """It goes on where it stood."""
+        Resume(stage.reported("worker_paused")[-1].fields["worker"]).do(stage)
+
+
+class Chapter(NamedTuple):
+    """One of the five: what is played, and the order to look at closely meanwhile."""
+
+    order: int
+    name: str
+    title: str
+    steps: tuple[Step, ...]
+
+
+def _receipt(order: int, token: int) -> Event:
+    return Event("ledger_written", fields={"order": order, "token": token}, seconds_max=RECLAIM_SECONDS_MAX)
+
+
+def _in_the_middle(order: int) -> Step:
+    return Step(
+        f"The shop takes order {order}. A worker claims its receipt with token 1 and sends the e-mail.",
+        (SLOWLY, Enqueue(order)),  # so that it is still at it when its holder is struck, also on a busy machine
+        (Event("mail_sent", fields={"order": order}),),
+    )
+
+
+CHAPTERS = (
+    Chapter(
+        CRASH,
+        "crash",
+        "A worker is killed in the middle of a receipt",
+        (
+            _in_the_middle(CRASH),
+            Step(
+                "That worker is killed. Another frees the row, claims it with token 2 and finishes it.",
+                (KillHolder(CRASH), AS_USUAL),
+                (_receipt(CRASH, 2),),
+            ),
+            Step(
+                "Whoever looks after the fleet starts another in its place.",
+                (Start(),),
+                (Event("ring_moved", fields={"workers": 3}),),
+            ),
+        ),
+    ),
+    Chapter(
+        PAUSE,
+        "pause",
+        "A worker stands still past its lease, and comes back",
+        (
+            _in_the_middle(PAUSE),
+            Step(
+                "It stands still, as a virtual machine may. Its lease runs out, another finishes the row.",
+                (PauseHolder(PAUSE), AS_USUAL),
+                (_receipt(PAUSE, 2),),
+            ),
+            Step(
+                "It goes on where it stood, and tries to write with token 1.",
+                (ResumePaused(),),
+                (Event("stale_write_blocked", fields={"stale_token": 1}), Fact("the refusal of its write", REFUSED)),
+            ),
+        ),
+    ),
+    Chapter(
+        TWICE,
+        "duplicate",
+        "The shop sends the same order twice",
+        (
+            Step(
+                "Both times with the same idempotency key.",
+                (Enqueue(TWICE), Enqueue(TWICE)),
+                (Event("enqueue_deduplicated", fields={"order": TWICE}), _receipt(TWICE, 1)),
+            ),
+        ),
+    ),
+    Chapter(
+        POISON,
+        "poison",
+        "A row that no attempt can do anything with",
+        (
+            Step(
+                "Three attempts, with a pause before each next one; then it is put aside, and the shop goes on.",
+                (Enqueue(POISON, "poison"),),
+                (Event("job_dead_lettered"),),
+            ),
+        ),
+    ),
+    Chapter(
+        0,
+        "ring",
+        "A worker joins",
+        (
+            Step("Three workers share 1024 buckets.", (), (Fact("a fleet of three", THREE),)),
+            Step(
+                "A fourth takes about a fourth of them; the others stay where they are.",
+                (Start(),),
+                (Event("ring_moved", fields={"workers": 4}),),
+            ),
+        ),
+    ),
+)
+
+
+def tour(stage: Stage, till: Till, show: Show) -> Verdict:
+    """All of it, on a stage whose workers are at work; the till closes before the proofs are asked for."""
+    try:
+        for n, chapter in enumerate(CHAPTERS, 1):
+            show.head(n, chapter.title, f"order:{chapter.order}")
+            _play(stage, chapter)
+        till.open = False
+        stage.until_true(SETTLED, "the end of every row", RECLAIM_SECONDS_MAX)
+        checks = tuple(proof.check(stage) for proof in proofs(stage))
+    except DrillFailed as failed:
+        return Verdict("tour", "five proofs", (), stage.seconds, str(failed))
+    return Verdict("tour", "five proofs", checks, stage.seconds)
+
+
+def _play(stage: Stage, chapter: Chapter) -> None:
+    played = play(stage, Scene(chapter.name, chapter.title, "", "", chapter.steps, ()))
+    if played.trouble:
+        raise DrillFailed(f"{chapter.name}: {played.trouble}")

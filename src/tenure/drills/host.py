@@ -1,0 +1,271 @@
+"""The host of a stage: the thread on which all of it happens, and the limits that end it.
+
+Linux kills the processes of a stage when the thread that started them ends, so whoever wants something done asks here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Literal, TypeVar
+
+import psycopg
+
+from ..errors import NO, TenureError
+from .act import AnyAct
+from .actor import DrillFailed
+from .explore import explained
+from .picture import picture
+from .plan import Plan, in_full
+from .record import Record
+from .scene import Scene, play
+from .stage import Said, Stage
+from .tune import Tune, tune
+from .verdict import Verdict
+
+STAGES_MAX = 2
+IDLE_SECONDS = 300.0
+LIFE_SECONDS = 600.0
+LOOK_SECONDS = 0.25
+END_SECONDS_MAX = 15.0
+LAST_SECONDS_MAX = 4.0  # when the server ends: a database that is stuck is not waited for
+
+Reason = Literal["asked", "idle", "time", "trouble"]
+T = TypeVar("T")
+_LOG = logging.getLogger("tenure.drills")
+
+TROUBLE = (TenureError, psycopg.Error, OSError)  # what may befall a drill; anything else is a bug and ends the stage
+
+
+class NotNow(TenureError):
+    """It cannot be done at this moment; its text says when it can."""
+
+    exit_code = NO
+
+
+class _Enough(Exception):
+    """The stage is to end."""
+
+
+class Host:
+    """One stage on a thread of its own; ask it from any thread, and `close` it also out of a signal handler."""
+
+    def __init__(self, url: str, plan: Plan) -> None:
+        self.id = secrets.token_hex(4)
+        self.schema = f"tenure_drill_{self.id}"
+        self.plan, self._scene = plan, plan.scene
+        self.begun: Future[None] = Future()  # done when there is a stage, or why there is none
+        self.begun.set_running_or_notify_cancel()
+        self.playing = self._scene is not None or plan.tune is not None
+        self.over = False
+        self.left = ""  # how to remove the schema, if it could not be
+        self.picture: dict[str, Any] = {}
+        self.record = Record()
+        self._stage = Stage(url, self._keep, props=plan.setting, schema=self.schema)
+        self._asked: queue.SimpleQueue[tuple[Callable[[Stage], Any], Future[Any]]] = queue.SimpleQueue()
+        self._reason: Reason | None = None
+        self._acted = self._looked = self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"stage {self.id}", daemon=True)
+        self._thread.start()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been open."""
+        return self._stage.seconds
+
+    # -- asked from outside
+
+    def do(self, act: AnyAct) -> Future[None]:
+        """Do this on the stage; refused while a scene plays, which no guest may disturb."""
+        return self.ask(lambda stage: self._act(stage, act))
+
+    def ask(self, question: Callable[[Stage], T]) -> Future[T]:
+        """What this answers on the stage's thread, at its leisure."""
+        answer: Future[T] = Future()
+        self._asked.put((question, answer))
+        if self.over:
+            self._turn_away()
+        return answer
+
+    def close(self) -> None:
+        """Begin to end; `join` waits for it."""
+        self._reason = self._reason or "asked"
+        self.record.wake()
+
+    def join(self, seconds: float = END_SECONDS_MAX) -> bool:
+        """Wait until its processes have ended and its schema is removed; False if that takes longer."""
+        self._thread.join(max(0.0, seconds))
+        return not self._thread.is_alive()
+
+    # -- on its thread
+
+    def _run(self) -> None:
+        error = ""
+        try:
+            with self._stage as stage:
+                stage.build()
+                stage.at_leisure = self._at_leisure
+                self._look()
+                self.begun.set_result(None)
+                self._play(stage)
+                while True:
+                    stage.hear()
+        except _Enough:
+            pass
+        except Exception as trouble:
+            self._reason, error = "trouble", _in_a_line(trouble)
+            if not self.begun.done():
+                self.begun.set_exception(trouble)
+            elif not isinstance(trouble, TROUBLE):
+                _LOG.error("a bug in Tenure: please report it with these lines", exc_info=trouble)
+        self._end(error)
+
+    def _end(self, error: str) -> None:
+        why = {"reason": self._reason} | ({"error": error} if error else {})
+        self._keep(Said(self.seconds, "stage", "stage_closed", why))
+        self.over, self.playing = True, False
+        self._turn_away()
+        self.record.wake()
+
+    def _turn_away(self) -> None:
+        while True:
+            try:
+                _, answer = self._asked.get_nowait()
+            except queue.Empty:
+                return
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(NotNow("this stage has ended: open another"))
+
+    def _at_leisure(self) -> None:
+        """While the stage waits: end it if that is due, answer whoever asked, look around."""
+        now = time.monotonic()
+        if self._reason is None and now - self._began > LIFE_SECONDS:
+            self._reason = "time"
+        if self._reason is None and not self.playing and now - self._acted > IDLE_SECONDS:
+            self._reason = "idle"
+        if self._reason is not None:
+            raise _Enough
+        self._answer()
+        if now - self._looked >= LOOK_SECONDS:
+            self._look()
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                question, answer = self._asked.get_nowait()
+            except queue.Empty:
+                return
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(question(self._stage))
+            except Exception as error:
+                answer.set_exception(error)
+
+    def _act(self, stage: Stage, act: AnyAct) -> None:
+        if self.playing:
+            raise NotNow("a scene plays on this stage: act when it has its verdict, or open a stage without a drill")
+        self._acted = time.monotonic()
+        try:
+            act.do(stage)
+        except (psycopg.Error, OSError) as error:
+            if not stage.conn.closed:
+                stage.conn.rollback()
+            raise DrillFailed(f"{act.__struct_config__.tag} could not be done: {_in_a_line(error)}") from error
+        self._look()
+
+    def _look(self) -> None:
+        """Take a picture, and keep it if something has changed."""
+        self._looked = time.monotonic()
+        seen = picture(self._stage)
+        if seen != self.picture:
+            self.picture = seen
+            self._keep(Said(self.seconds, "stage", "picture", seen))
+
+    # -- what is played
+
+    def _play(self, stage: Stage) -> None:
+        """Play what was asked for, and say how it ended; by then its guest may act."""
+        if self._scene is not None:
+            event, fields = "verdict", self._verdict(stage, self._scene)
+        elif self.plan.tune is not None:
+            event, fields = "tuned", self._tuned(stage, self.plan.tune)
+        else:
+            return
+        self._look()
+        self.playing, self._acted = False, time.monotonic()
+        stage.say("drill", event, **fields)
+
+    def _verdict(self, stage: Stage, scene: Scene) -> dict[str, Any]:
+        try:
+            verdict = play(stage, scene, lambda: self._rest(stage))
+            asked = None if verdict.trouble else self.plan.explore
+            return {**in_full(verdict), **(explained(stage, asked) if asked else {})}
+        except TROUBLE as trouble:
+            return in_full(Verdict(scene.name, scene.shows, (), stage.seconds, _in_a_line(trouble)))
+
+    def _tuned(self, stage: Stage, asked: Tune) -> dict[str, Any]:
+        try:
+            return tune(stage, asked)
+        except TROUBLE as trouble:
+            return {"trouble": _in_a_line(trouble)}
+
+    def _rest(self, stage: Stage) -> None:
+        """Between two steps, for a reader; but where the reader set the clocks, those count."""
+        by = time.monotonic() + (self.plan.pace_seconds if self.plan.explore is None else 0.0)
+        while time.monotonic() < by:
+            stage.hear()
+
+    def _keep(self, said: Said) -> None:
+        if said.event == "schema_left":
+            self.left = said.fields["remedy"]
+        self.record.keep(said)
+
+
+class Hosts:
+    """The stages of one server: few at a time, and none that outlives it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._hosts: dict[str, Host] = {}
+        self.closed = False
+        atexit.register(self.end)  # for an app that nobody told that it is over
+
+    def open(self, plan: Plan) -> Host:
+        """A stage for this plan; NotNow if there are too many already."""
+        if self.closed:
+            raise NotNow("the server is about to stop: come back in a moment")
+        here = [host.id for host in self._hosts.values() if not host.over]
+        if len(here) >= STAGES_MAX:
+            raise NotNow(f"{STAGES_MAX} stages are open already ({', '.join(here)}): close one of them first")
+        host = Host(self._url, plan)
+        self._hosts = {id: self._hosts[id] for id in here} | {host.id: host}
+        return host
+
+    def find(self, id: str) -> Host | None:
+        """The stage of this name, as long as it is open."""
+        host = self._hosts.get(id)
+        return None if host is None or host.over else host
+
+    def close(self) -> None:
+        """Begin to end all of them; from any thread, also out of a signal handler."""
+        self.closed = True
+        for host in list(self._hosts.values()):
+            host.close()
+
+    def end(self) -> None:
+        """No process and no schema of theirs is left when this returns, unless the database does not answer."""
+        self.close()
+        by = time.monotonic() + LAST_SECONDS_MAX
+        for host in list(self._hosts.values()):
+            host.join(by - time.monotonic())
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

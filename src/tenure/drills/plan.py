@@ -1,0 +1,77 @@
+"""What a stage is opened for: a drill, a question to the explorer or the tuner, or nothing, and then its guest acts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ..errors import BadSettings
+from .act import LeaseSeconds, Seconds
+from .book import BOOK
+from .explore import Explore
+from .scene import Drill, Scene
+from .stage import Props
+from .tune import Tune
+from .verdict import Verdict
+
+Name = Annotated[str, Meta(extra_json_schema={"enum": list(BOOK)})]
+
+
+class Setting(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the guest sets otherwise than the drill would."""
+
+    lease_seconds: LeaseSeconds | None = None
+    handler_seconds: Seconds | None = None
+    dedupe: bool | None = None
+
+
+class Plan(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be played, how slowly, and with what."""
+
+    drill: Name | None = None
+    control: bool = False
+    pace_seconds: Annotated[float, Meta(ge=0, le=5)] = 0.0
+    props: Setting = Setting()
+    explore: Explore | None = None
+    tune: Tune | None = None
+
+    @property
+    def scene(self) -> Scene | None:
+        """What is played step by step, None for the tuner and for free play; BadSettings for what cannot be."""
+        if sum(each is not None for each in (self.drill, self.explore, self.tune)) > 1:
+            raise BadSettings("a stage has one plan: give drill, explore or tune, or none of them")
+        if self.control and self.drill is None:
+            raise BadSettings("control: true needs a drill: name one that has a control")
+        if self.explore is not None:
+            return self.explore.scene()
+        return self._of_book(self.drill) if self.drill is not None else None
+
+    @property
+    def setting(self) -> Props:
+        """The scene's props, but for what the guest sets."""
+        scene, given = self.scene, msgspec.structs.asdict(self.props)
+        props = scene.props if scene else Props()
+        return replace(props, **{name: value for name, value in given.items() if value is not None})
+
+    def _of_book(self, name: str) -> Scene:
+        drill = drill_of(name)
+        scene = drill.control if self.control else drill.scene
+        if scene is None:
+            raise BadSettings(f"drill {name!r} takes no guard away, so it has no control: leave control out")
+        return scene
+
+
+def drill_of(name: str) -> Drill:
+    """The drill of this name, or BadSettings with those that there are."""
+    if name not in BOOK:
+        raise BadSettings(f"there is no drill {name[:60]!r}: there are {', '.join(BOOK)}")
+    return BOOK[name]()
+
+
+def in_full(verdict: Verdict) -> dict[str, Any]:
+    """A verdict with its sentences, for whoever draws it."""
+    checks = [{"name": each.name, "sentence": each.sentence, "ok": each.ok} for each in verdict.checks]
+    return {**verdict.fields(), "checks": checks}

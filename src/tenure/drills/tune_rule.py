@@ -1,0 +1,162 @@
+"""What is full? A rule over the measurements of one run: the name of its bottleneck, and the next setting to turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Bottleneck = Literal[
+    "handlers", "claim round trips", "poll interval", "database", "producer", "no backlog", "worker CPU"
+]
+ROWS_A_SLOT_MIN = 5  # with fewer, a run is over before anything fills up
+LEFT_SHARE = 0.1  # of the rows that came may be on their way when the time is over
+POLL_SHARE = 0.25  # rows that come at any moment wait about half a poll
+SLOTS_ENOUGH = 50  # beyond, a larger claim saves little
+GREW = 3.0  # times an idle round trip
+GREW_SECONDS_MIN = 0.001  # less is noise
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run: what was set, and what was measured on the database's clock and in the worker processes."""
+
+    workers: int
+    slots: int
+    handler_seconds: float
+    poll_seconds: float
+    listen: bool
+    arrivals_per_second: float  # 0: all at once
+    arrived: int
+    rows: int  # completed
+    seconds: float  # from the first claim to the last completion
+    first_claim_seconds: float  # from the first row's arrival to that first claim
+    lag_p50_seconds: float
+    lag_p95_seconds: float
+    slots_used: float  # share of all slots' time, from claim to completion
+    claims: int
+    claim_seconds: float  # spent waiting for claims to be answered, by all workers together
+    cpu_share: float  # of one core, by the busiest worker process; or of all cores, by all of them
+    database_share: float  # how many of the workers' claiming sessions were at work on the server, on average
+    idle_trip_seconds: float  # of a ping, before the run
+    trip_seconds: float  # of a ping, during the run
+
+    @property
+    def rows_per_second(self) -> float:
+        """While there was work."""
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def ceiling_per_second(self) -> float:
+        """What the slots could do if handlers were all there is."""
+        return self.workers * self.slots / self.handler_seconds if self.handler_seconds else float("inf")
+
+    @property
+    def handler_share(self) -> float:
+        """The share of that ceiling that was reached."""
+        return self.rows_per_second / self.ceiling_per_second
+
+    @property
+    def trip_share(self) -> float:
+        """The share of their time that the workers waited for claims to be answered."""
+        return min(1.0, self.claim_seconds / (self.workers * self.seconds)) if self.seconds > 0 else 0.0
+
+    @property
+    def rows_per_claim(self) -> float:
+        """On average, empty ones counted."""
+        return self.rows / self.claims if self.claims else 0.0
+
+    @property
+    def kept_up(self) -> bool:
+        """Of the rows that came one by one, no more are left than those that came last."""
+        soon = self.handler_seconds + (0.0 if self.listen else self.poll_seconds)
+        left = self.arrived - self.rows
+        return self.arrivals_per_second > 0 and left <= LEFT_SHARE * self.arrived + self.arrivals_per_second * soon
+
+    @property
+    def drained(self) -> bool:
+        """Nothing was left."""
+        return self.rows >= self.arrived
+
+
+def bottleneck(m: Measured) -> Bottleneck:
+    """First what was missing, then what was nearest to full."""
+    if _waits_for_polls(m):
+        return "poll interval"
+    if m.kept_up:
+        return "producer"
+    if m.drained and m.rows < ROWS_A_SLOT_MIN * m.workers * m.slots:
+        return "no backlog"
+    grew = m.trip_seconds >= max(GREW_SECONDS_MIN, GREW * m.idle_trip_seconds)
+    shares: dict[Bottleneck, float] = {
+        "handlers": m.handler_share,
+        "worker CPU": m.cpu_share,
+        "database" if grew else "claim round trips": m.trip_share,
+    }
+    return max(shares, key=lambda name: shares[name])
+
+
+def _waits_for_polls(m: Measured) -> bool:
+    """Nobody wakes the workers, and rows wait for a look rather than for a slot."""
+    if m.listen:
+        return False
+    if not m.rows:
+        return True
+    if m.arrivals_per_second:
+        return m.kept_up and m.lag_p50_seconds >= POLL_SHARE * m.poll_seconds
+    return m.drained and m.first_claim_seconds > m.seconds
+
+
+def explanation(m: Measured) -> str:
+    """Why it has that name, in the numbers of this run, and what to turn next."""
+    match bottleneck(m):
+        case "handlers":
+            return (
+                f"Handlers: {m.rows_per_second:.0f} rows/s are {m.handler_share:.0%} of what {m.workers} x {m.slots}"
+                f" slots can do at {m.handler_seconds:g} s a handler; turn slots up if handlers wait, workers if they"
+                " compute."
+            )
+        case "worker CPU":
+            return (
+                f"Worker CPU: the worker processes used {m.cpu_share:.0%} of what the processor gives them; add workers"
+                " on other cores or machines, more slots change nothing."
+            )
+        case "database":
+            return (
+                f"Database: a round trip took {1000 * m.trip_seconds:.1f} ms under this load,"
+                f" {1000 * m.idle_trip_seconds:.1f} ms without it, and workers waited for claims {m.trip_share:.0%} of"
+                " the time; give it fewer and larger claims (slots up, workers down), or a larger server."
+            )
+        case "claim round trips":
+            more = "slots up, so that a trip brings more" if m.slots < SLOTS_ENOUGH else "workers up: claims are large"
+            return (
+                f"Claim round trips: workers waited for claims {m.trip_share:.0%} of the time, and a claim brought"
+                f" {m.rows_per_claim:.1f} rows to slots={m.slots}; turn {more}."
+            )
+        case "poll interval":
+            return _of_polls(m)
+        case "producer":
+            return (
+                f"Producer: {m.rows} of {m.arrived} rows that came were done, 95 % were claimed within"
+                f" {m.lag_p95_seconds:.2f} s, and slots were used {m.slots_used:.0%}; nothing is full before more rows"
+                " come."
+            )
+        case "no backlog":
+            return (
+                f"No backlog: {m.rows} rows for {m.workers} x {m.slots} slots were done in {m.seconds:.2f} s, before"
+                " anything could fill up; turn the backlog up."
+            )
+
+
+def _of_polls(m: Measured) -> str:
+    remedy = f"turn listen on, or poll_seconds={m.poll_seconds:g} down."
+    if not m.rows:
+        return f"Poll interval: no worker has looked before the time was over; {remedy}"
+    if not m.arrivals_per_second:
+        return (
+            f"Poll interval: the rows waited {m.first_claim_seconds:.2f} s for the first look, and were done"
+            f" {m.seconds:.2f} s after it; {remedy}"
+        )
+    return (
+        f"Poll interval: half of the rows waited {m.lag_p50_seconds:.2f} s or more for a look that comes every"
+        f" {m.poll_seconds:g} s, while slots were used {m.slots_used:.0%}; {remedy}"
+    )

@@ -1,0 +1,379 @@
+"""The Drills page: every scene and control clicked through, acts that really act, recordings, explorer and tuner."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crew import eventually
+from faces.browser.conftest import NARROW, WIDE, Visit, overflow, serious
+from faces.browser.shop import served
+from faces.browser.stagehand import Theatre, open_theatre, schema_of, state_of
+from tenure.drills.book import BOOK
+from tenure.drills.scene import Scene
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
+expect: Callable[..., Any] = sync_api.expect
+
+PLAYED_MS = 90_000
+SCENES = list(BOOK)
+CONTROLS = [name for name, drill in BOOK.items() if drill().control]
+
+
+@pytest.fixture(scope="module")
+def shop(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    """Where `visit` goes: an empty database with drills, not the shop of the other pages."""
+    with open_theatre(tmp_path_factory.mktemp("theatre")) as theatre:
+        yield theatre
+
+
+@pytest.fixture
+def theatre(shop: Theatre) -> Theatre:
+    return shop
+
+
+def button(page: Any, name: str, within: str = "") -> Any:
+    place = page.get_by_role("region", name=within, exact=True) if within else page
+    return place.get_by_role("button", name=name, exact=True)
+
+
+def start(visit: Visit, scene: str, *, control: bool = False, **options: Any) -> Any:
+    page = visit(f"drills?scene={scene}&pace=0" + ("&control=1" if control else ""), **options)
+    button(page, "Play").click()
+    return page
+
+
+def verdict_of(page: Any) -> Any:
+    verdict = page.get_by_role("status", name="Verdict")
+    expect(verdict).to_be_visible(timeout=PLAYED_MS)
+    return verdict
+
+
+def end(page: Any, theatre: Theatre) -> None:
+    schema = schema_of(page)
+    button(page, "End").click()
+    eventually(lambda: schema not in theatre.stages())
+
+
+def kept(page: Any, scene: Scene) -> None:
+    """The verdict on the page is what the scene promises: the same sentences, every one of them green."""
+    verdict = verdict_of(page)
+    expect(verdict).to_contain_text(scene.shows)
+    checks = verdict.get_by_role("listitem").all_text_contents()
+    assert checks == [f"✓{proof.sentence}: holds" for proof in scene.proofs]
+    steps = page.locator(".drill-steps li.done span")
+    assert steps.all_text_contents() == [step.caption for step in scene.steps]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_drill_and_its_control_are_played_on_the_page_as_promised(visit: Visit, theatre: Theatre, name: str) -> None:
+    drill = BOOK[name]()
+    pages = [start(visit, name)]
+    if drill.control:
+        pages.append(start(visit, name, control=True))
+        kept(pages[1], drill.control)
+    kept(pages[0], drill.scene)
+    for page in pages:
+        end(page, theatre)
+
+
+def test_every_drill_stands_in_the_row_of_scenes_and_its_control_behind_a_switch(visit: Visit) -> None:
+    page = visit("drills")
+    scenes = page.get_by_role("navigation", name="Scenes").get_by_role("link")
+    titles = [BOOK[name]().scene.title for name in SCENES]
+    expect(scenes).to_have_count(len(titles) + 3)
+    words = [re.sub(r"^\d+", "", text) for text in scenes.all_text_contents()]
+    assert words == [*titles, "Free play", "Explorer", "Tuner"]
+    for name in SCENES:
+        page.get_by_role("navigation", name="Scenes").get_by_role("link", name=BOOK[name]().scene.title).click()
+        expect(page).to_have_url(re.compile(f"scene={name}$"))
+        expect(page.get_by_role("heading", name=BOOK[name]().scene.title)).to_be_visible()
+        expect(button(page, "without it")).to_have_count(1 if name in CONTROLS else 0)
+
+
+def test_the_stale_write_is_blocked_on_the_tape_and_without_the_fence_it_goes_through(
+    visit: Visit, theatre: Theatre
+) -> None:
+    fenced, loose = start(visit, "lease-race"), start(visit, "lease-race", control=True)
+    verdict_of(fenced)
+    tape = fenced.get_by_role("img", name=re.compile("^Tape: "))
+    said = re.compile("worker-A with token 1: expired, then a stale write blocked")
+    expect(tape).to_have_attribute("aria-label", said)
+    expect(tape).to_contain_text("✗ stale write blocked, token 1 < 2")
+    expect(fenced.get_by_text("duplicate!")).to_have_count(0)
+    verdict_of(loose)
+    tape = loose.get_by_role("img", name=re.compile("^Tape: "))
+    expect(tape).to_contain_text("stale write went through, token 1 < 2")
+    expect(loose.locator(".drill-ledger").get_by_text("duplicate!")).to_have_count(2)
+    for page in (fenced, loose):
+        end(page, theatre)
+
+
+def test_while_a_scene_plays_the_buttons_wait_and_say_why(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=lease-race&pace=1")
+    expect(page.get_by_text("No stage is open yet.")).to_be_visible()
+    button(page, "Play").click()
+    expect(page.get_by_text("A scene plays. The buttons are yours when it has ended.")).to_be_visible()
+    expect(button(page, "Enqueue order:9182")).to_be_disabled()
+    expect(page.get_by_text("step 2 of 5")).to_be_visible()
+    expect(page.locator("[aria-current=step]")).to_contain_text("worker-A is stopped in the middle of it")
+    expect(page.get_by_role("region", name="worker-A").get_by_text("stands still")).to_be_visible()
+    verdict_of(page)
+    button(page, "10 orders").click()
+    eventually(lambda: theatre.count(page, "inbox") == 11)
+    end(page, theatre)
+
+
+def pid(page: Any, worker: str) -> int:
+    card = page.get_by_role("region", name=worker)
+    return int(re.sub(r"\D", "", card.get_by_text(re.compile(r"^pid \d+$")).inner_text()))
+
+
+def hire(page: Any, worker: str) -> int:
+    button(page, "+ Add worker").click()
+    expect(page.get_by_role("region", name=worker)).to_contain_text("runs")
+    return pid(page, worker)
+
+
+def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=free")
+    button(page, "Open a stage").click()
+    expect(button(page, "Enqueue order:9182")).to_be_enabled()
+    button(page, "Enqueue order:9182").click()
+    expect(page.get_by_text("order:9182 enqueued: order and row committed together.")).to_be_visible()
+    button(page, "Same again").click()
+    expect(page.get_by_text("order:9182 was already there: one row, as before.")).to_be_visible()
+    button(page, "Rollback after enqueue").click()
+    expect(page.get_by_text("Order 9600 rolled back, and its row with it: nothing appeared.")).to_be_visible()
+    assert theatre.ask(page, "SELECT partition_key FROM inbox") == [("order:9182",)]
+
+    first = hire(page, "worker-A")
+    assert state_of(first) in "RSD"
+    expect(page.locator(".drill-row")).to_contain_text("completed")
+    assert theatre.ask(page, "SELECT order_id, token FROM ledger") == [(9182, 1)]
+    expect(page.locator(".drill-ledger")).to_contain_text("9182")
+    expect(page.locator(".drill-mailbox")).to_contain_text("9182")
+
+    button(page, "Pause", "worker-A").click()
+    expect(page.get_by_role("region", name="worker-A")).to_contain_text("stands still")
+    assert state_of(first) == "T"
+    button(page, "Resume", "worker-A").click()
+    expect(page.get_by_role("region", name="worker-A")).to_contain_text("runs")
+    assert state_of(first) != "T"
+
+    second = hire(page, "worker-B")
+    expect(page.locator(".drill-moved")).to_contain_text(re.compile(r"moved \d+ of 1024 \(\d\.\d\d/N\), \d+ needless"))
+    button(page, "Kill -9", "worker-B").click()
+    expect(page.get_by_role("region", name="worker-B")).to_contain_text("gone")
+    assert state_of(second) in ("", "Z")
+
+    button(page, "Cut database").click()
+    expect(page.get_by_text("The line to the database is cut: no worker reaches it.")).to_be_visible()
+    button(page, "10 orders").click()
+    eventually(lambda: theatre.count(page, "inbox WHERE status = 'pending'") == 10)
+    button(page, "Heal database").click()
+    eventually(lambda: theatre.count(page, "ledger") == 11, seconds=40)
+
+    page.get_by_role("switch", name="Handler dedupe").click()
+    expect(page.get_by_role("switch", name="Handler dedupe")).to_have_attribute("aria-checked", "false")
+    page.get_by_role("slider", name="Handler time").press("ArrowRight")
+    eventually(lambda: theatre.ask(page, "SELECT handler_seconds, dedupe FROM shop") == [(0.6, False)])
+
+    button(page, "Poison row").click()
+    poison = page.locator(".drill-row").filter(has_text="order:9900")
+    expect(poison).to_contain_text("names a product that nobody has ever made")
+    expect(poison).to_contain_text("dead letter")
+    button(page, "Redrive dead letters").click()
+    expect(page.get_by_text("1 dead letter brought back.")).to_be_visible()
+
+    button(page, "Drain", "worker-A").click()
+    expect(page.get_by_role("region", name="worker-A")).to_contain_text("gone")
+    assert state_of(first) in ("", "Z")
+    end(page, theatre)
+    expect(page.get_by_text("No stage is open yet.")).to_be_visible()
+
+
+def test_the_row_is_shown_beside_the_sql_that_shows_it(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=free")
+    button(page, "Open a stage").click()
+    button(page, "Enqueue order:9182").click()
+    page.get_by_role("button", name="Show the row").click()
+    drawer = page.get_by_role("dialog", name="order:9182")
+    expect(drawer).to_contain_text("send_receipt-9182-0")
+    query = drawer.locator("pre").inner_text()
+    assert schema_of(page) in query
+    ((id, *_),) = theatre.world.sql(query)
+    expect(drawer).to_contain_text(str(id))
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    end(page, theatre)
+
+
+def test_a_reload_finds_the_stage_again_with_all_it_said(visit: Visit, theatre: Theatre) -> None:
+    page = start(visit, "duplicate")
+    said = verdict_of(page).get_by_role("listitem").all_text_contents()
+    page.reload()
+    assert verdict_of(page).get_by_role("listitem").all_text_contents() == said
+    end(page, theatre)
+    page.goto(f"{theatre.url}/drills?scene=free")
+    expect(button(page, "Open a stage")).to_be_visible()
+
+
+def test_what_cannot_be_is_said_in_a_sentence(visit: Visit, theatre: Theatre) -> None:
+    pages = []
+    for _ in range(2):
+        pages.append(visit("drills?scene=free"))
+        button(pages[-1], "Open a stage").click()
+        expect(button(pages[-1], "End")).to_be_visible()
+    third = visit("drills?scene=free", expect="409")
+    button(third, "Open a stage").click()
+    expect(third.get_by_text("2 stages are open already")).to_be_visible()
+    gone = visit("drills?scene=free&stage=00000000", expect="404")
+    expect(gone.get_by_text("That stage was closed. Press Play for a fresh one.")).to_be_visible()
+    nowhere = visit("drills?scene=nowhere")
+    expect(nowhere.get_by_text("There is no drill nowhere.")).to_be_visible()
+    for page in pages:
+        end(page, theatre)
+
+
+def test_a_stage_that_somebody_else_ends_is_said_to_be_closed(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=free")
+    button(page, "Open a stage").click()
+    expect(button(page, "Enqueue order:9182")).to_be_enabled()
+    id = schema_of(page).removeprefix("tenure_drill_")
+    page.evaluate(f"() => fetch('api/stage/{id}', {{method: 'DELETE', headers: {{'x-tenure': '1'}}}})")
+    expect(page.get_by_text("The stage is closed.").first).to_be_visible()
+    expect(button(page, "Enqueue order:9182")).to_be_disabled()
+
+
+def test_a_reader_may_look_but_not_play(visit: Visit, theatre: Theatre) -> None:
+    with served(theatre.world, "--drills", "--read-only") as url:
+        page = visit("drills", url=url)
+        expect(button(page, "Play")).to_be_disabled()
+        expect(page.get_by_text("Acting on a stage takes the role admin.")).to_be_visible()
+        page.close()
+
+
+def test_a_recording_is_saved_and_played_again_when_the_server_is_gone(
+    visit: Visit, theatre: Theatre, tmp_path: Path
+) -> None:
+    file = tmp_path / "race.json"
+    with served(theatre.world, "--drills") as url:
+        page = start(visit, "lease-race", url=url, expect="ERR_")
+        verdict_of(page)
+        with page.expect_download() as saved:
+            button(page, "Save recording").click()
+        assert saved.value.suggested_filename == "tenure-lease-race.json"
+        saved.value.save_as(file)
+    expect(page.locator(".life")).to_have_text("Connection lost, retrying")
+    page.get_by_label("Recording to open").set_input_files(file)
+    moment = page.get_by_role("slider", name="Moment")
+    expect(page.get_by_text("This is a recording: its buttons were pressed already.")).to_be_visible()
+    moment.press("End")
+    expect(verdict_of(page)).to_contain_text("5 of 5 assertions hold")
+    expect(page.get_by_role("img", name=re.compile("then a stale write blocked"))).to_be_visible()
+    moment.press("Home")
+    expect(page.get_by_role("status", name="Verdict")).to_have_count(0)
+    expect(page.get_by_text("Nothing said yet.")).to_be_visible()
+    button(page, "4×", "Recording").click()
+    button(page, "Play", "Recording").click()
+    verdict_of(page)
+    button(page, "Put away").click()
+    expect(page.get_by_role("navigation", name="Scenes")).to_be_visible()
+    said = json.loads(file.read_text())["said"]
+    assert {"picture", "step", "verdict", "stale_write_blocked"} <= {each["event"] for each in said}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("not json", "it is not JSON"),
+        ("{}", "it has no list of what was said"),
+        ('[{"at": 1, "who": "drill"}]', "entry 1 lacks at, who or event"),
+        ('[{"at": 1, "who": "stage", "event": "picture", "rows": []}]', "or is a picture with parts missing"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused_in_a_sentence(
+    visit: Visit, tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "notes.json").write_text(text)
+    page = visit("drills")
+    page.get_by_label("Recording to open").set_input_files(tmp_path / "notes.json")
+    expect(page.get_by_role("alert")).to_contain_text("notes.json is not a recording")
+    expect(page.get_by_role("alert")).to_contain_text(why)
+    expect(page.get_by_role("navigation", name="Scenes")).to_be_visible()
+
+
+def watch(visit: Visit, **options: Any) -> Any:
+    """The recording that is shipped, held in the middle of its race."""
+    page = visit("drills", **options)
+    button(page, "Watch a recording").click()
+    moment = page.get_by_role("slider", name="Moment")
+    moment.fill(str(float(moment.get_attribute("max") or 0) * 0.6))
+    return page
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_everybody_can_read_it(visit: Visit, theme: str, width: int) -> None:
+    page = watch(visit, theme=theme, width=width)
+    expect(page.get_by_text("holds order:9182 with token 1")).to_be_visible()
+    assert serious(page) == []
+    assert overflow(page) <= 0
+    page.get_by_role("slider", name="Moment").press("End")
+    verdict_of(page)
+    assert serious(page) == []
+    button(page, "Put away").click()
+    for scene in ("crash", "free", "explore", "tune"):
+        page.goto(f"{page.url.split('?')[0]}?scene={scene}")
+        expect(page.get_by_role("button", name=re.compile("^(Play|Open a stage|Run)$"))).to_be_visible()
+        assert serious(page) == []
+        assert overflow(page) <= 0
+
+
+def test_keys_lead_to_the_drills(visit: Visit) -> None:
+    page = visit()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    expect(page.get_by_role("heading", name="Drills")).to_be_visible()
+
+
+def test_the_explorer_says_which_guard_stopped_the_stale_write(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=explore")
+    answer = page.get_by_role("status", name="What stopped it")
+    for guard, said, written in [
+        ("none", "Nothing stopped it", "worker-A with token 1, worker-B with token 2"),
+        ("all (Tenure)", "Stopped by: all (Tenure)", "Written: worker-B with token 2"),
+    ]:
+        page.get_by_role("radio", name=guard).check()
+        button(page, "Run").click()
+        expect(answer).to_contain_text(said, timeout=PLAYED_MS)
+        expect(answer).to_contain_text(written)
+    runs = page.get_by_role("table").get_by_role("row")
+    expect(runs).to_have_count(3)
+    expect(runs.nth(1)).to_contain_text("all (Tenure)")
+    expect(runs.nth(2)).to_contain_text("duplicate shown")
+    expect(page.get_by_role("img", name=re.compile("then a stale write blocked"))).to_be_visible()
+    assert serious(page) == []
+    end(page, theatre)
+
+
+def test_the_tuner_measures_and_names_the_bottleneck(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=tune")
+    page.get_by_role("slider", name="Backlog").fill("60")
+    page.get_by_role("slider", name="Run for").fill("2")
+    button(page, "Run").click()
+    expect(page.get_by_text("Bottleneck:")).to_be_visible(timeout=PLAYED_MS)
+    expect(page.locator(".drill-neck")).not_to_be_empty()
+    expect(page.get_by_text(re.compile(r"^60 rows in "))).to_be_visible()
+    expect(page.get_by_role("table").get_by_role("row")).to_have_count(2)
+    expect(page.locator(".chart canvas")).to_be_visible()
+    assert serious(page) == []
+    end(page, theatre)
