@@ -15,7 +15,7 @@ $(VENV)/ready: pyproject.toml requirements/dev.txt
 	@tools/setup "$(PYTHON)" "$(VENV)"
 	@touch $@
 
-demo: setup ## see it: embedded Postgres, the lease race, a hundred receipts
+demo: setup ## see it: a shop, three workers, the dashboard and keys; without a terminal, a tour with five proofs
 	@$(BIN)/tenure demo
 
 test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has it)

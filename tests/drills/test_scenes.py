@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 from functools import cache
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from tenure.drills.actor import DrillFailed
 from tenure.drills.book import BOOK
 from tenure.drills.scene import Drill, Event, Fact, Proof, Scene, Step, perform, play
 from tenure.drills.stage import Said, Stage
-from tenure.drills.verdict import Verdict
+from tenure.drills.verdict import Check, Verdict
 from tenure.errors import BadSettings
 
 pytestmark = pytest.mark.one_server  # the worker's own tests run on each: here it is the telling that is tested
@@ -36,18 +37,27 @@ def scene_of(name: str, control: bool) -> Scene:
     return scene
 
 
+class Played(NamedTuple):
+    """A scene as it was played: its verdict, its feed, and what the guarded scene's proofs have to say of it."""
+
+    verdict: Verdict
+    log: list[Said]
+    guarded: tuple[Check, ...]
+
+
 @cache
-def played(url: str, name: str, control: bool) -> tuple[Verdict, list[Said]]:
-    """The verdict of a scene and its feed, played once in this process."""
-    log: list[Said] = []
-    verdict = perform(url, scene_of(name, control), log.append)
-    return verdict, log
+def played(url: str, name: str, control: bool) -> Played:
+    """Played in this process, once, under its own proofs and those of the scene with its guard."""
+    scene, log = scene_of(name, control), list[Said]()
+    both = dataclasses.replace(scene, proofs=scene.proofs + scene_of(name, False).proofs)
+    verdict, n = perform(url, both, log.append), len(scene.proofs)
+    return Played(dataclasses.replace(verdict, checks=verdict.checks[:n]), log, verdict.checks[n:])
 
 
 @pytest.mark.parametrize(("name", "control"), ALL)
 def test_the_command_comes_to_the_same_verdict(server_url: str, name: str, control: bool) -> None:
     process = command("drill", name, "--json", *["--control"] * control, "--on", server_url)
-    here, _ = played(server_url, name, control)  # meanwhile
+    here = played(server_url, name, control).verdict  # meanwhile
     code, out, err = ended(process)
     *events, last = lines(out)
     same = ("drill", "ok", "shown", "assertions")
@@ -59,7 +69,7 @@ def test_the_command_comes_to_the_same_verdict(server_url: str, name: str, contr
 
 @pytest.mark.parametrize(("name", "control"), ALL)
 def test_a_scene_ends_as_it_must_and_leaves_nothing(server_url: str, name: str, control: bool) -> None:
-    verdict, log = played(server_url, name, control)
+    verdict, log, _ = played(server_url, name, control)
     assert verdict.trouble is None
     assert [check.name for check in verdict.checks if not check.ok] == []
     assert verdict.ok
@@ -73,7 +83,7 @@ def test_a_scene_ends_as_it_must_and_leaves_nothing(server_url: str, name: str, 
 
 @pytest.mark.parametrize(("name", "control"), ALL)
 def test_a_scene_tells_its_steps_in_order_and_each_in_a_line(server_url: str, name: str, control: bool) -> None:
-    _, log = played(server_url, name, control)
+    log = played(server_url, name, control).log
     steps = scene_of(name, control).steps
     told = [(said.fields["n"], said.fields["of"], said.fields["caption"]) for said in log if said.event == "step"]
     assert told == [(n, len(steps), step.caption) for n, step in enumerate(steps, 1)]
@@ -83,10 +93,9 @@ def test_a_scene_tells_its_steps_in_order_and_each_in_a_line(server_url: str, na
 
 @pytest.mark.parametrize("name", CONTROLLED)
 def test_a_scene_turns_red_where_its_guard_is_missing(server_url: str, name: str) -> None:
-    unguarded = dataclasses.replace(scene_of(name, True), proofs=scene_of(name, False).proofs)
-    verdict = perform(server_url, unguarded, silent)
+    verdict, _, guarded = played(server_url, name, True)
     assert verdict.trouble is None
-    assert [check.name for check in verdict.checks if not check.ok] != []
+    assert [check.name for check in guarded if not check.ok] != []
 
 
 @pytest.mark.parametrize("name", UNCONTROLLED)

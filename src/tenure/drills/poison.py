@@ -21,13 +21,13 @@ def poison() -> Drill:
 PROPS = Props(handler_seconds=0.1)
 STEPS = (
     Step(
-        "Order 13 names a product that does not exist. Its handler raises, and the row waits for its next attempt.",
-        (Enqueue(13, "poison"), Start(A)),
+        "Order 13 names a product that does not exist, so its handler raises. Five good orders come right behind it.",
+        (Enqueue(13, "poison"), Orders(5, first=101), Start(A)),
         (Event("job_retried", A, {"token": 1}),),
     ),
     Step(
-        "Five orders come meanwhile. A row that waits takes up no slot: they pass it by.",
-        (Orders(5, first=101),),
+        "It waits for its next attempt. A row that waits takes up no slot: the others pass it by.",
+        (),
         (Fact("five receipts in the ledger", "SELECT count(*) = 5 FROM tenure.ledger"),),
     ),
     Step(

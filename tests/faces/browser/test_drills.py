@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from crew import eventually
 from faces.browser.conftest import NARROW, WIDE, Visit, overflow, serious
-from faces.browser.shop import served
+from faces.browser.shop import TENURE, served
 from faces.browser.stagehand import Theatre, open_theatre, schema_of, state_of
 from tenure.drills.book import BOOK
 from tenure.drills.scene import Scene
@@ -235,7 +237,7 @@ def test_what_cannot_be_is_said_in_a_sentence(visit: Visit, theatre: Theatre) ->
     button(third, "Open a stage").click()
     expect(third.get_by_text("2 stages are open already")).to_be_visible()
     gone = visit("drills?scene=free&stage=00000000", expect="404")
-    expect(gone.get_by_text("That stage was closed. Press Play for a fresh one.")).to_be_visible()
+    expect(gone.get_by_text("That stage was closed. Open a fresh one.")).to_be_visible()
     nowhere = visit("drills?scene=nowhere")
     expect(nowhere.get_by_text("There is no drill nowhere.")).to_be_visible()
     for page in pages:
@@ -335,6 +337,20 @@ def test_everybody_can_read_it(visit: Visit, theme: str, width: int) -> None:
         expect(page.get_by_role("button", name=re.compile("^(Play|Open a stage|Run)$"))).to_be_visible()
         assert serious(page) == []
         assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("scene", ["crash&control=1", "lease-race", "explore", "tune"])
+def test_what_is_copied_for_the_terminal_is_understood_there(visit: Visit, scene: str) -> None:
+    page = visit(f"drills?scene={scene}")
+    if scene == "lease-race":
+        page.get_by_role("slider", name="Lease").fill("2")
+    command = button(page, "Copy as CLI").get_attribute("title") or ""
+    assert ("--control" in command, "--lease-seconds 2" in command) == ("control" in scene, scene == "lease-race")
+    words = shlex.split(command)
+    assert words[0] == "tenure"
+    parsed = [*TENURE, *words[1:], "--help"]
+    said = subprocess.run(parsed, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
 
 
 def test_keys_lead_to_the_drills(visit: Visit) -> None:

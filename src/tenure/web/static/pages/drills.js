@@ -3,7 +3,7 @@
 import { useAnswer } from "../lib/answer.js";
 import { Choice, Copy, Fault, Page, Panel } from "../lib/parts.js";
 import { ask, place, to } from "../lib/route.js";
-import { html, useEffect, useState } from "../lib/ui.js";
+import { html, useEffect, useRef, useState } from "../lib/ui.js";
 import { Inbox, Ledger, Mailbox, Producer } from "./drills_board.js";
 import { PlayEnd, Slider } from "./drills_controls.js";
 import { Explorer } from "./drills_explore.js";
@@ -25,9 +25,9 @@ const PACE = 1;
 const FREE = { name: "free", title: "Free play", story: "An empty stage. Start workers, enqueue orders, then stop, kill, drain or cut off whatever you like: each button is a real signal or a real statement.", guard: "", steps: [], control: null, props: null, cli: "" };
 const OTHERS = [["free", "Free play"], ["explore", "Explorer"], ["tune", "Tuner"]];
 const CLOSED = /** @type {Record<string, string>} */ ({
-  idle: "The stage was closed: nothing was done on it for a while. Press Play for a fresh one.",
-  time: "The stage was closed: its time was up. Press Play for a fresh one.",
-  gone: "The server knows this stage no more. Press Play for a fresh one.",
+  idle: "The stage was closed: nothing was done on it for a while. Open a fresh one.",
+  time: "The stage was closed: its time was up. Open a fresh one.",
+  gone: "The server knows this stage no more. Open a fresh one.",
 });
 
 export default function Drills() {
@@ -73,7 +73,12 @@ function useStage(scene, control, id) {
 /** @param {{drills: any[], scene: string}} props */
 function Scenes({ drills, scene }) {
   const link = (/** @type {string} */ name, /** @type {any} */ word) => html`<a key=${name} href=${to("drills", { scene: name, pace: place.value.query.pace })} aria-current=${name === scene ? "page" : undefined}>${word}</a>`;
-  return html`<nav class="drill-scenes" aria-label="Scenes">
+  const row = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const here = /** @type {HTMLElement | null} */ (row.current?.querySelector("[aria-current]") ?? null);
+    if (row.current && here) row.current.scrollLeft = here.offsetLeft - row.current.clientWidth / 3; // on a phone the row is one line
+  }, [scene]);
+  return html`<nav ref=${row} class="drill-scenes" aria-label="Scenes">
     ${drills.map((drill, nth) => link(drill.name, html`<i aria-hidden="true">${nth + 1}</i>${drill.title}`))}
     <span class="drill-gap"></span>
     ${OTHERS.map(([name, word]) => link(name, word))}
@@ -84,7 +89,7 @@ function Scenes({ drills, scene }) {
 function Notices() {
   const { closed } = state.value;
   const words = trouble.value ?? (lost.value ? "The connection to the stage is lost, trying again. What you see is as old as that." : null)
-    ?? (closed ? CLOSED[closed.reason] ?? (closed.error ? `The stage was closed: ${closed.error}. Press Play for a fresh one.` : "The stage is closed. Press Play for a fresh one.") : null);
+    ?? (closed ? CLOSED[closed.reason] ?? (closed.error ? `The stage was closed: ${closed.error}. Open a fresh one.` : "The stage is closed. Open a fresh one.") : null);
   return html`<div class="drill-notice" role="status">${words && html`<p class=${`fault ${closed && !trouble.value ? "calm" : ""}`}>${words}</p>`}</div>`;
 }
 
@@ -121,7 +126,7 @@ function Setting({ drill, control }) {
         ${!free && html`<div class="drill-pick"><span>Rest between steps</span><${Choice} label="Rest between steps" value=${pace()} options=${PACES} choose=${(/** @type {number} */ to) => ask({ pace: to === PACE ? null : to }, { replace: true })} /></div>`}
       </div>
       <div class="drill-foot"><${PlayEnd} word=${free ? (is_open.value ? "Fresh stage" : "Open a stage") : state.value.verdict ? "Play again" : "Play"} play=${play} />
-        ${drill.cli && html`<${Copy} className="button" text=${cli(drill.cli, { control, lease_seconds: set.lease_seconds })} label="Copy as CLI" />`}</div>
+        ${drill.cli && html`<${Copy} className="button" text=${cli(drill.cli, { control, lease_seconds: drill.name === "lease-race" ? set.lease_seconds : null })} label="Copy as CLI" />`}</div>
     </div>
   <//>`;
 }

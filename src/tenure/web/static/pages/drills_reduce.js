@@ -37,7 +37,7 @@ const HEARD = {
   database_cut: () => ({ cut: true }),
   database_healed: () => ({ cut: false }),
   lease_acquired: claim,
-  lease_lost: (state, said) => ({ runs: change_run(state.runs, said, said.token, (run) => ({ ...run, told: true })) }),
+  lease_lost: (state, said) => ({ runs: change_run(state.runs, said, said.token, (run) => ({ ...run, told: true, ...(run.to === null && { to: said.at, outcome: "given up" }) })) }),
   stale_write_blocked: (state, said) => ({ runs: late(state.runs, said, false) }),
   ledger_written: (state, said) => (is_stale(state.runs, said) ? { runs: late(state.runs, said, true) } : {}),
   worker_paused: (state, said) => ({ stops: [...state.stops, { worker: said.worker, from: said.at, to: null }] }),
@@ -76,7 +76,8 @@ const is_stale = (runs, said) => runs.some((run) => run.job === said.job_id && r
 /** @param {Run[]} runs @param {Said} said */
 function end(runs, said) {
   if (is_stale(runs, said)) return runs.some((run) => run.token === said.token && run.job === said.job_id && run.late.length) ? runs : late(runs, said, true);
-  return change_run(runs, said, said.token, (run) => ({ ...run, to: said.at, outcome: ENDS[said.event], told: true }));
+  const open = (/** @type {Run} */ run) => run.to === null || (run.outcome === "expired" && !run.late.length); // a picture may be quicker than the event
+  return change_run(runs, said, said.token, (run) => (open(run) ? { ...run, to: said.at, outcome: ENDS[said.event], told: true } : run));
 }
 
 /** @param {Run[]} runs @param {Said} said @param {boolean} ok @returns {Run[]} */

@@ -32,11 +32,14 @@ export function Tape({ state, of }) {
   </div>`;
 }
 
+/** Where its hold ends: when it ended, or when its lease did, though nobody has taken it yet. @param {Run} run @param {number} at */
+const end_of = (run, at) => run.to ?? Math.max(run.from, Math.min(at, run.lease_until ?? at));
+
 /** How far a run reaches: to its end, to its last late write, or to now while its holder knows of no end.
  * @param {Run} run @param {number} at */
 function reach(run, at) {
   const end = run.to ?? at;
-  const believes = run.to !== null && !run.told && run.gone_at === null;
+  const believes = !run.told && run.gone_at === null;
   return Math.max(end, believes ? at : end, ...run.late.map((write) => write.at));
 }
 
@@ -72,7 +75,7 @@ function Lane({ runs, stops, y, x, at, width }) {
 
 /** @param {any} props */
 function Hold({ run, stops, y, x, at, width, words }) {
-  const end = run.to ?? at;
+  const end = end_of(run, at);
   const alive = Math.min(end, run.gone_at ?? end);
   const [start, stop, far] = [x(run.from), Math.max(x(end), x(run.from) + 3), x(reach(run, at))];
   const still = stops.map((/** @type {any} */ each) => [Math.max(each.from, run.from), Math.min(each.to ?? at, reach(run, at))]).filter((/** @type {number[]} */ [from, to]) => to > from);
@@ -82,7 +85,7 @@ function Hold({ run, stops, y, x, at, width, words }) {
     <rect class="held" x=${start} y=${y - BAR / 2} width=${Math.max(2, x(alive) - start)} height=${BAR} rx="2.5" />
     ${still.map(([from, to]) => html`<path key=${from} class=${`still ${to > end ? "past" : ""}`} d=${`M${x(from)} ${y}H${x(to)}`} />`)}
     ${run.gone_at !== null && run.gone_at < end && html`<path class="cross" d=${cross(x(run.gone_at), y)} />`}
-    <${EndMark} outcome=${run.outcome} x=${stop} y=${y} />
+    <${EndMark} outcome=${run.to === null && end < at ? "expired" : run.outcome} x=${stop} y=${y} />
     ${words && html`<text class="words" x=${words.x} y=${y - BAR / 2 - 6}>${words.text}</text>`}
     ${run.late.map((/** @type {any} */ write) => html`<${LateMark} key=${write.at} write=${write} x=${x(write.at)} y=${y} width=${width} />`)}
   </g>`;
@@ -100,8 +103,10 @@ function placed(text, start, width, free) {
 
 /** @param {Run} run @param {number} at */
 function run_words(run, at) {
-  const ran = seconds_of((run.to ?? at) - run.from);
+  const ran = seconds_of(end_of(run, at) - run.from);
+  if (run.to === null && end_of(run, at) < at) return `token ${run.token}, its lease ran out after ${ran}`;
   if (run.outcome === "held") return `token ${run.token}, ${run.gone_at === null ? "held" : "its process is gone, the lease runs on"}`;
+  if (run.outcome === "given up") return `token ${run.token}, given up by its holder's own clock`;
   return `token ${run.token}, ${run.outcome}${run.outcome === "expired" ? ` after ${ran}` : ""}`;
 }
 
@@ -109,14 +114,14 @@ function run_words(run, at) {
 function EndMark({ outcome, x, y }) {
   if (outcome === "held") return html`<circle class="now" cx=${x} cy=${y} r="4.5" />`;
   if (outcome === "completed") return html`<g class="end good"><circle cx=${x} cy=${y} r="7.5" /><path d=${`M${x - 3.2} ${y + 0.3}l2.2 2.4l4.2-4.8`} /></g>`;
-  if (outcome === "expired") return html`<path class="end torn" d=${`M${x} ${y - 11}l-3 5.5l6 5.5l-6 5.5l3 5.5`} />`;
+  if (outcome === "expired" || outcome === "given up" || outcome === "lost") return html`<path class="end torn" d=${`M${x} ${y - 11}l-3 5.5l6 5.5l-6 5.5l3 5.5`} />`;
   const bad = outcome === "failed" || outcome === "dead letter";
   return html`<path class=${`end ${bad ? "bad" : "again"}`} d=${bad ? `M${x - 5} ${y - 5}h10v10h-10z` : `M${x} ${y - 6.5}l6.5 6.5l-6.5 6.5l-6.5-6.5z`} />`;
 }
 
 /** A write that came too late: stopped at the fence, or, without one, gone through. @param {any} props */
 function LateMark({ write, x, y, width }) {
-  const against = write.current ? `token ${write.token} < ${write.current}` : `token ${write.token}`;
+  const against = write.current > write.token ? `token ${write.token} < ${write.current}` : `token ${write.token}`;
   const text = write.ok ? `stale write went through, ${against}` : `✗ stale write blocked, ${against}`;
   const words = placed(text, x - text.length * LETTER + 8, width, 0);
   return html`<g class=${`late ${write.ok ? "through" : "stopped"}`}><title>${text}${write.reason ? ` (${write.reason})` : ""}</title>

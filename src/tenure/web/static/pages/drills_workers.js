@@ -3,6 +3,7 @@
 import { Panel } from "../lib/parts.js";
 import { html } from "../lib/ui.js";
 import { Do } from "./drills_board.js";
+import { now } from "./drills_view.js";
 import { tone } from "./drills_words.js";
 
 const STATES = /** @type {Record<string, string>} */ ({ running: "runs", paused: "stands still", draining: "drains", gone: "gone" });
@@ -46,8 +47,10 @@ function Card({ worker, state }) {
 /** What it holds, and what it believes to hold. @param {{name: string, gone: boolean, state: State}} props */
 function Holds({ name, gone, state }) {
   const own = state.runs.filter((run) => run.worker === name);
-  const held = own.filter((run) => run.to === null);
-  const believed = own.filter((run) => run.to !== null && !run.told && run.gone_at === null);
+  const open = own.filter((run) => run.to === null);
+  const ran_out = (/** @type {any} */ run) => run.lease_until !== null && run.lease_until < now.value;
+  const held = open.filter((run) => !ran_out(run));
+  const believed = own.filter((run) => (run.to !== null || ran_out(run)) && !run.told && run.gone_at === null);
   const blocked = own.flatMap((run) => run.late);
   const list = (/** @type {any[]} */ runs) => runs.slice(-2).map((run) => `${state.keys[run.job]} with token ${run.token}`).join(", ") + (runs.length > 2 ? ` and ${runs.length - 2} more` : "");
   return html`<div class="drill-holds">
