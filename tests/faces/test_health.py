@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tenure.drills.proxy import FaultProxy
 from guarantees.facts import Beside, until
 from tenure import fleet
 from tenure import health as health_module
+from tenure.drills.proxy import FaultProxy
 from tenure.errors import BadSettings
 from tenure.health import CLIENTS_MAX, Health
 from tenure.inbox import Inbox

@@ -14,10 +14,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import tenure.web
-from tenure.drills.proxy import FaultProxy
 from crew import eventually, working
 from faces.web_tools import CHANGING, running, served
 from tenure import fleet, history, limits, questions, schedule, verbs
+from tenure.drills.proxy import FaultProxy
 from tenure.errors import BadSettings
 from tenure.inbox import Inbox
 from tenure.job import Job

@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
-from tenure.drills.proxy import FaultProxy
 from crew import eventually, working
 from faces.web_tools import Stream, served
+from tenure.drills.proxy import FaultProxy
 from tenure.events import JobDeadLettered
 from tenure.inbox import Inbox
 from tenure.job import Job

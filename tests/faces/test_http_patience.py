@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 import tenure.web
-from tenure.drills.proxy import FaultProxy
 from crew import eventually
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, running, served
 from tenure import finding, limits
+from tenure.drills.proxy import FaultProxy
 from tenure.errors import TenureError
 from tenure.web import export, shapes
 from tenure.web import store as storing

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.drills.proxy import FaultProxy
 from crew import Process, eventually, processes, working
 from tenure import questions
+from tenure.drills.proxy import FaultProxy
 from tenure.errors import TRY_LATER, BadSettings
 from tenure.events import JobCompleted, JobReleased, WorkerDraining, WorkerExit
 from tenure.inbox import Inbox

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from tenure.drills.proxy import FaultProxy
 from crew import eventually, working
 from tenure import fleet, questions, verbs
+from tenure.drills.proxy import FaultProxy
 from tenure.events import DatabaseBack, JobCompleted, LeaseLost, LeasesRenewed, LeasesSwept, StaleWriteBlocked
 from tenure.inbox import Inbox
 from tenure.job import Job

@@ -13,9 +13,9 @@ import pytest
 import servers
 from apps.crashing import POINTS
 from apps.ledger import read
-from tenure.drills.proxy import FaultProxy
 from crew import Hired, Process, eventually, processes
 from tenure import questions
+from tenure.drills.proxy import FaultProxy
 from tenure.inbox import Inbox
 from tenure.terms import Terms
 from world import World, new_world
