@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check mutants lease-race lease-race-log soak-order docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
+.PHONY: help setup demo test check mutants lease-race lease-race-log soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -41,6 +41,12 @@ lease-race-log: setup ## the same, as one JSON object a line
 
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+
+readme: setup ## make the race log and the pictures of the README, and the recorded race, anew from real runs
+	@$(BIN)/python tools/race_log.py
+	@$(BIN)/python tools/record_drill.py lease-race src/tenure/web/static/recordings/lease-race.json
+	@tools/chromium
+	@$(BIN)/python tools/shots.py
 
 docs: setup ## write the reference from the headers of the SQL
 	@$(BIN)/python tools/verbs_reference.py

@@ -154,6 +154,16 @@ def test_an_act_upon_somebody_who_is_not_there_is_refused_by_name(server_url: st
         act.Kill("worker-A").do(stage)
 
 
+def test_a_word_that_nobody_waits_for_is_refused_and_ends_nobody(server_url: str) -> None:
+    with Stage(server_url, silent) as stage:
+        act.Cast("worker-A").do(stage)
+        with pytest.raises(BadSettings, match="worker-A waits for nothing yet"):
+            act.Answer("worker-A").do(stage)
+        act.Work("worker-A").do(stage)
+        with pytest.raises(BadSettings, match="worker-A is at work already"):
+            act.Work("worker-A").do(stage)
+
+
 def test_a_name_is_borne_once_and_a_stage_has_room_for_eight(server_url: str) -> None:
     with Stage(server_url, silent) as stage:
         for _ in range(8):

@@ -44,6 +44,7 @@ FLOORS = [
     ["demo"],
     # faces
     ["cli"],
+    ["__main__"],
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from .. import acts, db, verbs
+from ..errors import BadSettings
 from ..model import Enqueued, NewRow
 from .racer import Guard
 from .shop import CURE
@@ -173,8 +174,11 @@ class Work(OfWorker, frozen=True):
     """Let a racer claim."""
 
     def do(self, stage: Stage) -> None:
-        """Its word."""
-        stage.actor(self.worker).tell("work")
+        """Its word, given once."""
+        actor = stage.actor(self.worker)
+        if actor.role != "racer" or "work" in actor.told:
+            raise BadSettings(f"{actor.name} is at work already: only a racer waits for its word, and once")
+        actor.tell("work")
 
 
 class Answer(OfWorker, frozen=True):
@@ -182,7 +186,10 @@ class Answer(OfWorker, frozen=True):
 
     def do(self, stage: Stage) -> None:
         """Its word."""
-        stage.actor(self.worker).tell("answer")
+        actor = stage.actor(self.worker)
+        if actor.role == "racer" and "work" not in actor.told:
+            raise BadSettings(f"{actor.name} waits for nothing yet: let it `work` first")
+        actor.tell("answer")
 
 
 class Pause(OfWorker, frozen=True):

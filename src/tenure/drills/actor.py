@@ -39,6 +39,7 @@ class Actor:
         if not hasattr(signal, "SIGSTOP"):
             raise BadSettings("this drill stops a process with SIGSTOP, which Windows does not have: run it under WSL")
         self.name, self.role = name, role
+        self.told: set[str] = set()
         self.silent = False  # it has said its last, and that was heard
         self._heard = heard
         self._paused = self._draining = False
@@ -70,6 +71,7 @@ class Actor:
     def tell(self, word: str) -> None:
         """Send one line; an actor that is gone is noticed by its silence, not here."""
         assert self._process.stdin is not None
+        self.told.add(word)
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{word}\n")
             self._process.stdin.flush()

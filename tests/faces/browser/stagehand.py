@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import expect
 from psycopg import sql as identifiers
 
 import servers
+from crew import eventually
+from faces.browser.conftest import Visit
 from faces.browser.shop import served
 from world import World, new_world
+
+PLAYED_MS = 90_000
 
 
 @dataclass(frozen=True)
@@ -64,3 +69,30 @@ def state_of(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return ""
+
+
+def button(page: Any, name: str, within: str = "") -> Any:
+    """The button of this name, on the whole page or within a region of it."""
+    place = page.get_by_role("region", name=within, exact=True) if within else page
+    return place.get_by_role("button", name=name, exact=True)
+
+
+def start(visit: Visit, scene: str, *, control: bool = False, **options: Any) -> Any:
+    """A page on which this scene plays, without rests."""
+    page = visit(f"drills?scene={scene}&pace=0" + ("&control=1" if control else ""), **options)
+    button(page, "Play").click()
+    return page
+
+
+def verdict_of(page: Any) -> Any:
+    """What the scene has shown, once it has been played."""
+    verdict = page.get_by_role("status", name="Verdict")
+    expect(verdict).to_be_visible(timeout=PLAYED_MS)
+    return verdict
+
+
+def end(page: Any, theatre: Theatre) -> None:
+    """Press End, and see the schema go."""
+    schema = schema_of(page)
+    button(page, "End").click()
+    eventually(lambda: schema not in theatre.stages())

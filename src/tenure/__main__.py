@@ -1,0 +1,5 @@
+"""`python -m tenure` is `tenure`."""
+
+from .cli import main
+
+main()
