@@ -115,7 +115,7 @@ class Spares:
         return self._new(today)
 
     def _new(self, today: date) -> Schema:
-        name = f"t_{os.getpid()}_{next(_numbers)}"
+        name = f"spare_{os.getpid()}_{next(_numbers)}"  # never that of a `new_world`
         migrate.apply(self._conn, name)
         tables = dict(self._ask(_TABLES, name))
         rows = self._rows(name, [table for table, filled in tables.items() if filled])

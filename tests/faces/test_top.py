@@ -133,7 +133,8 @@ def test_ctrl_c_on_a_terminal_does_the_same(shop: World) -> None:
 
 def test_without_rich_a_terminal_gets_plain_text(world: World) -> None:
     hidden = (
-        "import sys; sys.modules['rich'] = None; sys.modules['rich.live'] = None; from tenure.cli import main; main()"
+        "import signal, sys; sys.modules['rich'] = None; sys.modules['rich.live'] = None;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler); from tenure.cli import main; main()"
     )
     options = ["top", "--interval", "0.5", "--database-url", world.url, "--schema", world.schema]
     with Terminal([sys.executable, "-c", hidden, *options]) as screen:
