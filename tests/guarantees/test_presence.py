@@ -60,6 +60,16 @@ def test_a_worker_that_comes_back_in_time_keeps_its_rows(world: World) -> None:
     assert world.row(world.sql("SELECT id FROM live")[0][0]).status == "processing"
 
 
+def test_a_worker_that_was_missed_while_its_session_stood_is_back_and_stays(world: World) -> None:
+    """It was noted as gone in the very moment it came back: its session says otherwise, and that is what counts."""
+    world.run(fleet.register("A"))
+    world.run(fleet.appear("A"))
+    world.sql("UPDATE workers SET gone_at = clock_timestamp() - interval '1 hour'")
+    assert world.run(fleet.notice(grace_seconds=0)) == {"A": "back"}
+    assert world.sql("SELECT status, gone_at FROM workers") == [("alive", None)]
+    assert world.run(fleet.notice(grace_seconds=0)) == {}
+
+
 def test_a_worker_that_never_showed_presence_is_judged_by_its_leases_alone(world: World) -> None:
     world.run(fleet.register("A"))
     world.enqueue("work")

@@ -79,6 +79,7 @@ def test_to_think_better_of_it_drains_nobody(visit: Visit, fleet: Yard) -> None:
     fleet.hire("w-1")
     page = visit("workers", url=fleet.url)
     page.get_by_role("button", name="Drain w-1").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert fleet.world.sql("SELECT status FROM workers") == [("alive",)]
