@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tenure.drills.book import BOOK
 from tenure.drills.picture import picture
+from tenure.drills.plan import in_full
 from tenure.drills.scene import Drill, Scene, play
 from tenure.drills.stage import Said, Stage
 from tenure.embedded import attach
@@ -30,7 +30,7 @@ class Recorder:
         self._looked = 0.0
 
     def _keep(self, said: Said) -> None:
-        fields = {"at": round(said.at, 3), "who": said.who, "event": said.event, **said.fields}
+        fields = {**said.fields, "at": round(said.at, 3), "who": said.who, "event": said.event}
         if "schema" not in said.fields:  # its name is of no use to whoever watches
             self.said.append(json.loads(json.dumps(fields, default=str)))
 
@@ -53,15 +53,15 @@ class Recorder:
 
 def record(url: str, drill: Drill) -> dict[str, Any]:
     """Play it on a stage of its own; what was said, and what it is called."""
-    scene = replace(drill.scene, props=replace(drill.scene.props, lease_seconds=LEASE_SECONDS))
+    scene = drill.scene
+    scene = scene.with_props(lease_seconds=LEASE_SECONDS if "lease_seconds" in scene.settable else None)
     recorder = Recorder(url, scene)
     with recorder.stage as stage:
         stage.build()
         stage.at_leisure = recorder.look
         verdict = play(stage, scene, recorder.rest)
         recorder.rest()
-        checks = [{"name": each.name, "sentence": each.sentence, "ok": each.ok} for each in verdict.checks]
-        stage.say("drill", "verdict", **verdict.fields(), checks=checks)
+        stage.say("drill", "verdict", **in_full(verdict))
     if not verdict.ok:
         sys.exit(f"{scene.name} did not hold: nothing is recorded")
     steps = [step.caption for step in scene.steps]

@@ -16,6 +16,8 @@ DEFAULT_SCHEMA = "tenure"
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET")
+URLS = ("TENURE_DATABASE_URL", "DATABASE_URL")
+LIBPQ = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE")  # any of them names a database, too
 
 KNOWN = {
     "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
@@ -261,10 +263,10 @@ def _text(value: object, word: str, source: str) -> str:
 
 def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:
     """Whatever the environment says goes before the file: a file travels with the code, a variable with the place."""
-    for name in ("TENURE_DATABASE_URL", "DATABASE_URL"):
+    for name in URLS:
         if found := _named(name, environ):
             return check_url(*found), found.source
-    for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE"):
+    for name in LIBPQ:
         if environ.get(name):
             return "", name  # libpq reads its own variables from an empty conninfo
     if found := _written("TENURE_DATABASE_URL"):

@@ -107,9 +107,10 @@ def test_the_command_prints_the_run_and_its_sentence(server_url: str) -> None:
 
 def test_a_stall_that_ends_with_its_lease_is_refused_as_chance() -> None:
     with pytest.raises(BadSettings, match="would be chance"):
-        Explore(lease_seconds=1.0, stall_seconds=0.95)
+        Explore(lease_seconds=1.0, stall_seconds=0.6)
     with pytest.raises(msgspec.ValidationError, match="would be chance"):
-        msgspec.convert({"lease_seconds": 1.0, "stall_seconds": 0.95}, Explore)
+        msgspec.convert({"lease_seconds": 1.0, "stall_seconds": 0.6}, Explore)
+    assert not Explore(lease_seconds=1.4, stall_seconds=0.9).raced  # half a second, whatever binary fractions say
     assert Explore(lease_seconds=1.0, stall_seconds=1.0).raced
     assert not Explore(lease_seconds=1.0, stall_seconds=0.95, stall="slow", renews=True).raced
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from functools import cache
 from typing import NamedTuple
 
+import click
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from drills.tales import alive, command, ended, lines, schemas, silent
-from tenure.cli.drill import all_drills
+from tenure.cli.drill import Drills, all_drills
 from tenure.drills import act
-from tenure.drills.actor import DrillFailed
 from tenure.drills.book import BOOK
-from tenure.drills.scene import Drill, Event, Fact, Proof, Scene, Step, perform, play
-from tenure.drills.stage import Said, Stage
+from tenure.drills.scene import Drill, Proof, Scene, perform
+from tenure.drills.stage import EVENT_SECONDS_MAX, Said, Stage
 from tenure.drills.verdict import Check, Verdict
 from tenure.errors import BadSettings
 
@@ -26,6 +25,8 @@ pytestmark = pytest.mark.one_server  # the worker's own tests run on each: here 
 
 ALL = [(name, control) for name, make in BOOK.items() for control in (False, True) if not control or make().control]
 CONTROLLED = [name for name, control in ALL if control]
+PACE_SECONDS_MAX = 5.0
+CONTEXT = click.Context(click.Command("drill"))
 UNCONTROLLED = [name for name in BOOK if name not in CONTROLLED]
 
 
@@ -85,7 +86,7 @@ def test_a_scene_ends_as_it_must_and_leaves_nothing(server_url: str, name: str, 
 def test_a_scene_tells_its_steps_in_order_and_each_in_a_line(server_url: str, name: str, control: bool) -> None:
     log = played(server_url, name, control).log
     steps = scene_of(name, control).steps
-    told = [(said.fields["n"], said.fields["of"], said.fields["caption"]) for said in log if said.event == "step"]
+    told = [(said.fields["step"], said.fields["of"], said.fields["caption"]) for said in log if said.event == "step"]
     assert told == [(n, len(steps), step.caption) for n, step in enumerate(steps, 1)]
     assert all(len(step.caption) <= 115 for step in steps)
     assert 3 <= len(steps) <= 6
@@ -104,86 +105,48 @@ def test_a_scene_without_a_control_can_fail_all_the_same(server_url: str, name: 
     with Stage(server_url, silent) as stage:
         stage.build()
         for proof in scene_of(name, False).proofs:
-            assert not _holds(proof, stage), proof.name
+            assert not proof.check(stage).ok, proof.name
 
 
-def _holds(proof: Proof, stage: Stage) -> bool:
-    try:
-        return proof.check(stage).ok
-    except (IndexError, LookupError, ValueError):  # it asks for what was never said
-        return False
-
-
-# -- the stage
-
-
-def test_a_step_that_does_not_come_is_the_trouble_and_leaves_nothing(server_url: str) -> None:
-    never = Step("Nobody comes.", (act.Enqueue(),), (Event("job_completed", seconds_max=0.05),))
-    verdict = perform(server_url, dataclasses.replace(scene_of("receipt", False), steps=(never,)), silent)
-    assert not verdict.ok
-    assert verdict.fields()["shown"] is None
-    assert verdict.trouble == "nobody did not report job_completed within 0 s"
-
-
-def test_a_fact_that_is_not_seen_is_named(server_url: str) -> None:
-    never = Step("Nothing is.", (), (Fact("a second moon", "SELECT false", 0.05),))
-    verdict = perform(server_url, dataclasses.replace(scene_of("receipt", False), steps=(never,)), silent)
-    assert verdict.trouble == "a second moon was not seen within 0 s"
-
-
-def test_a_step_that_only_watches_sees_what_came_before_it_began(server_url: str) -> None:
-    with Stage(server_url, silent) as stage:
-        stage.build()
-        both = Step("One.", (act.Enqueue(1), act.Enqueue(2)), (Event("enqueued", fields={"order": 1}),))
-        watching = Step("Two.", (), (Event("enqueued", fields={"order": 2}, seconds_max=0.1),))
-        verdict = play(stage, dataclasses.replace(scene_of("receipt", False), steps=(both, watching), proofs=()))
+def test_a_drain_that_gave_the_rows_back_is_not_taken_for_one_that_finished_them(server_url: str) -> None:
+    scene = scene_of("drain", False)
+    unanswered = [[each for each in step.do if not isinstance(each, act.Answer)] for step in scene.steps]
+    steps = tuple(dataclasses.replace(step, do=tuple(do)) for step, do in zip(scene.steps, unanswered, strict=True))
+    props = dataclasses.replace(scene.props, drain_seconds=0.1)
+    verdict = perform(server_url, dataclasses.replace(scene, steps=steps, props=props), silent)
     assert verdict.trouble is None
+    assert [check.name for check in verdict.checks if not check.ok] == ["finished_what_they_held"]
 
 
-def test_an_event_from_before_an_act_does_not_count_for_it(server_url: str) -> None:
-    with Stage(server_url, silent) as stage:
-        stage.build()
-        both = Step("One.", (act.Enqueue(1), act.Enqueue(2)), (Event("enqueued", fields={"order": 1}),))
-        acting = Step("Two.", (act.Enqueue(3),), (Event("enqueued", fields={"order": 2}, seconds_max=0.05),))
-        verdict = play(stage, dataclasses.replace(scene_of("receipt", False), steps=(both, acting), proofs=()))
-    assert "did not report enqueued" in str(verdict.trouble)
+def test_a_rolling_deploy_lasts_as_long_as_the_slowest_reader_wants() -> None:
+    scene = scene_of("drain", False)
+    assert "lease_seconds" not in scene.settable
+    assert min(scene.props.drain_seconds, 0.9 * scene.props.lease_seconds) > 2 * PACE_SECONDS_MAX + EVENT_SECONDS_MAX
 
 
-def test_an_act_upon_somebody_who_is_not_there_is_refused_by_name(server_url: str) -> None:
-    with Stage(server_url, silent) as stage, pytest.raises(BadSettings, match="there is no worker-A on this stage"):
-        act.Kill("worker-A").do(stage)
+# -- what may be set
 
 
-def test_a_word_that_nobody_waits_for_is_refused_and_ends_nobody(server_url: str) -> None:
-    with Stage(server_url, silent) as stage:
-        act.Cast("worker-A").do(stage)
-        with pytest.raises(BadSettings, match="worker-A waits for nothing yet"):
-            act.Answer("worker-A").do(stage)
-        act.Work("worker-A").do(stage)
-        with pytest.raises(BadSettings, match="worker-A is at work already"):
-            act.Work("worker-A").do(stage)
+@pytest.mark.parametrize(("name", "control"), [each for each in ALL if scene_of(*each).settable])
+def test_whatever_a_reader_sets_a_scene_ends_as_it_must(server_url: str, name: str, control: bool) -> None:
+    scene = scene_of(name, control)
+    given = {"lease_seconds": 0.2, "handler_seconds": 0.0}
+    verdict = perform(server_url, scene.with_props(**{each: given[each] for each in scene.settable}), silent)
+    assert (verdict.ok, verdict.trouble) == (True, None)
 
 
-def test_a_name_is_borne_once_and_a_stage_has_room_for_eight(server_url: str) -> None:
-    with Stage(server_url, silent) as stage:
-        for _ in range(8):
-            act.Cast(stage._free(None)).do(stage)
-        with pytest.raises(BadSettings, match="8 workers are on this stage already"):
-            act.Cast("worker-Z").do(stage)
-        act.Kill("worker-A").do(stage)
-        with pytest.raises(BadSettings, match="worker-A was on this stage before"):
-            act.Cast("worker-A").do(stage)
+def test_what_a_scene_rests_on_is_not_to_be_set() -> None:
+    with pytest.raises(BadSettings, match="lease_seconds is not to be set in crash"):
+        scene_of("crash", False).with_props(lease_seconds=5.0)
+    with pytest.raises(BadSettings, match="dedupe is not to be set in drain"):
+        scene_of("drain", False).with_props(dedupe=False)
 
 
-def test_a_stage_that_fails_ends_its_processes_and_removes_its_schema(server_url: str) -> None:
-    stage = Stage(server_url, silent)
-    with contextlib.suppress(DrillFailed), stage:
-        stage.build()
-        stage.cast("worker-A").pause()
-        assert alive(stage.actors["worker-A"].pid)
-        raise DrillFailed("as it happens")
-    assert stage.schema not in schemas(server_url)
-    assert not alive(stage.actors["worker-A"].pid)
+@pytest.mark.parametrize("name", BOOK)
+def test_the_command_has_an_option_for_all_that_may_be_set_and_for_nothing_else(name: str) -> None:
+    offered = {option for each in Drills().get_command(CONTEXT, name).params for option in each.opts}  # type: ignore[union-attr]
+    settable = {f"--{prop.replace('_', '-')}" for prop in scene_of(name, False).settable}
+    assert {option for option in offered if option.endswith("-seconds")} == settable
 
 
 # -- acts from outside

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from faces.embedded_tools import processes_of, until
 from faces.terminal import Terminal
 from tenure import embedded
 from tenure.cli import tenure
-from tenure.demo import leftovers, opening, tour
+from tenure.demo import leftovers, opening, till, tour
 from tenure.demo import proofs as proven
 from tenure.demo.moves import moves
 from tenure.drills.act import Enqueue
@@ -35,7 +36,7 @@ COMMAND = [
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from tenure.cli import main; main()",
     "demo",
 ]  # fmt: skip
-TOUR_SECONDS_MAX = 60.0
+TOUR_SECONDS_MAX = 180.0  # some twenty on a quiet machine
 ROWS_WITHOUT_AN_ORDER = "SELECT (SELECT count(*) FROM {0}.inbox) - (SELECT count(*) FROM {0}.orders)"
 DONE = "SELECT count(*) FROM {}.inbox WHERE status = 'completed'"
 DEAD = "SELECT count(*) FROM {}.dead"
@@ -231,7 +232,7 @@ def taken_port() -> Iterator[None]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 @pytest.mark.usefixtures("taken_port")
 def test_however_it_is_told_to_end_nothing_is_left(server_url: str, number: signal.Signals) -> None:
-    with Terminal([*COMMAND, "--no-open"], **environ(NO_COLOR="1", TENURE_DATABASE_URL=server_url)) as terminal:
+    with Terminal([*COMMAND, "--no-open", "--database-url", server_url], **environ(NO_COLOR="1")) as terminal:
         demo = Live(terminal, server_url)
         demo.press("p", "paused (SIGSTOP)")
         assert "port 7117 is taken, taking a free one" in terminal.seen
@@ -281,11 +282,57 @@ def test_a_schema_whose_stage_still_stands_is_no_leftover(server_url: str) -> No
         assert not [name for name in left if name.endswith("0badcafe")]
 
 
-def test_a_tour_on_which_nothing_happens_proves_nothing(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tour without chapters, in a shop without workers: it is over at once."""
     monkeypatch.setattr(tour, "CHAPTERS", ())
     monkeypatch.setattr(opening, "WORKERS", 0)
-    for name in ("TENURE_DATABASE_URL", "TENURE_DRILLS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name not in environ():
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_database_that_the_environment_names_is_left_alone_and_that_is_told(home: Path, server_url: str) -> None:
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute("CREATE SCHEMA tenure_demo_0dd0dd00")
+        try:
+            elsewhere = {"DATABASE_URL": server_url, "TENURE_DATABASE_URL": server_url, "PGHOSTADDR": "192.0.2.7"}
+            ran = CliRunner().invoke(
+                tenure, ["demo", "--port", "0", "--reset"], env={**elsewhere, "TENURE_HOME": str(home)}
+            )
+            assert "note       TENURE_DATABASE_URL, DATABASE_URL, PGHOSTADDR left alone" in ran.output
+            assert re.search(r"postgres +18\.\d+, embedded", ran.output)
+            assert "removed    nothing" in ran.output
+            assert "Five proofs" in ran.output
+            assert "tenure_demo_0dd0dd00" in schemas(server_url)
+        finally:
+            conn.execute("DROP SCHEMA tenure_demo_0dd0dd00")
+
+
+@pytest.mark.usefixtures("empty")
+def test_what_it_prints_for_psql_works_and_holds_no_password(server_url: str) -> None:
+    url = f"{server_url}{'&' if '?' in server_url else '?'}password=quite-secret"
+    ran = CliRunner().invoke(tenure, ["demo", "--port", "0", "--database-url", url])
+    found = re.search(r"PGOPTIONS=--search_path=tenure_demo_\w+ psql (.*)", ran.output)
+    assert found, ran.output
+    assert "quite-secret" not in ran.output
+    (words,) = shlex.split(found[1])
+    with psycopg.connect(words) as conn:
+        assert conn.info.dbname == psycopg.conninfo.conninfo_to_dict(server_url)["dbname"]
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_without_the_web_it_plays_all_the_same(server_url: str, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    ran = CliRunner().invoke(tenure, ["demo", "--database-url", server_url])
+    assert 'dashboard  not installed: pip install "tenure[web]"' in ran.output
+    assert "Five proofs" in ran.output
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_tour_on_which_nothing_happens_proves_nothing(server_url: str) -> None:
     ran = CliRunner().invoke(tenure, ["demo", "--port", "0", "--database-url", server_url])
     assert ran.exit_code == 1, ran.output
     assert "Not proven: crash, pause, duplicate, poison, ring" in ran.output
@@ -296,7 +343,7 @@ def test_a_tour_on_which_nothing_happens_proves_nothing(server_url: str, monkeyp
 RECEIPT = "INSERT INTO tenure.ledger (order_id, job_id, worker, token) VALUES (%s, gen_random_uuid(), 'worker-A', %s)"
 REFUSAL = """
 INSERT INTO tenure.refusals (at, row_id, worker, verb, kind, stale_token, current_token, reason)
-SELECT clock_timestamp(), id, 'worker-A-1', 'complete', 'send_receipt', 1, 2, 'token_mismatch' FROM tenure.live
+SELECT clock_timestamp(), id, %s, %s, 'send_receipt', 1, 2, 'token_mismatch' FROM tenure.live
 WHERE partition_key = 'order:9182'"""
 
 
@@ -321,11 +368,26 @@ def test_a_second_receipt_takes_its_proof_away(stage: Stage) -> None:
     assert held(stage) | {"ring": False} == {
         "crash": True, "pause": False, "duplicate": True, "poison": False, "ring": False
     }  # fmt: skip
-    stage.sql(REFUSAL)
+    stage.say("drill", "worker_paused", worker="worker-A", pid=0)
+    for worker, verb in (("worker-A-1", "release"), ("worker-A-1", "renew"), ("worker-B-1", "complete")):
+        stage.sql(REFUSAL, worker, verb)
+        assert not held(stage)["pause"], "another worker's, or no write"
+    stage.sql(REFUSAL, "worker-A-1", "enter")
     assert held(stage)["pause"]
     for order in (proven.CRASH, proven.PAUSE, proven.TWICE):
         stage.sql(RECEIPT, order, 1)
     assert not any(held(stage).values())
+
+
+def test_the_till_takes_no_more_orders_than_can_wait(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(till, "WAITING_MAX", 5)
+    busy = till.Till(stage, 1e9)
+    for _ in range(9):
+        busy.tend()
+    assert stage.sql("SELECT count(*) FROM tenure.live") == [(5,)]
+    stage.sql("DELETE FROM tenure.live WHERE partition_key = 'order:1'")
+    busy.tend()
+    assert busy.last == 6
 
 
 def test_a_poison_row_must_be_alone_in_its_fate(stage: Stage) -> None:
@@ -349,3 +411,9 @@ def test_where_drills_are_forbidden_there_is_no_demo() -> None:
     ran = subprocess.run(COMMAND, env=environ(TENURE_DRILLS="forbid"), capture_output=True, text=True, check=False)
     assert ran.returncode == 78
     assert "TENURE_DRILLS" in ran.stderr
+
+
+def test_help_of_the_demo_names_what_it_leaves_alone() -> None:
+    said = CliRunner().invoke(tenure, ["demo", "--help"]).output
+    assert "TENURE_DATABASE_URL" in said
+    assert "left alone" in said

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pytest
 
 from faces import embedded_tools as tools
 from tenure import embedded, migrate
-from tenure.cli import dev
+from tenure.cli import dev, reload
 from tenure.cli.database import Database
 from tenure.cli.reload import Watch
 from tenure.errors import BAD_SETTINGS, BadSettings
@@ -266,17 +267,18 @@ def test_an_app_that_cannot_be_one_is_refused_before_anything_starts(tmp_path: P
 
 
 @pytest.mark.one_server
-def test_only_who_says_so_migrates_a_database_of_another_machine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_who_says_so_works_on_a_database_of_another_machine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dev, "_is_here", lambda *_: False)
-    known = Database(world.url, world.schema, "--database-url", "")
-    assert "up to date" in dev._schema(known, may_migrate=False)
-    fresh = Database(world.url, f"{world.schema}_dev", "--database-url", "")
+    known = Database(world.url, world.schema, "DATABASE_URL", "")
+    fresh = Database(world.url, f"{world.schema}_dev", "DATABASE_URL", "")
     with psycopg.connect(world.url, autocommit=True) as conn:
         try:
-            with pytest.raises(BadSettings, match=r"is not up to date, and that is not this machine: say --migrate"):
-                dev._schema(fresh, may_migrate=False)
+            for each in (known, fresh):  # also one that is up to date: a worker would claim its rows
+                with pytest.raises(BadSettings, match=f"DATABASE_URL leads to {conn.info.host}, .* say --remote"):
+                    dev._schema(each, remote=False)
             assert not migrate.applied(conn, fresh.schema)
-            assert "migrated" in dev._schema(fresh, may_migrate=True)
+            assert "up to date" in dev._schema(known, remote=True)
+            assert "migrated" in dev._schema(fresh, remote=True)
             assert len(migrate.applied(conn, fresh.schema)) == migrate.newest()
         finally:
             conn.execute(f"DROP SCHEMA IF EXISTS {fresh.schema} CASCADE".encode())
@@ -313,8 +315,45 @@ def test_a_file_that_is_new_changed_or_gone_was_saved(tmp_path: Path) -> None:
     assert watch.saved() == []
 
 
+def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path: Path) -> None:
+    for name in (".#app.py", "gone.py"):
+        (tmp_path / name).symlink_to("nobody@nowhere:1")
+    names = [tmp_path / f"{letter}.py" for letter in "abcdefgh"]  # before and after it, in whatever order
+    watch = Watch([tmp_path])
+    for path in names:
+        path.touch()
+    assert watch.saved() == [str(path) for path in names]
+
+
+class Restless:
+    """A folder in which something is written all the time."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def seen(self, _roots: object) -> dict[str, tuple[int, int]]:
+        self.looks += 1
+        return {"log.py": (self.looks, 0)}
+
+
+def test_a_file_that_never_holds_still_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Restless()
+    monkeypatch.setattr(reload, "_seen", folder.seen)
+    monkeypatch.setattr(reload, "SETTLE_SECONDS", 0.0)
+    assert Watch([]).saved() == ["log.py"]
+    assert folder.looks == 1 + reload.SETTLE_ROUNDS_MAX
+
+
+def test_nothing_is_waited_for_once_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, over = Restless(), threading.Event()
+    monkeypatch.setattr(reload, "_seen", folder.seen)
+    over.set()
+    Watch([], over).saved()
+    assert folder.looks == 2
+
+
 @pytest.mark.parametrize(
-    "place", [".venv/lib/x.py", ".git/x.py", "__pycache__/x.py", "node_modules/a/x.py", "notes.txt"]
+    "place", [".venv/lib/x.py", ".git/x.py", "__pycache__/x.py", "node_modules/a/x.py", "notes.txt", ".#app.py"]
 )
 def test_what_is_not_theirs_to_edit_is_not_watched(tmp_path: Path, place: str) -> None:
     watch = Watch([tmp_path])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from tenure.drills import host as hosting
 from tenure.drills import record
 from tenure.drills.book import BOOK
 from tenure.drills.scene import perform
+from tenure.drills.stage import Said
 from tenure.errors import BadSettings
 from tenure.web.app import ROUTES
 from tenure.web.stage import ROUTES as STAGE_ROUTES
@@ -141,6 +143,7 @@ def test_with_drills_its_routes_are_there_described_and_the_book_is_listed(world
             assert drill["steps"] == [step.caption for step in made.scene.steps]
             assert (drill["control"] is None) == (made.control is None)
             assert drill["cli"] == f"tenure drill {drill['name']}"
+            assert drill["settable"] == list(made.scene.settable)
 
 
 # -- a stage
@@ -217,6 +220,9 @@ def test_what_cannot_be_done_is_one_sentence_that_names_it(held: Held, act: dict
         ({"tune": {"workers": 99}}, "$.tune.workers"),
         ({"pace_seconds": 60}, "$.pace_seconds"),
         ({"props": {"lease": 1}}, "'lease'"),
+        ({"drill": "drain", "props": {"lease_seconds": 2}}, "lease_seconds is not to be set in drain"),
+        ({"drill": "crash", "props": {"dedupe": False}}, "dedupe is not to be set in crash"),
+        ({"explore": {}, "props": {"lease_seconds": 2}}, "lease_seconds is not to be set in explore"),
     ],
 )
 def test_a_plan_that_cannot_be_is_one_sentence_that_names_it(held: Held, plan: dict[str, Any], named: str) -> None:
@@ -253,7 +259,7 @@ def test_a_drill_played_over_http_has_the_verdict_of_the_same_drill_played_alone
         assert [(each["name"], each["sentence"]) for each in verdict["checks"]] == [
             (check.name, check.sentence) for check in alone.checks
         ]
-        steps = [(said["n"], said["of"], said["caption"]) for said in log.said if said["event"] == "step"]
+        steps = [(said["step"], said["of"], said["caption"]) for said in log.said if said["event"] == "step"]
         assert steps == [(n, len(scene.steps), step.caption) for n, step in enumerate(scene.steps, 1)]
         assert did(web, stage, "enqueue", order=1).status_code == 200  # the stage is its guest's now
 
@@ -285,9 +291,9 @@ def test_a_tab_that_comes_back_gets_what_it_missed_and_nothing_twice(world: Worl
     with served(world, drills=True) as web:
         stage = opened(web, drill="receipt")
         stays = Log(web, stage)
-        stays.heard("step", n=3)
+        stays.heard("step", step=3)
         leaves = Log(web, stage)
-        leaves.heard("step", n=3)
+        leaves.heard("step", step=3)
         leaves.close()
         eventually(leaves.ended.is_set)
         before = [event["id"] for event in leaves.of("said")]
@@ -333,6 +339,13 @@ def test_a_long_log_loses_its_older_pictures_and_nothing_that_was_said(
 def test_of_a_log_without_pictures_the_oldest_part_goes() -> None:
     log = [record.Told(n, "picture" if n == 3 else "said", b"") for n in range(1, 101)]
     assert [told.n for told in record.shortened(log)] == list(range(11, 101))
+
+
+def test_a_log_numbers_what_was_said_whatever_fields_that_has() -> None:
+    log = record.Record()
+    log.keep(Said(0.5, "shop", "counted", {"n": 9, "at": 9, "who": "nobody", "event": "other", "rows": 2}))
+    (told,) = log.since(0)
+    assert json.loads(told.line) == {"n": 1, "at": 0.5, "who": "shop", "event": "counted", "rows": 2}
 
 
 def test_streams_have_a_limit(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +411,7 @@ def test_a_drill_that_plays_is_not_idle_and_is_ended_all_the_same_when_asked(
     with served(world, drills=True) as web:
         stage = opened(web, drill="receipt", pace_seconds=5)
         log = Log(web, stage)
-        log.heard("step", n=1)
+        log.heard("step", step=1)
         began = time.monotonic()
         assert web.get(stage).json()["playing"]
         assert web.delete(stage).status_code == 204

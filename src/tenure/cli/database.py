@@ -49,13 +49,20 @@ def opened(
     if chosen.database_url is not None:
         yield Database(chosen.database_url, chosen.schema, chosen.database_from, f"given by {chosen.database_from}")
         return
+    with embedded(chosen.schema, leave_nothing=leave_nothing) as database:
+        yield database
+
+
+@contextmanager
+def embedded(schema: str = settings.DEFAULT_SCHEMA, *, leave_nothing: bool = False) -> Iterator[Database]:
+    """The embedded Postgres, whatever other database is named anywhere."""
     from ..embedded import attach, wait_for_end
 
     server = attach(linger_seconds=0.1 if leave_nothing else 2.0)
     try:
         with server:
             how = f"started in {server.seconds:.1f} s" if server.started else "already running"
-            yield Database(server.url, chosen.schema, "embedded", f"{server.version}, embedded, {how}")
+            yield Database(server.url, schema, "embedded", f"{server.version}, embedded, {how}")
     finally:
         if leave_nothing and server.started:
             wait_for_end(server.folder)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import shlex
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -14,44 +16,50 @@ import click
 
 from .. import __version__, settings
 from ..errors import NO
-from .database import Database, opened
+from .database import Database, embedded, opened
 from .drill import describe
+from .numbers import Number
 from .serve import HOST, PORT, address_of, listening
 
 if TYPE_CHECKING:
     from ..demo.opening import Opened
     from ..demo.show import Show
 
-RATE = click.FloatRange(0.1, 20)
+RATE = Number(0.1, 20)
+OTHERS = (*settings.URLS, *(f"{name}_FILE" for name in settings.URLS), *settings.LIBPQ)
 
 
 @click.command("demo")
 @click.option("--no-open", is_flag=True, help="Do not open the dashboard in a browser.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Of the dashboard [{PORT}].")
 @click.option("--reset", is_flag=True, help="First remove the schemas of demos and drills that were killed.")
-@click.option("--database-url", metavar="URL", help="Use this database [env: TENURE_DATABASE_URL; embedded].")
+@click.option("--database-url", metavar="URL", help="Use this database, instead of the embedded Postgres.")
 @click.option("--orders-per-second", type=RATE, default=4, show_default=True, help="How busy the shop is.")
 def command(no_open: bool, port: int | None, reset: bool, database_url: str | None, orders_per_second: float) -> None:
     """See it work: a small shop, three real workers, the dashboard, and keys.
 
     The keys kill, stop, add and drain workers, send the same order twice or a poison row, and cut the database. Without
     a terminal it plays a tour of half a minute instead, and exits 0 if its five proofs hold. Everything happens in a
-    throw-away schema and in processes that end with the demo.
+    throw-away schema and in processes that end with the demo: on the embedded Postgres, and on another one only by
+    --database-url. A database that is named elsewhere (TENURE_DATABASE_URL, DATABASE_URL, PGHOST, …) is left alone.
     """
     from ..demo import opening
     from ..demo.show import Show
     from ..drills.signals import endable
 
+    settings.check_names(os.environ)
     settings.check_drills()
     live = sys.stdin.isatty() and sys.stdout.isatty()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a sign that this terminal does not have must not end the demo
     show = Show(footed=live)
     show.line(f"\n  Tenure {__version__} · durable work in Postgres\n")
-    with endable(), opened(database_url, None, leave_nothing=True) as database:
+    if database_url is None:
+        _forget_others(show)
+    with endable(), _database(database_url) as database:
         _begin(show, database, reset=reset)
         with (
-            listening(HOST, port) as listener,
+            _listening(port) as listener,
             opening.opened(database.url, show, orders_per_second) as shop,
             _dashboard(show, listener, database, shop, may_open=live and not no_open),
         ):
@@ -59,6 +67,23 @@ def command(no_open: bool, port: int | None, reset: bool, database_url: str | No
     _farewell(show, ok, live=live)
     if not ok:
         raise click.exceptions.Exit(NO)
+
+
+def _forget_others(show: Show) -> None:
+    """Unset what names a database: it is somebody's, and libpq would lead us or our processes there all the same."""
+    named = [name for name in OTHERS if os.environ.pop(name, "")]
+    if named:
+        show.line(_line("note", f"{', '.join(named)} left alone: only --database-url takes a demo elsewhere"))
+
+
+def _database(url: str | None) -> AbstractContextManager[Database]:
+    return embedded(leave_nothing=True) if url is None else opened(url, None, leave_nothing=True)
+
+
+def _listening(port: int | None) -> AbstractContextManager[socket.socket | None]:
+    """Where the dashboard is to answer, if it is installed."""
+    has_web = find_spec("starlette") is not None and find_spec("uvicorn") is not None
+    return listening(HOST, port) if has_web else nullcontext()
 
 
 def _begin(show: Show, database: Database, *, reset: bool) -> None:
@@ -71,30 +96,39 @@ def _begin(show: Show, database: Database, *, reset: bool) -> None:
 
 @contextmanager
 def _dashboard(
-    show: Show, listener: socket.socket, database: Database, shop: Opened, *, may_open: bool
+    show: Show, listener: socket.socket | None, database: Database, shop: Opened, *, may_open: bool
 ) -> Iterator[None]:
     """Say what runs where, and serve the dashboard while the block lasts."""
-    schema, address = shop.stage.schema, address_of(listener)
+    schema = shop.stage.schema
     show.line(_line("schema", f"{schema}, removed at the end"))
     show.line(_line("workers", f"{len(shop.stage.actors)} alive · 1024 buckets: {shop.shares}"))
     rate = f"{shop.till.per_second:g} orders a second"
     show.line(_line("shop", f"{rate}, each enqueues send_receipt in its own transaction\n"))
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+    sql = _line("SQL", f"PGOPTIONS=--search_path={schema} {_psql(database)}")
+    if listener is None:
         show.line(_line("dashboard", 'not installed: pip install "tenure[web]"'))
+        show.line(sql)
         yield
         return
     from ..demo.dashboard import browse, served
 
+    address = address_of(listener)
     with served(listener, database.url, schema):
         opens = may_open and browse(address)
         show.line(_line("dashboard", f"{address}/{'      (opens in your browser)' if opens else ''}"))
         show.line(_line("drills", f"{address}/drills"))
-        show.line(_line("SQL", f"PGOPTIONS=--search_path={schema} {_psql(database)}"))
+        show.line(sql)
         yield
 
 
 def _psql(database: Database) -> str:
-    return "tenure pg psql" if database.source == "embedded" else 'psql "$DATABASE_URL"'
+    """What to type; without the password, which psql asks for itself."""
+    if database.source == "embedded":
+        return "tenure pg psql"
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    words = {name: value for name, value in conninfo_to_dict(database.url).items() if "password" not in name}
+    return f"psql {shlex.quote(make_conninfo('', **words))}"
 
 
 def _live(show: Show, shop: Opened) -> bool:

@@ -6,33 +6,34 @@ import os
 import signal
 import socket
 import sys
-import threading
-import webbrowser
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .. import __version__, db, migrate, settings
-from ..errors import BadSettings, migrate_command
+from ..demo.dashboard import browse
+from ..errors import BadSettings
 from .database import Database, opened, options, setting
 from .drill import describe
+from .numbers import Number
 from .reload import Reloader
 from .serve import HOST, PORT, address_of, door_of, listening, serve
 from .worker import is_path, parted
 
 DRAIN_SECONDS = 2.0  # a save must not have to wait for long; what is not done by then is given back at no cost
+DRAIN = Number(0, 3600, min_open=True)
 
 
 @click.command()
 @click.argument("app", metavar="MODULE:INBOX")
 @click.option("--queues", metavar="NAMES", help=setting("QUEUES", "e.g. mail,reports or with weights mail=3,reports=1"))
 @click.option("--slots", type=int, help=setting("SLOTS"))
-@click.option("--drain-seconds", type=float, default=DRAIN_SECONDS, show_default=True, help="For handlers at a save.")
+@click.option("--drain-seconds", type=DRAIN, default=DRAIN_SECONDS, show_default=True, help="For handlers at a save.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Of the dashboard [{PORT}].")
 @click.option("--no-open", is_flag=True, help="Do not open the dashboard in a browser.")
 @click.option("--no-reload", is_flag=True, help="Let the worker run on, whatever is saved.")
-@click.option("--migrate", "may_migrate", is_flag=True, help="Migrate also a database on another machine.")
+@click.option("--remote", is_flag=True, help="Work also on a database of another machine, and migrate it.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
 @options
 def command(app: str, database_url: str | None, schema: str | None, **rest: Any) -> None:
@@ -48,15 +49,15 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))  # the terminal was closed
         _say(f"\n  Tenure {__version__}, at work on {app}\n")
         _say(describe(database))
-        _say(_line("schema", _schema(database, may_migrate=rest["may_migrate"])))
+        _say(_line("schema", _schema(database, remote=rest["remote"])))
         with listening(HOST, rest["port"]) as listener:
             _say(_line("worker", "as it is now" if rest["no_reload"] else f"starts anew at a save below {roots[0]}"))
             _say(_line("dashboard", f"{address_of(listener)}/"))
             _say(f"\n  {_next(database)}\n")
             words, watched = _words(app, schema, rest), () if rest["no_reload"] else roots
             with Reloader(words, _environ(database), watched, rest["drain_seconds"]) as worker:
-                if not rest["no_open"]:
-                    _open(address_of(listener))
+                if not rest["no_open"] and sys.stderr.isatty():
+                    browse(address_of(listener))
                 _serve(listener, database)
                 _hear_nothing()
     sys.stderr.flush()
@@ -71,15 +72,15 @@ def _roots(app: str) -> list[Path]:
     return [here, file.parent] if is_path(module) and not file.is_relative_to(here) else [here]
 
 
-def _schema(database: Database, *, may_migrate: bool) -> str:
-    """Migrate what is on this machine; what is on another is migrated only by those who say so."""
+def _schema(database: Database, *, remote: bool) -> str:
+    """Migrate it; what is on another machine is not touched unless they say so: its rows may be somebody's."""
     with db.connect(database.url, application_name="tenure dev") as conn:
-        behind = len(migrate.applied(conn, database.schema)) < migrate.newest()
-        if behind and not may_migrate and not _is_here(conn.info.host, conn.info.hostaddr):
+        if not remote and not _is_here(conn.info.host, conn.info.hostaddr):
             raise BadSettings(
-                f"schema {database.schema!r} on {conn.info.host} is not up to date, and that is not this machine: "
-                f"say --migrate if it may be migrated from here, or run `{migrate_command(database.schema)}`"
+                f"{database.source} leads to {conn.info.host}, which is not this machine, and code you are editing "
+                "would work off its rows: say --remote if you mean it, or name another with --database-url"
             )
+        behind = len(migrate.applied(conn, database.schema)) < migrate.newest()
         done = migrate.apply(conn, database.schema) if behind else []
         migrate.require(conn, database.schema)
     return f"{database.schema}, {'migrated' if done else 'up to date'} (migration {migrate.newest()})"
@@ -123,12 +124,6 @@ def _hear_nothing() -> None:
     """From here on a further signal would only leave half of the tidying undone."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-
-
-def _open(address: str) -> None:
-    """Only before a person with a screen; on a thread, for a browser may take its time."""
-    if sys.stderr.isatty() and (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()):
-        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
 
 def _next(database: Database) -> str:

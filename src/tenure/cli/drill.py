@@ -8,6 +8,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,7 @@ import click
 from .. import settings
 from ..errors import NO
 from .database import Database, opened
+from .numbers import Number
 
 if TYPE_CHECKING:
     from ..drills.scene import Drill, Scene
@@ -26,6 +28,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Commands beside the drills, each in a module of its own: drill_explore.py, drill_tune.py.
 OTHERS = ("explore", "tune")
+# What a scene may let its reader set: in words, and within which seconds.
+SETTABLE = {
+    "lease_seconds": ("How long worker-A's lease is", 0.05, 60),
+    "handler_seconds": ("How long a handler takes", 0, 5),
+}
 COUNTED = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")
 
 
@@ -82,27 +89,32 @@ def options(function: F) -> F:
 
 
 def _command_of(name: str, drill: Drill) -> click.Command:
-    """A drill as a command; the lease race can be had with a lease of any length, and its control by another word."""
-    from ..drills.lease_race import LEASE_SECONDS, lease_race
+    """A drill as a command, with an option for all that may be set; the lease race has another word for its control."""
 
-    def play(control: bool, as_json: bool, url: str | None, verbose: bool, lease_seconds: float | None = None) -> None:
-        made = drill if lease_seconds is None else lease_race(lease_seconds)
+    def play(control: bool, as_json: bool, url: str | None, verbose: bool, **props: float | None) -> None:
+        made = _with_props(drill, props)
         shown(chosen(made, control), made, url, as_json=as_json, verbose=verbose)
 
-    racing = name == "lease-race"
-    spelled = ("--control", "--unfenced") if racing else ("--control",)
+    spelled = ("--control", "--unfenced") if name == "lease-race" else ("--control",)
     without = f"The same without {drill.guard}." if drill.control else "It has none."
     parts = [
         click.option("-v", "--verbose", is_flag=True, help="Every event, the engine's own clockwork too."),
         options,
         click.option(*spelled, is_flag=True, help=without),
     ]
-    if racing:
-        words = f"How long worker-A's lease is [{LEASE_SECONDS:g}]."
-        parts.append(click.option("--lease-seconds", type=click.FloatRange(0.05, 60), help=words))
+    for prop in drill.scene.settable:
+        words, least, most = SETTABLE[prop]
+        words = f"{words} [{getattr(drill.scene.props, prop):g}]."
+        parts.append(click.option(f"--{prop.replace('_', '-')}", type=Number(least, most), help=words))
     for part in parts:
         play = part(play)
     return click.command(name, short_help=drill.scene.title, help=_help(drill))(play)
+
+
+def _with_props(drill: Drill, props: dict[str, float | None]) -> Drill:
+    """The same with what was given, the control too."""
+    control = drill.control.with_props(**props) if drill.control else None
+    return replace(drill, scene=drill.scene.with_props(**props), control=control)
 
 
 def _help(drill: Drill) -> str:

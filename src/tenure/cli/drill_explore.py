@@ -11,6 +11,7 @@ import click
 from ..errors import NO
 from .database import Database
 from .drill import at, describe, options
+from .numbers import Number
 
 if TYPE_CHECKING:
     from ..drills.explore import Explore
@@ -26,7 +27,7 @@ def choice(name: str, words: tuple[str, ...], default: str, says: str) -> Callab
 
 def seconds(name: str, least: float, most: float, default: float, says: str) -> Callable[[F], F]:
     """An option in seconds, within these."""
-    return click.option(name, type=click.FloatRange(least, most), default=default, show_default=True, help=says)
+    return click.option(name, type=Number(least, most), default=default, show_default=True, help=says)
 
 
 @click.command("explore")

@@ -9,6 +9,7 @@ import click
 
 from .drill import at, describe, options
 from .drill_explore import seconds
+from .numbers import Number
 
 
 @click.command("tune")
@@ -20,7 +21,7 @@ from .drill_explore import seconds
 @click.option("--backlog", type=click.IntRange(1, 5000), default=1000, show_default=True, help="Rows, at most.")
 @click.option(
     "--arrivals-per-second",
-    type=click.FloatRange(0, 500),
+    type=Number(0, 500),
     default=0.0,
     show_default=True,
     help="Let the rows come one by one at this rate; 0: all at once.",

@@ -11,6 +11,7 @@ import click
 
 from .. import settings
 from ..errors import NO, UNREACHABLE
+from .numbers import Number
 
 PORT = 8901
 PATHS = {"live": ("/livez", "/health/live"), "ready": ("/readyz", "/health/ready")}  # of a worker, of `tenure serve`
@@ -27,7 +28,7 @@ class Answer(NamedTuple):
 @click.command()
 @click.argument("question", type=click.Choice(list(PATHS)), default="live")
 @click.option("--url", metavar="URL", help=f"Whom to ask [http://127.0.0.1:{PORT}; env: TENURE_HEALTH_PORT].")
-@click.option("--timeout-seconds", type=click.FloatRange(min=0, min_open=True), default=3.0, show_default=True)
+@click.option("--timeout-seconds", type=Number(min=0, min_open=True), default=3.0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(question: str, url: str | None, timeout_seconds: float, as_json: bool) -> None:
     """Ask whether a worker or server is live (the default) or ready.

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,11 +20,12 @@ from ..errors import BAD_SETTINGS
 
 LOOK_SECONDS = 0.25
 SETTLE_SECONDS = 0.1  # some editors save in two steps: the first alone may be no Python at all
+SETTLE_ROUNDS_MAX = 20
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 30.0
 STEADY_SECONDS = 60.0  # who ran for so long does not die of how it starts
 LAST_SECONDS = 12.0  # what a worker may take beyond its drain, see `Worker._drain`
 SUFFIX, SETTINGS = ".py", ("pyproject.toml", "tenure.toml")
-OTHERS = {"__pycache__", "node_modules", "venv"}  # and whatever begins with a dot: .venv, .git
+OTHERS = {"__pycache__", "node_modules", "venv"}  # and whatever begins with a dot: .venv, .git, an editor's .#app.py
 CHILD = "from tenure.cli.reload import child; child({parent})"
 
 Seen = dict[str, tuple[int, int]]
@@ -33,16 +34,20 @@ Seen = dict[str, tuple[int, int]]
 class Watch:
     """The Python files and the settings below some folders."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self._roots, self._seen = roots, _seen(roots)
+    def __init__(self, roots: Sequence[Path], over: threading.Event | None = None) -> None:
+        self._roots, self._seen, self._over = roots, _seen(roots), over or threading.Event()
 
     def saved(self) -> list[str]:
-        """The files that are new, changed or gone since it was last asked, once they hold still."""
-        before, now = self._seen, _seen(self._roots)
-        while now != self._seen:
-            self._seen = now
-            time.sleep(SETTLE_SECONDS)
-            now = _seen(self._roots)
+        """The files that are new, changed or gone since it was last asked, once they hold still.
+
+        A file that never does is not waited for, nor is anything once it is all over.
+        """
+        before = self._seen
+        for _ in range(SETTLE_ROUNDS_MAX):
+            last, self._seen = self._seen, _seen(self._roots)
+            if last == self._seen or self._over.wait(SETTLE_SECONDS):
+                break
+        now = self._seen
         return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
 
 
@@ -50,19 +55,21 @@ def _seen(roots: Sequence[Path]) -> Seen:
     found: Seen = {}
     folders = [str(root) for root in roots]
     while folders:
-        folder = folders.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in OTHERS and not entry.name.startswith("."):
-                            folders.append(entry.path)
-                    elif entry.name.endswith(SUFFIX) or entry.name in SETTINGS:
-                        facts = entry.stat()
-                        found[entry.path] = (facts.st_mtime_ns, facts.st_size)
-        except OSError:
-            continue  # it is being renamed or removed, or it is nothing for us
+        for entry in _entries(folders.pop()):
+            with suppress(OSError):  # it is being renamed or removed, or leads nowhere: the others count all the same
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.endswith(SUFFIX) or entry.name in SETTINGS:
+                    facts = entry.stat()
+                    found[entry.path] = (facts.st_mtime_ns, facts.st_size)
     return found
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is theirs in this folder; nothing of one that is gone or closed to us."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry for entry in entries if entry.name not in OTHERS and not entry.name.startswith(".")]
+    return []
 
 
 class Reloader(threading.Thread):
@@ -75,8 +82,8 @@ class Reloader(threading.Thread):
     def __init__(self, words: Sequence[str], environ: Mapping[str, str], roots: Sequence[Path], drain_seconds: float):
         super().__init__(name="tenure-reload", daemon=True)
         self._words, self._environ, self._drain_seconds = words, environ, drain_seconds
-        self._watch = Watch(roots) if roots else None
         self._over = threading.Event()
+        self._watch = Watch(roots, self._over) if roots else None
         self.code = 0  # what the command should end with, where nobody can mend what is wrong by a save
 
     def __enter__(self) -> Reloader:
@@ -105,7 +112,7 @@ class Reloader(threading.Thread):
         rest = LOOK_SECONDS
         while not self._over.wait(rest) and not fact():
             began = time.monotonic()
-            if self._watch is not None and (saved := self._watch.saved()):
+            if self._watch is not None and (saved := self._watch.saved()) and not self._over.is_set():
                 _say(f"{_named(saved)} saved, the worker starts anew")
                 return True
             rest = max(LOOK_SECONDS, 10 * (time.monotonic() - began))  # a large tree is looked at less often

@@ -19,6 +19,7 @@ from ..log import printable, short
 from ..questions import channel, live_workers
 from ..tail import ASK_SECONDS, DROPPED, NOTE, channel_of
 from .database import opened, options
+from .numbers import Number
 from .shown import note
 from .steady import Steady
 
@@ -27,7 +28,7 @@ AWAY_SECONDS = 2.0  # between two tries to connect anew
 
 @click.command()
 @click.option("--filter", "names", metavar="NAMES", help="Only these events, e.g. job_failed,lease_lost.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so long [Ctrl-C].")
+@click.option("--seconds", type=Number(min=0, min_open=True), help="Stop after so long [Ctrl-C].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @options
 def command(

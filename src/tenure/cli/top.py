@@ -22,6 +22,7 @@ from ..doctor.verdict import spoken
 from ..log import printable
 from ..questions import Member
 from .database import opened, options
+from .numbers import Number
 from .shown import note
 from .steady import Steady
 from .table import table
@@ -42,9 +43,7 @@ class Picture(NamedTuple):
 
 @click.command()
 @click.option("--once", is_flag=True, help="One picture, then end.")
-@click.option(
-    "--interval", "seconds", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, metavar="SECONDS"
-)
+@click.option("--interval", "seconds", type=Number(0.5, 3600), default=2.0, show_default=True, metavar="SECONDS")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document a picture.")
 @options
 def command(once: bool, seconds: float, as_json: bool, database_url: str | None, schema: str | None) -> None:

@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 from .. import questions
 from ..drills.picture import bare
+from ..drills.ring import needless
 from ..drills.stage import Stage
-from ..model import BUCKETS
-from ..ring import Ring
-
-NEEDLESS_MAX = BUCKETS * 2 // 100  # what the cap on a worker's share may move beside; see ring.py
+from ..ring import Ring, moved
 
 
 class Moves(NamedTuple):
@@ -23,9 +21,7 @@ class Moves(NamedTuple):
 
 def moves(before: Ring, after: Ring) -> Moves:
     """From one ring to the next."""
-    pairs = [(before.owner_of(bucket), after.owner_of(bucket)) for bucket in range(BUCKETS)]
-    stayed = {*before.workers} & {*after.workers}
-    return Moves(sum(old != new for old, new in pairs), sum(old != new and {old, new} <= stayed for old, new in pairs))
+    return Moves(moved(before, after), needless(before, after))
 
 
 def ring_now(stage: Stage) -> Ring:
@@ -48,8 +44,7 @@ class RingWatch:
         """Ask the database who is there."""
         before, self.ring = self.ring, ring_now(self._stage)
         if before != self.ring:
-            found = moves(before, self.ring) if before.workers and self.ring.workers else Moves(BUCKETS, 0)
-            self._stage.say("ring", "ring_moved", workers=len(self.ring.workers), **found._asdict(),
+            self._stage.say("ring", "ring_moved", workers=len(self.ring.workers), **moves(before, self.ring)._asdict(),
                             joined=_names({*self.ring.workers} - {*before.workers}),
                             left=_names({*before.workers} - {*self.ring.workers}))  # fmt: skip
 

@@ -16,7 +16,7 @@ from .till import Till
 WORKERS = 3
 PROPS = Props(lease_seconds=3.0, handler_seconds=0.8)  # long enough to see, short enough to wait for
 LOOK_SECONDS = 0.25
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 60.0
 
 
 class Opened(NamedTuple):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from ..drills.picture import bare
+from ..drills.ring import EVENING_OUT_MAX
 from ..drills.scene import Proof
 from ..drills.stage import Stage
 from ..model import BUCKETS
 from ..ring import Ring
-from .moves import NEEDLESS_MAX, moves, ring_now
+from .moves import moves, ring_now
 
 CRASH, PAUSE, TWICE, POISON = 9181, 9182, 9183, 9184  # the orders of the tour
 
 RECEIPTS = "SELECT COALESCE(array_agg(token), '{}') = %s::bigint[] FROM tenure.ledger WHERE order_id = %s"
 REFUSED = """
 SELECT count(*) > 0 FROM tenure.refusals AS r JOIN tenure.inbox AS i ON i.id = r.row_id
-WHERE i.partition_key = 'order:9182' AND r.stale_token = 1"""
+WHERE i.partition_key = 'order:9182' AND r.stale_token = 1 AND r.verb IN ('enter', 'complete') AND r.worker LIKE %s"""
 ROWS = "SELECT count(*) = 1 FROM tenure.inbox WHERE partition_key = %s"
 NOT_COMPLETED = """
 SELECT COALESCE(array_agg(partition_key || ' ' || status || ' ' || attempts), '{}') = %s::text[]
@@ -47,8 +48,8 @@ def taken_over(stage: Stage) -> bool:
 
 
 def refused(stage: Stage) -> bool:
-    """The database has refused the first holder, and nothing that it wrote is there."""
-    return _yes(stage, REFUSED) and _yes(stage, RECEIPTS, [2], PAUSE)
+    """The database has refused a write of whoever stood still, and nothing that it wrote is there."""
+    return _yes(stage, REFUSED, f"{_last(stage, 'worker_paused')}-%") and _yes(stage, RECEIPTS, [2], PAUSE)
 
 
 def once(stage: Stage) -> bool:
@@ -74,7 +75,7 @@ def _ring_proof(stage: Stage) -> Proof:
     return Proof(
         "ring",
         f"{joined} joined {len(before.workers)} others: moved {moved} of {BUCKETS} buckets, {needless} needless",
-        lambda _: needless <= NEEDLESS_MAX and fair / 2 < moved < fair * 1.5,
+        lambda _: needless <= EVENING_OUT_MAX and fair / 2 < moved < fair * 1.5,
     )
 
 

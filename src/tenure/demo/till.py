@@ -7,6 +7,9 @@ import time
 from ..drills.act import Enqueue
 from ..drills.stage import Stage
 
+WAITING_MAX = 60  # on a machine too slow for the rate, what is shown must not wait behind ever more rows
+ROOM = "SELECT count(*) < %s FROM (SELECT FROM tenure.live LIMIT %s) AS waiting"
+
 
 class Till:
     """Orders by number, from 1 on; `last` is the one that was taken last."""
@@ -17,11 +20,12 @@ class Till:
         self._due = time.monotonic()
 
     def tend(self) -> None:
-        """Take an order if one is due; whoever was away for a while is not met by all of them at once."""
+        """Take an order if one is due and not too many wait; those missed meanwhile do not come all at once."""
         now = time.monotonic()
         if self.open and now >= self._due:
             self._due = max(self._due + 1 / self.per_second, now)
-            Enqueue(self.next()).do(self._stage)
+            if self._stage.sql(ROOM, WAITING_MAX, WAITING_MAX) == [(True,)]:
+                Enqueue(self.next()).do(self._stage)
 
     def next(self) -> int:
         """The number of the next order."""

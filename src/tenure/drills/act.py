@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from threading import Barrier
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -12,6 +9,7 @@ from msgspec import Meta, Struct
 from .. import acts, db, verbs
 from ..errors import BadSettings
 from ..model import Enqueued, NewRow
+from .crowd import at_once
 from .racer import Guard
 from .shop import CURE
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 ORDER = 9182
-CONNECT_SECONDS_MAX = 20.0
 TAKE = "INSERT INTO tenure.orders (id) VALUES (%s) ON CONFLICT DO NOTHING"
 WAITING = """
 SELECT id, extract(epoch FROM available_at - clock_timestamp())::float8 FROM tenure.live
@@ -105,15 +102,8 @@ class Crowd(Act, frozen=True):
     def do(self, stage: Stage) -> None:
         """Each on a connection and a thread of its own, let go together."""
         stage.sql(TAKE, self.order)
-        each, together = Enqueue(self.order, keyed=self.keyed), Barrier(self.n)
-
-        def enqueue(_: int) -> Enqueued:
-            with closing(stage.connect()) as conn:
-                together.wait(CONNECT_SECONDS_MAX)
-                return db.run(conn, verbs.enqueue(each.row), stage.schema)
-
-        with ThreadPoolExecutor(self.n) as threads:
-            answers = list(threads.map(enqueue, range(self.n)))
+        each = Enqueue(self.order, keyed=self.keyed)
+        answers = at_once(self.n, stage.connect, lambda conn: db.run(conn, verbs.enqueue(each.row), stage.schema))
         for answer in sorted(answers, key=lambda answer: answer.outcome != "enqueued"):
             each.tell(stage, answer)
 
@@ -189,6 +179,8 @@ class Answer(OfWorker, frozen=True):
         actor = stage.actor(self.worker)
         if actor.role == "racer" and "work" not in actor.told:
             raise BadSettings(f"{actor.name} waits for nothing yet: let it `work` first")
+        if actor.state == "paused" and "answer" in actor.told:
+            raise BadSettings(f"{actor.name} has its answer and stands still: `resume` it, and it will hear")
         actor.tell("answer")
 
 

@@ -39,7 +39,7 @@ class Actor:
         if not hasattr(signal, "SIGSTOP"):
             raise BadSettings("this drill stops a process with SIGSTOP, which Windows does not have: run it under WSL")
         self.name, self.role = name, role
-        self.told: set[str] = set()
+        self.told: set[str] = set()  # words; its part has a URL in it, and is nobody's to read again
         self.silent = False  # it has said its last, and that was heard
         self._heard = heard
         self._paused = self._draining = False
@@ -52,7 +52,7 @@ class Actor:
         self.pid = self._process.pid
         self._listener = threading.Thread(target=self._listen, name=f"listen to {name}", daemon=True)
         self._listener.start()
-        self.tell(json.dumps(part))
+        self._write(json.dumps(part))
 
     @property
     def state(self) -> State:
@@ -69,25 +69,23 @@ class Actor:
         return None
 
     def tell(self, word: str) -> None:
-        """Send one line; an actor that is gone is noticed by its silence, not here."""
-        assert self._process.stdin is not None
+        """Send one word; an actor that is gone is noticed by its silence, not here."""
         self.told.add(word)
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(f"{word}\n")
-            self._process.stdin.flush()
+        self._write(word)
 
     def pause(self) -> None:
         """SIGSTOP, and wait until the kernel says that it stands still."""
         self._process.send_signal(signal.SIGSTOP)
         deadline = time.monotonic() + STOP_SECONDS_MAX
         while time.monotonic() < deadline:
-            pid, status = os.waitpid(self._process.pid, os.WNOHANG | os.WUNTRACED)
+            if self._process.poll() is not None:
+                raise DrillFailed(f"{self.name} ended before it could be stopped ({self.last_words()})")
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
             if pid and os.WIFSTOPPED(status):
                 self._paused = True
                 return
             if pid:
                 self._process.returncode = os.waitstatus_to_exitcode(status)  # it was reaped here, not by Popen
-                raise DrillFailed(f"{self.name} ended before it could be stopped ({self.last_words()})")
             time.sleep(0.001)
         raise DrillFailed(f"{self.name} did not stop within {STOP_SECONDS_MAX:.0f} s of SIGSTOP")
 
@@ -121,6 +119,12 @@ class Actor:
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

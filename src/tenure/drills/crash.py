@@ -25,7 +25,8 @@ def crash() -> Drill:
 
 def _scene(proofs: tuple[Proof, ...], shows: str, *, dedupe: bool) -> Scene:
     props = Props(lease_seconds=LEASE_SECONDS, handler_seconds=0.2, dedupe=dedupe)
-    return Scene("crash", "Crash and dedupe", STORY, shows, _steps(dedupe), proofs, props)
+    settable = ("handler_seconds",)
+    return Scene("crash", "Crash and dedupe", STORY, shows, _steps(dedupe), proofs, props, settable=settable)
 
 
 def _steps(dedupe: bool) -> tuple[Step, ...]:

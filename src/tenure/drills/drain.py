@@ -11,7 +11,7 @@ STORY = (
     "A new version is rolled out: two workers, one after the other, are asked to leave (SIGTERM) in mid-work, and"
     " others take their place. They finish what they hold and claim no more: no row is lost, or done or tried twice."
 )
-PROPS = Props(lease_seconds=10.0, handler_seconds=0.1, slots=2)
+PROPS = Props(lease_seconds=60.0, handler_seconds=0.1, slots=2, drain_seconds=45.0)  # however slowly it is read
 
 
 def drain() -> Drill:
@@ -87,6 +87,11 @@ def _left_in_good_order(stage: Stage) -> bool:
     return reasons == {A: "drained", B: "drained"} and codes == {A: 0, B: 0}
 
 
+def _finished_what_they_held(stage: Stage) -> bool:
+    done = dict(stage.sql("SELECT worker, count(*) FROM tenure.ledger GROUP BY worker"))
+    return done.get(A) == done.get(B) == 2 and not stage.reported("job_released")
+
+
 EVERY_ORDER = Proof(
     "every_order_once",
     "30 orders, one ledger entry each",
@@ -96,6 +101,7 @@ PROOFS = (
     EVERY_ORDER,
     Proof("no_attempt_spent", "no row needed a second attempt", "SELECT max(attempts) = 1 FROM tenure.inbox"),
     Proof("no_row_left", "no row is left behind", "SELECT count(*) = 30 FROM tenure.inbox WHERE status = 'completed'"),
+    Proof("finished_what_they_held", "both finished the two rows they held", _finished_what_they_held),
     Proof("left_in_good_order", "both left drained, with exit code 0", _left_in_good_order),
 )
 HARM = (

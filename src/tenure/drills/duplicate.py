@@ -22,7 +22,8 @@ def duplicate() -> Drill:
 
 def _scene(proofs: tuple[Proof, ...], shows: str, *, keyed: bool) -> Scene:
     props = Props(handler_seconds=0.1, dedupe=keyed)
-    return Scene("duplicate", "Sent twice, done once", STORY, shows, _steps(keyed), proofs, props)
+    settable = ("handler_seconds",)
+    return Scene("duplicate", "Sent twice, done once", STORY, shows, _steps(keyed), proofs, props, settable=settable)
 
 
 def _steps(keyed: bool) -> tuple[Step, ...]:

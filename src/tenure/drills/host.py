@@ -24,7 +24,7 @@ from .explore import explained
 from .picture import picture
 from .plan import Plan, in_full
 from .record import Record
-from .scene import Scene, play
+from .scene import TROUBLE, Scene, in_a_line, play
 from .stage import Said, Stage
 from .tune import Tune, tune
 from .verdict import Verdict
@@ -39,8 +39,6 @@ LAST_SECONDS_MAX = 4.0  # when the server ends: a database that is stuck is not 
 Reason = Literal["asked", "idle", "time", "trouble"]
 T = TypeVar("T")
 _LOG = logging.getLogger("tenure.drills")
-
-TROUBLE = (TenureError, psycopg.Error, OSError)  # what may befall a drill; anything else is a bug and ends the stage
 
 
 class NotNow(TenureError):
@@ -119,7 +117,7 @@ class Host:
         except _Enough:
             pass
         except Exception as trouble:
-            self._reason, error = "trouble", _in_a_line(trouble)
+            self._reason, error = "trouble", in_a_line(trouble)
             if not self.begun.done():
                 self.begun.set_exception(trouble)
             elif not isinstance(trouble, TROUBLE):
@@ -177,7 +175,7 @@ class Host:
         except (psycopg.Error, OSError) as error:
             if not stage.conn.closed:
                 stage.conn.rollback()
-            raise DrillFailed(f"{act.__struct_config__.tag} could not be done: {_in_a_line(error)}") from error
+            raise DrillFailed(f"{act.__struct_config__.tag} could not be done: {in_a_line(error)}") from error
         self._look()
 
     def _look(self) -> None:
@@ -208,13 +206,13 @@ class Host:
             asked = None if verdict.trouble else self.plan.explore
             return {**in_full(verdict), **(explained(stage, asked) if asked else {})}
         except TROUBLE as trouble:
-            return in_full(Verdict(scene.name, scene.shows, (), stage.seconds, _in_a_line(trouble)))
+            return in_full(Verdict(scene.name, scene.shows, (), stage.seconds, in_a_line(trouble)))
 
     def _tuned(self, stage: Stage, asked: Tune) -> dict[str, Any]:
         try:
             return tune(stage, asked)
         except TROUBLE as trouble:
-            return {"trouble": _in_a_line(trouble)}
+            return {"trouble": in_a_line(trouble)}
 
     def _rest(self, stage: Stage) -> None:
         """Between two steps, for a reader; but where the reader set the clocks, those count."""
@@ -235,6 +233,7 @@ class Hosts:
         self._url = url
         self._hosts: dict[str, Host] = {}
         self.closed = False
+        self._told = False  # what was left behind has been named
         atexit.register(self.end)  # for an app that nobody told that it is over
 
     def open(self, plan: Plan) -> Host:
@@ -244,7 +243,7 @@ class Hosts:
         here = [host.id for host in self._hosts.values() if not host.over]
         if len(here) >= STAGES_MAX:
             raise NotNow(f"{STAGES_MAX} stages are open already ({', '.join(here)}): close one of them first")
-        host = Host(self._url, plan)
+        host, self._told = Host(self._url, plan), False
         self._hosts = {id: self._hosts[id] for id in here} | {host.id: host}
         return host
 
@@ -260,12 +259,12 @@ class Hosts:
             host.close()
 
     def end(self) -> None:
-        """No process and no schema of theirs is left when this returns, unless the database does not answer."""
+        """No process and no schema of theirs is left when this returns; what the database does not let go is named."""
         self.close()
+        if self._told:  # they have had their time
+            return
         by = time.monotonic() + LAST_SECONDS_MAX
-        for host in list(self._hosts.values()):
-            host.join(by - time.monotonic())
-
-
-def _in_a_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+        left = [host.schema for host in self._hosts.values() if not host.join(by - time.monotonic()) or host.left]
+        if left:
+            self._told = True
+            _LOG.warning("left behind in the database: %s; `DROP SCHEMA … CASCADE` removes each", ", ".join(left))

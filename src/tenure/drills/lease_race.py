@@ -17,14 +17,16 @@ STORY = (
 )
 
 
-def lease_race(lease_seconds: float = LEASE_SECONDS) -> Drill:
+def lease_race() -> Drill:
     """The race with the fence, and without."""
-    props = Props(lease_seconds=lease_seconds)
     return Drill(
-        Scene("lease-race", "The stale worker", STORY, "one effect", _steps("fence"), PROOFS, props),
-        Scene("lease-race", "The stale worker", STORY, "duplicate shown", _steps("none"), HARM, props),
-        "the fence",
+        _scene("one effect", _steps("fence"), PROOFS), _scene("duplicate shown", _steps("none"), HARM), "the fence"
     )
+
+
+def _scene(shows: str, steps: tuple[Step, ...], proofs: tuple[Proof, ...]) -> Scene:
+    props = Props(lease_seconds=LEASE_SECONDS)
+    return Scene("lease-race", "The stale worker", STORY, shows, steps, proofs, props, settable=("lease_seconds",))
 
 
 def _steps(guard: Guard) -> tuple[Step, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .act import Enqueue, Start
+from .act import Enqueue, SkipBackoff, Start
 from .scene import Drill, Event, Fact, Proof, Scene, Step
 from .stage import Props
 
@@ -40,7 +40,11 @@ def _steps(ordered: bool) -> tuple[Step, ...]:
             (Event("job_retried", A),),
         ),
         Step(waits, (), (SHORT_DONE if ordered else PASSED_BY,)),
-        Step("A moment later step 2 is tried again and succeeds.", (), (ALL_DONE,)),
+        Step(
+            "The wait before its next attempt is skipped: step 2 is tried again and succeeds.",
+            (SkipBackoff(),),
+            (ALL_DONE,),
+        ),
     )
 
 

@@ -51,8 +51,8 @@ STEPS = (
 
 def _gave_up_by_itself(stage: Stage) -> bool:
     """Before it had a line again, so nobody can have told it."""
-    (lost,), (back, *_) = stage.reported("lease_lost", A), stage.reported("database_back", A)
-    return lost.at < back.at
+    lost, back = stage.reported("lease_lost", A), stage.reported("database_back", A)
+    return len(lost) == 1 and bool(back) and lost[0].at < back[0].at
 
 
 PROOFS = (

@@ -88,5 +88,6 @@ def _ring(stage: Stage) -> dict[str, Any]:
     alive = stage.run(questions.live_workers())
     for ring in rings_of(alive).values():
         owners = "".join(str(bare(ring.owner_of(bucket)))[-1] for bucket in range(BUCKETS))
-        return {"workers": [bare(worker) for worker in ring.workers], "owners": owners}
+        workers = dict.fromkeys(bare(worker) for worker in ring.workers)  # a name may come back before it has left
+        return {"workers": list(workers), "owners": owners}
     return {"workers": [], "owners": "-" * BUCKETS}

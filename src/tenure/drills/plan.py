@@ -46,15 +46,18 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
         if self.control and self.drill is None:
             raise BadSettings("control: true needs a drill: name one that has a control")
         if self.explore is not None:
-            return self.explore.scene()
-        return self._of_book(self.drill) if self.drill is not None else None
+            return self.explore.scene().with_props(**self._given)
+        return self._of_book(self.drill).with_props(**self._given) if self.drill is not None else None
 
     @property
     def setting(self) -> Props:
-        """The scene's props, but for what the guest sets."""
-        scene, given = self.scene, msgspec.structs.asdict(self.props)
-        props = scene.props if scene else Props()
-        return replace(props, **{name: value for name, value in given.items() if value is not None})
+        """What the stage is set with: the scene's props, but for what the guest sets."""
+        scene = self.scene
+        return scene.props if scene else replace(Props(), **self._given)
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {name: value for name, value in msgspec.structs.asdict(self.props).items() if value is not None}
 
     def _of_book(self, name: str) -> Scene:
         drill = drill_of(name)

@@ -117,7 +117,8 @@ class FaultProxy:
         """The server's end of a new connection."""
         if self._refusing:
             raise ConnectionRefusedError
-        host, port = str(self._given.get("host") or "127.0.0.1"), int(self._given.get("port") or 5432)
+        host = str(self._given.get("hostaddr") or self._given.get("host") or "127.0.0.1")
+        port = int(self._given.get("port") or 5432)
         if not host.startswith("/"):
             return socket.create_connection((host, port))
         server = socket.socket(socket.AF_UNIX)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
-import sys
-import threading
 import time
 from dataclasses import dataclass
 
@@ -15,19 +10,17 @@ from ..events import Bus, ClaimAnswered, Event, Woken
 from ..inbox import Inbox
 from ..terms import Terms
 from ..worker import Worker
-from .words import die_with_parent, hear, say
+from . import words
+from .at_work import heed, work
 
 KIND = "pull"
 DRAIN_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a puller has to know; it comes over stdin, because a URL may hold a password and arguments are public."""
+class Part(words.Part):
+    """What a puller has to know."""
 
-    name: str
-    url: str
-    schema: str
     slots: int
     handler_seconds: float
     poll_seconds: float
@@ -50,26 +43,22 @@ class Count:
         elif isinstance(event, Woken):
             self.polls += event.source == "poll"
         elif event.news and event.level != "debug":
-            say(event.fields())
+            words.say(event.fields())
 
     def tell(self) -> None:
         """So far."""
         used = {"cpu_seconds": time.process_time(), "claim_seconds": self.claim_seconds}
-        say({"event": "counted", "worker": self._name, "claims": self.claims, "polls": self.polls, **used})
+        words.say({"event": "counted", "worker": self._name, "claims": self.claims, "polls": self.polls, **used})
 
 
 def main() -> None:
     """Pull until told to stop."""
-    die_with_parent()
-    part = Part(**json.loads(hear()))
+    part = words.part_of(Part)
     count = Count(part.name)
-    threading.Thread(target=_listen, args=[count], daemon=True).start()
+    heed(lambda _: count.tell())
     bus = Bus()
     bus.subscribe(count.take)
-    worker = Worker(_inbox(part), _terms(part), bus)
-    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
-    worker.at_last = _leave
-    _leave(worker.run())
+    work(Worker(_inbox(part), _terms(part), bus))
 
 
 def _inbox(part: Part) -> Inbox:
@@ -98,18 +87,6 @@ def _terms(part: Part) -> Terms:
         housekeeping=False,
         name=part.name,
     )
-
-
-def _listen(count: Count) -> None:
-    """The drill asks how it stands; without a drill there is nobody to work for."""
-    for _ in sys.stdin:
-        count.tell()
-    os._exit(1)
-
-
-def _leave(code: int) -> None:
-    sys.stdout.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ stdin is the end of the process.
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -32,8 +31,8 @@ from ..events import (
 from ..fence import fenced
 from ..model import Claimed
 from ..statement import Statement
-from . import shop
-from .words import die_with_parent, hear, say
+from . import shop, words
+from .words import hear, say
 
 CLAIM_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.01
@@ -56,12 +55,9 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a racer has to know; it comes over stdin, because a URL may hold a password and arguments are public."""
+class Part(words.Part):
+    """What a racer has to know."""
 
-    name: str
-    url: str
-    schema: str
     lease_seconds: float = 1.0
     guard: Guard = "fence"
     renews: bool = False
@@ -70,8 +66,7 @@ class Part:
 
 def main() -> None:
     """Play the part that the first line gives."""
-    die_with_parent()
-    part = Part(**json.loads(hear()))
+    part = words.part_of(Part)
     with _connected(part) as conn, _connected(part) as keeping:
         hear("work")
         Racer(part, conn, keeping).work()

@@ -19,6 +19,7 @@ def receipt() -> Drill:
             "one receipt",
             STEPS,
             PROOFS,
+            settable=("handler_seconds",),
         )
     )
 

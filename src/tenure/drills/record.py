@@ -35,8 +35,8 @@ class Record:
         """Write it down and wake whoever listens."""
         self._n += 1
         self._pictures += said.event == "picture"
-        fields = {"n": self._n, "at": round(said.at, 3), "who": said.who, "event": said.event, **said.fields}
-        self._told.append(Told(self._n, said.event, msgspec.json.encode(fields, enc_hook=str)))
+        own = {"n": self._n, "at": round(said.at, 3), "who": said.who, "event": said.event}
+        self._told.append(Told(self._n, said.event, msgspec.json.encode({**said.fields, **own}, enc_hook=str)))
         if len(self._told) > SAID_MAX or self._pictures > PICTURES_MAX:
             self._told = shortened(self._told)
             self._pictures = sum(told.event == "picture" for told in self._told)

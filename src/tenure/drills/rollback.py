@@ -24,7 +24,8 @@ def rollback() -> Drill:
 
 
 def _scene(proofs: tuple[Proof, ...], shows: str, *, together: bool) -> Scene:
-    return Scene("rollback", "The rollback", STORY, shows, _steps(together), proofs, Props(handler_seconds=0.1))
+    props, settable = Props(handler_seconds=0.1), ("handler_seconds",)
+    return Scene("rollback", "The rollback", STORY, shows, _steps(together), proofs, props, settable=settable)
 
 
 def _steps(together: bool) -> tuple[Step, ...]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import psycopg
+
+from ..errors import BadSettings, TenureError
 from .act import Act, SkipBackoff
 from .actor import DrillFailed
 from .stage import EVENT_SECONDS_MAX, Props, Said, Stage
 from .verdict import Check, Verdict
+
+TROUBLE = (TenureError, psycopg.Error, OSError)  # what may befall a drill; anything else is a bug
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,16 @@ class Scene:
     proofs: tuple[Proof, ...]
     props: Props = field(default_factory=Props)
     crowd: bool = False  # too many rows to tell of each in plain lines
+    settable: tuple[str, ...] = ()  # the props a reader may set: its captions and proofs hold whatever they are
+
+    def with_props(self, **given: float | bool | None) -> Scene:
+        """The same with what its reader sets otherwise; BadSettings for what it rests on."""
+        given = {name: value for name, value in given.items() if value is not None}
+        for name in given:
+            if name not in self.settable:
+                can = f"set {' or '.join(self.settable)}, or nothing" if self.settable else "leave it out"
+                raise BadSettings(f"{name} is not to be set in {self.name}, which rests on its own: {can}")
+        return replace(self, props=replace(self.props, **given))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +111,8 @@ def play(stage: Stage, scene: Scene, between: Callable[[], None] = lambda: None)
             heard = _take(stage, n, step, scene, heard)
             between()
         checks = tuple(proof.check(stage) for proof in scene.proofs)
-    except DrillFailed as failed:
-        trouble = str(failed)
+    except TROUBLE as befell:
+        trouble = in_a_line(befell)
     return Verdict(scene.name, scene.shows, checks, stage.seconds - began, trouble)
 
 
@@ -106,7 +121,7 @@ def _take(stage: Stage, n: int, step: Step, scene: Scene, heard: int) -> int:
 
     So does one that only skips a backoff: while a reader took their time, it may have run out by itself.
     """
-    stage.say("drill", "step", n=n, of=len(scene.steps), caption=step.caption)
+    stage.say("drill", "step", step=n, of=len(scene.steps), caption=step.caption)
     since = heard if all(isinstance(act, SkipBackoff) for act in step.do) else len(stage.log)
     for act in step.do:
         act.do(stage)
@@ -119,15 +134,27 @@ def _take(stage: Stage, n: int, step: Step, scene: Scene, heard: int) -> int:
     return heard
 
 
-def perform(url: str, scene: Scene, tell: Callable[[Said], None]) -> Verdict:
-    """A stage of its own for one scene, and nothing of it left afterwards."""
+def perform(
+    url: str, scene: Scene, tell: Callable[[Said], None], then: Callable[[Stage], None] = lambda _: None
+) -> Verdict:
+    """A stage of its own for one scene, and nothing of it left afterwards; `then` looks at what was played to its end.
+
+    A stage that cannot be built is the caller's trouble: there was no drill.
+    """
     stage = Stage(url, tell, props=scene.props)
     verdict = None
     try:
         with stage:
             stage.build()
             verdict = play(stage, scene)
+            if verdict.trouble is None:
+                then(stage)
     except DrillFailed as failed:
-        checks = verdict.checks if verdict else ()
-        return Verdict(scene.name, scene.shows, checks, stage.seconds, str(failed))
+        checks, first = (verdict.checks, verdict.trouble) if verdict else ((), None)
+        return Verdict(scene.name, scene.shows, checks, stage.seconds, first or str(failed))
     return verdict
+
+
+def in_a_line(trouble: BaseException) -> str:
+    """What it says, whatever it is."""
+    return " ".join(str(trouble).split()) or type(trouble).__name__

@@ -55,6 +55,7 @@ INSERT INTO tenure.mailbox (order_id, idempotency_key, worker, token) VALUES (%s
 ON CONFLICT (idempotency_key) DO NOTHING RETURNING n"""
 WAIT_SECONDS = 0.02
 SOON = Exponential(first_seconds=1.0, factor=2.0, most_seconds=4.0, jitter=0.1)
+LATER = Exponential(first_seconds=30.0, factor=2.0, most_seconds=60.0, jitter=0.1)  # longer than anybody looks on
 
 
 class Shop:
@@ -64,7 +65,7 @@ class Shop:
         self._worker, self._url, self._schema, self._gate = worker, url, schema, gate
         self.inbox = Inbox(schema=schema)
         self.inbox.handler("send_receipt", key="order:{order_id}")(self.send_receipt)
-        self.inbox.handler("ship_order", key="order:{order_id}", backoff=SOON)(self.ship_order)
+        self.inbox.handler("ship_order", key="order:{order_id}", backoff=LATER)(self.ship_order)
         self.inbox.handler("poison", key="order:{order_id}", backoff=SOON)(self.poison)
 
     def send_receipt(self, job: Job, order_id: int) -> None:

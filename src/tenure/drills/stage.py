@@ -20,6 +20,7 @@ from ..errors import BadSettings
 from ..statement import Statement
 from . import hand, puller, racer, shop
 from .actor import Actor, DrillFailed
+from .allowed import check_allowed
 from .proxy import FaultProxy
 from .signals import undisturbed
 
@@ -51,6 +52,7 @@ class Props:
     dedupe: bool = True
     grace_seconds: float = 1.0
     slots: int = 4
+    drain_seconds: float = 5.0  # at most: a hand takes no more than nine tenths of its lease
 
 
 class Stage:
@@ -65,7 +67,7 @@ class Stage:
         self.schema = schema or f"tenure_drill_{secrets.token_hex(4)}"
         self.log: list[Said] = []
         self.props = props or Props()
-        self.actors: dict[str, Actor] = {}  # in the order in which they came; those that ended stay
+        self.actors: dict[str, Actor] = {}  # as they came; those that ended stay, until another bears the name
         self.line: FaultProxy
         self.at_leisure: Callable[[], None] = lambda: None  # called again and again while the stage waits
         self._url, self._tell = url, tell
@@ -75,6 +77,7 @@ class Stage:
 
     def __enter__(self) -> Stage:
         self.conn = self.connect()
+        check_allowed(self.conn)
         self.conn.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [f"{MINE} {self.schema}"])
         self.line = FaultProxy(_where(self.conn))
         self.line.__enter__()
@@ -217,16 +220,18 @@ class Stage:
     # -- its own
 
     def _free(self, name: str | None) -> str:
-        """The name, if nobody has borne it, or the next one; refused when the stage is full."""
-        here = [each for each in self.actors.values() if each.state != "gone"]
+        """The name, if nobody bears it now; without one the next, and after the last that of whoever left first."""
+        here = {each.name for each in self.actors.values() if each.state != "gone"}
         if len(here) >= WORKERS_MAX:
             raise BadSettings(f"{WORKERS_MAX} workers are on this stage already: end one first")
-        name = name or next((each for each in NAMES if each not in self.actors), None)
-        if name is None or name in self.actors:
-            raise BadSettings(f"{name or 'every name'} was on this stage before: open another stage")
-        return name
+        if name in here:
+            raise BadSettings(f"{name} is on this stage already: give another name, or none")
+        fresh = [each for each in NAMES if each not in self.actors]
+        return name or next(each for each in (*fresh, *self.actors) if each not in here)
 
     def _hire(self, name: str, role: str, part: Any) -> Actor:
+        if name in self.actors:  # whoever bore it is gone; what it said stays said
+            self.actors.pop(name).end()
         actor = Actor(name, role, asdict(part), lambda actor, fields: self._heard.put((self.seconds, actor, fields)))
         self.actors[name] = actor
         self.say("drill", "worker_hired", worker=name, pid=actor.pid, role=role)
@@ -275,7 +280,7 @@ class Stage:
 def _where(conn: db.QueueConnection) -> str:
     """The server that was reached, whatever the address left to the environment or to chance."""
     words: dict[str, Any] = {**conn.info.get_parameters(), "host": conn.info.host, "port": conn.info.port}
-    return make_conninfo(**words, password=conn.info.password or None)
+    return make_conninfo(**words | {"hostaddr": conn.info.hostaddr or None, "password": conn.info.password or None})
 
 
 def _said(at: float, who: str, fields: dict[str, Any]) -> Said:

@@ -83,7 +83,7 @@ class Plain:
         """A caption, or one line in columns."""
         if said.event == "step":
             echo()
-            echo(click.style(f"  {said.fields['n']}  {said.fields['caption']}", bold=True))
+            echo(click.style(f"  {said.fields['step']}  {said.fields['caption']}", bold=True))
         elif said.event not in self._spared:
             echo(_line(said))
 

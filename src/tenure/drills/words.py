@@ -6,9 +6,27 @@ import json
 import signal
 import sys
 import threading
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+P = TypeVar("P", bound="Part")
 
 _lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an actor has to know; it comes over stdin, because a URL may hold a password and arguments are public."""
+
+    name: str
+    url: str
+    schema: str
+
+
+def part_of(kind: type[P]) -> P:
+    """The part that the first line gives; from here on this process does not outlive its drill."""
+    die_with_parent()
+    return kind(**json.loads(hear()))
 
 
 def die_with_parent() -> None:

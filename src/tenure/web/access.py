@@ -83,11 +83,9 @@ class Open:
         return Access("local", "admin")
 
     def _check(self, request: Request) -> None:
-        name = host_of(request.headers.get("host", ""))
-        if name not in self._hosts:
+        if (name := host_named(request)) not in self._hosts:
             raise Refused(403, f"host {name!r} is not served without credentials: set TENURE_WEB_TOKEN, or allow it")
-        old = request.scope.get("http_version") == "1.0"  # no browser speaks it, a proxy that was told nothing does
-        if old or any(header in request.headers for header in FORWARDED):
+        if by_proxy(request):
             raise Refused(403, "this came through a proxy, where everybody is local: set TENURE_WEB_TOKEN")
 
 
@@ -218,9 +216,23 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_of(header: str) -> str:
-    """The name in a Host header, without its port."""
-    name = header.strip().lower()
+def is_near(request: Request) -> bool:
+    """Was this asked on this machine, of this machine under a name of its own, and directly?"""
+    client = request.client
+    return (
+        client is not None and is_loopback(client.host) and is_loopback(host_named(request)) and not by_proxy(request)
+    )
+
+
+def by_proxy(request: Request) -> bool:
+    """Did this come through a proxy? Only one that hides itself in HTTP/1.1 is not found out."""
+    old = request.scope.get("http_version") == "1.0"  # no browser speaks it, a proxy that was told nothing does
+    return old or any(header in request.headers for header in FORWARDED)
+
+
+def host_named(request: Request) -> str:
+    """The name in the Host header, without its port."""
+    name = request.headers.get("host", "").strip().lower()
     return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
 
 

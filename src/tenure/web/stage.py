@@ -22,7 +22,7 @@ from ..drills.picture import shown
 from ..drills.plan import Plan
 from ..drills.stage import WORKERS_MAX
 from ..operate import noted
-from .access import FORWARDED, is_loopback
+from .access import is_near
 from .refusal import Refused
 from .route import Ask, Asked, Error, Reply, Route
 from .site import Site
@@ -45,13 +45,12 @@ class SaidAsked(Asked, frozen=True):
 
 
 def near(run: Run) -> Run:
-    """Only for whoever is on this machine, whatever they may show."""
+    """Only for whoever is on this machine and asks for it by its own name, whatever they may show."""
 
     @functools.wraps(run)
     async def checked(ask: Ask[Any, Any]) -> Any:
-        client = ask.request.client
-        if client is None or not is_loopback(client.host) or any(name in ask.request.headers for name in FORWARDED):
-            raise Refused(403, "drills start and stop processes: they are for guests of this machine only, by no proxy")
+        if not is_near(ask.request):
+            raise Refused(403, "drills start and stop processes: ask on this machine, of localhost, and by no proxy")
         return await run(ask)
 
     return checked

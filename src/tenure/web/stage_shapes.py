@@ -29,6 +29,7 @@ class DrillShape(msgspec.Struct, frozen=True):
     steps: list[str]
     control: StepsShape | None
     props: dict[str, Any]
+    settable: list[str]
     cli: str
 
 
@@ -93,6 +94,7 @@ def drill_shape(drill: Drill) -> DrillShape:
         steps=_captions(scene),
         control=StepsShape(drill.control.shows, _captions(drill.control)) if drill.control else None,
         props=asdict(scene.props),
+        settable=list(scene.settable),
         cli=f"tenure drill {scene.name}",
     )
 

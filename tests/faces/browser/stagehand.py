@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from psycopg import sql as identifiers
 
@@ -54,6 +55,19 @@ def open_theatre(folder: Path) -> Iterator[Theatre]:
         served(world, "--drills") as url,
     ):
         yield Theatre(url, world)
+
+
+@pytest.fixture(scope="module", name="shop")
+def theatre_as_shop(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    """Where `visit` goes in a module that imports this: an empty database with drills, not the shop of other pages."""
+    with open_theatre(tmp_path_factory.mktemp("theatre")) as theatre:
+        yield theatre
+
+
+@pytest.fixture(name="theatre")
+def shop_as_theatre(shop: Theatre) -> Theatre:
+    """The same, by its own name."""
+    return shop
 
 
 def schema_of(page: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,9 @@ import pytest
 from crew import eventually
 from faces.browser.conftest import Visit, serious
 from faces.browser.shop import served
-from faces.browser.stagehand import Theatre, button, end, open_theatre, schema_of, start, state_of, verdict_of
+from faces.browser.stagehand import Theatre, button, end, schema_of, start, state_of, verdict_of
+from faces.browser.stagehand import shop_as_theatre as shop_as_theatre
+from faces.browser.stagehand import theatre_as_shop as theatre_as_shop
 from tenure.drills.book import BOOK
 from tenure.drills.scene import Scene
 
@@ -20,18 +22,6 @@ expect: Callable[..., Any] = sync_api.expect
 
 SCENES = list(BOOK)
 CONTROLS = [name for name, drill in BOOK.items() if drill().control]
-
-
-@pytest.fixture(scope="module")
-def shop(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    """Where `visit` goes: an empty database with drills, not the shop of the other pages."""
-    with open_theatre(tmp_path_factory.mktemp("theatre")) as theatre:
-        yield theatre
-
-
-@pytest.fixture
-def theatre(shop: Theatre) -> Theatre:
-    return shop
 
 
 def kept(page: Any, scene: Scene) -> None:
@@ -86,6 +76,17 @@ def test_the_stale_write_is_blocked_on_the_tape_and_without_the_fence_it_goes_th
     expect(loose.locator(".drill-ledger").get_by_text("duplicate!")).to_have_count(2)
     for page in (fenced, loose):
         end(page, theatre)
+
+
+def test_what_a_scene_rests_on_cannot_be_set(visit: Visit) -> None:
+    for scene, free in [("crash", "Handler time"), ("lease-race", "Lease"), ("drain", "")]:
+        page = visit(f"drills?scene={scene}")
+        for slider in ("Lease", "Handler time"):
+            found = page.get_by_role("slider", name=slider)
+            (expect(found).to_be_enabled if slider == free else expect(found).to_be_disabled)()
+            if slider != free:
+                expect(page.get_by_title("This scene rests on it.").filter(has_text=slider)).to_be_visible()
+        page.close()
 
 
 def test_while_a_scene_plays_the_buttons_wait_and_say_why(visit: Visit, theatre: Theatre) -> None:

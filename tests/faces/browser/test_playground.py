@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,12 @@ import pytest
 
 from faces.browser.conftest import NARROW, WIDE, Visit, overflow, serious
 from faces.browser.shop import TENURE, served
-from faces.browser.stagehand import PLAYED_MS, Theatre, button, end, open_theatre, start, verdict_of
+from faces.browser.stagehand import PLAYED_MS, Theatre, button, end, start, verdict_of
+from faces.browser.stagehand import shop_as_theatre as shop_as_theatre
+from faces.browser.stagehand import theatre_as_shop as theatre_as_shop
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
 expect: Callable[..., Any] = sync_api.expect
-
-
-@pytest.fixture(scope="module")
-def shop(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    """Where `visit` goes: an empty database with drills, not the shop of the other pages."""
-    with open_theatre(tmp_path_factory.mktemp("theatre")) as theatre:
-        yield theatre
-
-
-@pytest.fixture
-def theatre(shop: Theatre) -> Theatre:
-    return shop
 
 
 def test_a_recording_is_saved_and_played_again_when_the_server_is_gone(

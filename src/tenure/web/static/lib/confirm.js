@@ -1,7 +1,7 @@
 // @ts-check
 /** The one dialog that asks before something changes: what, how many, which filter, why. */
 import { number, plural } from "./words.js";
-import { html, signal, useEffect, useRef, useState } from "./ui.js";
+import { html, signal, useLayoutEffect, useRef, useState } from "./ui.js";
 
 const TYPED_ABOVE = 1000;
 
@@ -27,7 +27,7 @@ function Dialog({ question }) {
   const [reason, setReason] = useState("");
   const must_type = (question.count ?? 0) > TYPED_ABOVE;
   const ready = !must_type || typed.replace(/[\s,.]/g, "") === String(question.count);
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []); // before a key can come too early
 
   const end = (/** @type {boolean} */ yes) => {
     asked.value = null;

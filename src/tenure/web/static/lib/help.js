@@ -1,7 +1,7 @@
 // @ts-check
 /** What the keys do, and what the filter understands. */
 import { helping } from "./keys.js";
-import { html, useEffect, useRef } from "./ui.js";
+import { html, useLayoutEffect, useRef } from "./ui.js";
 
 const KEYS = [
   ["/", "filter rows"], ["g o", "overview"], ["g r", "rows"], ["g w", "workers"], ["g i", "ring"], ["g d", "dead letters"],
@@ -20,7 +20,7 @@ export function Help() {
 
 function Dialog() {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []); // before a key can come too early
   return html`<dialog ref=${box} class="dialog help" aria-labelledby="help-title" onClose=${() => (helping.value = false)}>
     <form method="dialog">
       <h2 id="help-title">Keys and words</h2>

@@ -22,7 +22,7 @@ import { Workers } from "./drills_workers.js";
 
 const PACES = /** @type {[number, string][]} */ ([[0, "at once"], [1, "1 s"], [2.5, "2.5 s"]]);
 const PACE = 1;
-const FREE = { name: "free", title: "Free play", story: "An empty stage. Start workers, enqueue orders, then stop, kill, drain or cut off whatever you like: each button is a real signal or a real statement.", guard: "", steps: [], control: null, props: null, cli: "" };
+const FREE = { name: "free", title: "Free play", story: "An empty stage. Start workers, enqueue orders, then stop, kill, drain or cut off whatever you like: each button is a real signal or a real statement.", guard: "", steps: [], control: null, props: null, settable: ["lease_seconds", "handler_seconds"], cli: "" };
 const OTHERS = [["free", "Free play"], ["explore", "Explorer"], ["tune", "Tuner"]];
 const CLOSED = /** @type {Record<string, string>} */ ({
   idle: "The stage was closed: nothing was done on it for a while. Open a fresh one.",
@@ -101,10 +101,10 @@ function SceneView({ drill, control }) {
     <${Board} recorded=${false} />`;
 }
 
-/** The scene's own props; a lease long enough that it does not run out while the reader reads. @param {any} props */
-function unhurried(props) {
+/** The scene's own props; a lease that may be set is long enough not to run out while the reader reads. @param {any} drill */
+function unhurried({ props, settable }) {
   if (!props) return { lease_seconds: 3, handler_seconds: 0.5 };
-  return { ...props, lease_seconds: pace() ? Math.max(props.lease_seconds, pace() + 2) : props.lease_seconds };
+  return pace() && settable.includes("lease_seconds") ? { ...props, lease_seconds: Math.max(props.lease_seconds, pace() + 2) } : props;
 }
 
 /** The scene's story, its switch and sliders, and Play. @param {{drill: any, control: boolean}} props */
@@ -112,21 +112,22 @@ function Setting({ drill, control }) {
   const free = drill.name === "free";
   const [set, setSet] = useState(/** @type {Record<string, any>} */ ({}));
   const live = free && is_open.value && state.value.picture.props;
-  const props = { ...unhurried(drill.props), ...set, ...(live || {}) };
+  const props = { ...unhurried(drill), ...set, ...(live || {}) };
+  const otherwise = Object.fromEntries(drill.settable.filter((/** @type {string} */ name) => props[name] !== drill.props?.[name]).map((/** @type {string} */ name) => [name, props[name]]));
   const change = (/** @type {Record<string, any>} */ to) => (live ? act({ verb: "set", ...to }) : setSet({ ...set, ...to }));
-  const play = async () => opened(await open({ drill: free ? null : drill.name, control, pace_seconds: pace(), props: free ? set : { lease_seconds: props.lease_seconds, ...set } }));
-  const fixed = (playing.value || (is_open.value && !free)) && "It is set before a scene begins.";
+  const play = async () => opened(await open({ drill: free ? null : drill.name, control, pace_seconds: pace(), props: free ? set : otherwise }));
+  const fixed = (/** @type {string} */ name) => (!drill.settable.includes(name) ? "This scene rests on it." : (playing.value || (is_open.value && !free)) ? "It is set before a scene begins." : "");
   return html`<${Panel} className="drill-setting">
     <div class="panel-body">
       <h2>${drill.title}</h2><p>${drill.story}</p>
       ${drill.control && html`<${Choice} label="Guard" value=${control} options=${[[false, `with ${drill.guard}`], [true, "without it"]]} choose=${(/** @type {boolean} */ without) => ask({ control: without ? 1 : null, stage: null })} />`}
       <div class="drill-settings">
-        <${Slider} label="Lease" value=${props.lease_seconds} min=${1} max=${Math.max(10, props.lease_seconds)} step=${0.5} disabled=${Boolean(fixed)} title=${fixed || (live ? "Counts for workers that are started from now on" : undefined)} commit=${(/** @type {number} */ lease_seconds) => change({ lease_seconds })} />
-        <${Slider} label="Handler time" value=${props.handler_seconds} min=${0} max=${5} step=${0.1} disabled=${Boolean(fixed)} title=${fixed || undefined} commit=${(/** @type {number} */ handler_seconds) => change({ handler_seconds })} />
+        <${Slider} label="Lease" value=${props.lease_seconds} min=${1} max=${Math.max(10, props.lease_seconds)} step=${0.5} disabled=${fixed("lease_seconds") !== ""} title=${fixed("lease_seconds") || (live ? "Counts for workers that are started from now on" : undefined)} commit=${(/** @type {number} */ lease_seconds) => change({ lease_seconds })} />
+        <${Slider} label="Handler time" value=${props.handler_seconds} min=${0} max=${5} step=${0.1} disabled=${fixed("handler_seconds") !== ""} title=${fixed("handler_seconds") || undefined} commit=${(/** @type {number} */ handler_seconds) => change({ handler_seconds })} />
         ${!free && html`<div class="drill-pick"><span>Rest between steps</span><${Choice} label="Rest between steps" value=${pace()} options=${PACES} choose=${(/** @type {number} */ to) => ask({ pace: to === PACE ? null : to }, { replace: true })} /></div>`}
       </div>
       <div class="drill-foot"><${PlayEnd} word=${free ? (is_open.value ? "Fresh stage" : "Open a stage") : state.value.verdict ? "Play again" : "Play"} play=${play} />
-        ${drill.cli && html`<${Copy} className="button" text=${cli(drill.cli, { control, lease_seconds: drill.name === "lease-race" ? set.lease_seconds : null })} label="Copy as CLI" />`}</div>
+        ${drill.cli && html`<${Copy} className="button" text=${cli(drill.cli, { control, ...otherwise })} label="Copy as CLI" />`}</div>
     </div>
   <//>`;
 }

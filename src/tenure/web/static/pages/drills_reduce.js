@@ -25,7 +25,7 @@ const ENDS = /** @type {Record<string, string>} */ ({
 /** @type {Record<string, (state: State, said: Said) => Partial<State>>} */
 const HEARD = {
   picture: look,
-  step: (state, said) => ({ steps: [...state.steps, { n: state.steps.length + 1, of: said.of, caption: said.caption, at: said.at }] }),
+  step: (state, said) => ({ steps: [...state.steps, { n: said.step, of: said.of, caption: said.caption, at: said.at }] }),
   verdict: (_, said) => ({ verdict: said }),
   tuning: (state, said) => ({ samples: [...state.samples, [said.t, said.done]] }),
   tuned: (_, said) => ({ tuned: said }),

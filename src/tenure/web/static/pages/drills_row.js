@@ -2,7 +2,7 @@
 /** The row itself: the plain SQL that shows it, beside its values. */
 import { api } from "../lib/api.js";
 import { Copy } from "../lib/parts.js";
-import { html, useEffect, useRef, useState } from "../lib/ui.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/ui.js";
 import { stage } from "./drills_store.js";
 import { shown } from "./drills_view.js";
 
@@ -13,7 +13,7 @@ export function RowDrawer({ row, recorded, close }) {
   const [fault, setFault] = useState("");
   const look = () => api(`api/stage/${stage.value?.id}/row/${row.id}`).then((found) => (setAnswer(found), setFault("")), (error) => setFault(error.message));
   const seen = shown.value.pictured_at;
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => box.current?.showModal(), []); // before a key can come too early
   useEffect(() => void (recorded || look()), [seen]);
   const values = answer?.row ?? (recorded ? row : {});
   return html`<dialog ref=${box} class="dialog drill-drawer" aria-labelledby="drill-row-title" onClose=${close}>

@@ -49,7 +49,7 @@ function Holds({ name, gone, state }) {
   const own = state.runs.filter((run) => run.worker === name);
   const open = own.filter((run) => run.to === null);
   const ran_out = (/** @type {any} */ run) => run.lease_until !== null && run.lease_until < now.value;
-  const held = open.filter((run) => !ran_out(run));
+  const held = open.filter((run) => !ran_out(run) && (gone || run.gone_at === null)); // what a namesake left is not its own
   const believed = own.filter((run) => (run.to !== null || ran_out(run)) && !run.told && run.gone_at === null);
   const blocked = own.flatMap((run) => run.late);
   const list = (/** @type {any[]} */ runs) => runs.slice(-2).map((run) => `${state.keys[run.job]} with token ${run.token}`).join(", ") + (runs.length > 2 ? ` and ${runs.length - 2} more` : "");

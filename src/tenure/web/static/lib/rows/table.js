@@ -5,7 +5,7 @@ import { Bar, Status, Worker } from "../parts.js";
 import { go } from "../route.js";
 import { Ago, clock, duration } from "../time.js";
 import { brief, error_line } from "../words.js";
-import { html, useEffect, useRef } from "../ui.js";
+import { html, useLayoutEffect, useRef } from "../ui.js";
 import { state } from "./state.js";
 
 /** @param {{rows: any[], arrived_ms: number, payload: boolean, ids: Set<string>, choose: (ids: Set<string>) => void}} props */
@@ -71,7 +71,7 @@ function Holder({ row, arrived_ms, longest_seconds }) {
 function useKeys(body, does) {
   const latest = useRef(does);
   latest.current = does;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
       if (!for_page(event) || !body.current) return;
       const here = document.activeElement?.closest("tr[data-id]");
