@@ -94,7 +94,7 @@ def _changes(code: str) -> Iterator[tuple[str, str]]:
     for start, end in _conjuncts(code):
         yield f"without {code[start:end]}", f"{code[:start]}true{code[end:]}"
     for found in re.finditer(r"\b(?:WHEN|IF|ELSIF)\s+((?!EXISTS|MATCHED).+?)(?=\s+THEN\b|;)", code):
-        if not found.group(1).startswith("'"):  # CASE x WHEN 'word' compares, it does not decide
+        if not re.match(r"'|\d", found.group(1)):  # CASE x WHEN 'word' compares, it does not decide
             yield f"never {found.group(1)}", f"{code[: found.start(1)]}false{code[found.end(1) :]}"
     for pattern, put, what in (
         (r"\s*FOR UPDATE(?: OF \w+)?(?: SKIP LOCKED)?", "", "without the lock"),

@@ -84,6 +84,22 @@ def test_workers_are_judged_by_the_clock_even_in_a_long_transaction(world: World
         assert world.run(fleet.sweep_workers(ttl_seconds=0)) == {"silent": "dead", "long dead": "forgotten"}
 
 
+def test_in_a_long_transaction_too_a_missed_worker_is_dead_when_its_grace_is_over(world: World) -> None:
+    world.run(fleet.register("A"))
+    with world.conn.transaction():
+        clock(world)
+        world.sql("UPDATE workers SET presence = 1, gone_at = clock_timestamp()")
+        assert world.run(fleet.notice(grace_seconds=0)) == {"A": "dead"}
+
+
+def test_in_a_long_transaction_too_chores_are_due_by_the_clock(world: World) -> None:
+    with world.conn.transaction():
+        clock(world)
+        world.sql("UPDATE chores SET every_seconds = 0, ran_at = clock_timestamp()")
+        assert world.run(fleet.take_turn("A"))
+        assert world.sql("SELECT count(*) FROM chores WHERE ran_at <= now()") == [(0,)]
+
+
 def test_housekeeping_in_a_long_transaction_counts_retention_from_the_clock(world: World) -> None:
     other = world.connect()
     with world.conn.transaction():
