@@ -28,6 +28,8 @@ from tenure.terms import Terms
 from tenure.worker import Worker
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 # Minds Ctrl-C also when the tests were started in the background of a shell, which lets its children ignore it.
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 TENURE = [sys.executable, "-c", f"{MIND_CTRL_C}; from tenure.cli import main; main()"]

@@ -28,6 +28,8 @@ from tenure.terms import Terms
 from tenure.worker import Worker
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 PAGES = ("/livez", "/readyz", "/startupz", "/metrics")
 
 

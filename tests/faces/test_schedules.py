@@ -13,6 +13,8 @@ from tenure.errors import NO, USAGE
 from tenure.schedule import Schedule
 from world import World
 
+pytestmark = pytest.mark.one_server
+
 
 def tenure(world: World, *arguments: str) -> Result:
     """The command as a person types it, on the world's database."""
