@@ -331,6 +331,38 @@ def test_a_held_row_off_the_beaten_track_is_found_by_those_who_act(world: World)
     assert world.run(finding.count(parse("status:processing"), cap=None)) == Count(1)
 
 
+def ended(world: World, n: int, error: str, key: str = "often", kind: str = "a") -> None:
+    """So many dead letters of this error, one after the other."""
+    for _ in range(n):
+        world.enqueue(kind, key=key)
+        world.dead_letter(world.claim_one().lease, error)
+
+
+def test_few_dead_rows_are_found_behind_many_others_however_few_are_looked_at(world: World) -> None:
+    ended(world, 3, "seldom", key="seldom")
+    ended(world, 9, "often")
+    (seldom,) = world.sql("SELECT DISTINCT fingerprint FROM dead WHERE last_error = 'seldom'")[0]
+    for text in (f"fingerprint:{seldom}", "key:seldom"):
+        newest, *older = [row.id for row in world.run(finding.page(parse(text), n=5, search_max=4)).rows]
+        assert len(older) == 2, text
+        following = finding.page(parse(text), n=1, before=newest, search_max=1)
+        assert [row.id for row in world.run(following).rows] == older[:1], text
+
+
+def test_an_id_and_the_key_of_another_row_find_neither(world: World) -> None:
+    one, other = (world.enqueue("a", idempotency_key=key) for key in ("one", "other"))
+    assert found(world, f"id:{one} idempotency:other") == []
+    assert len(found(world, f"id:{other} idempotency:other")) == 1
+
+
+def test_in_a_long_transaction_too_what_became_due_meanwhile_is_runnable(world: World) -> None:
+    other = world.connect()
+    with world.conn.transaction():
+        world.sql("SELECT now()")
+        id = world.run(verbs.enqueue(NewRow("a")), other).id
+        assert [row.id for row in world.run(finding.page(parse("status:runnable"))).rows] == [id]
+
+
 # -- counts
 
 
@@ -342,6 +374,17 @@ def test_a_count_stops_at_its_cap(world: World) -> None:
     assert world.run(finding.count(parse("status:failed"), cap=5)) == Count(4, True)
     assert world.run(finding.count(parse("status:runnable"), cap=5)) == Count(4, True)
     assert world.run(finding.count(parse("key:key:3 status:runnable"), cap=2)) == Count(1, True)
+
+
+def test_few_dead_rows_are_counted_behind_many_others(world: World) -> None:
+    ended(world, 9, "often")
+    ended(world, 2, "seldom", kind="b")
+    for _ in range(2):
+        world.enqueue("a")
+        world.fail(world.claim_one().lease)
+    assert world.run(finding.count(parse("status:failed"), cap=5)) == Count(2)
+    assert world.run(finding.count(parse("status:dead_letter kind:b"), cap=5)) == Count(2)
+    assert world.run(finding.count(parse("status:dead_letter error:seldom"), cap=5)).more, "not every row was looked at"
 
 
 def test_states_are_counted_whatever_state_the_filter_names(world: World, rows: dict[str, UUID]) -> None:

@@ -89,8 +89,8 @@ BEGIN
          g.attempts_to, g.older_seconds, g.newer_seconds, g.ids, g.idempotency_key, g.fingerprint, g.ordered, g.bucket,
          moment - g.older_seconds * interval '1 second' AS until, moment - g.newer_seconds * interval '1 second' AS since,
          'runnable' = ANY (g.states) AS runnable, 'scheduled' = ANY (g.states) AS scheduled,
-         CASE WHEN NOT g.states && ARRAY['pending', 'processing', 'scheduled'] THEN true
-              WHEN NOT g.states && ARRAY['pending', 'processing', 'runnable'] THEN false END AS due
+         CASE WHEN NOT g.states && ARRAY['pending', 'processing', 'scheduled'] THEN true  -- implied: only quicker, what a row is is asked of each below
+              WHEN NOT g.states && ARRAY['pending', 'processing', 'runnable'] THEN false END AS due  -- implied: only quicker, what a row is is asked of each below
   INTO f
   FROM jsonb_to_record(filter) AS g (
     places text[], states text[], kind text, kind_is text, queue text, queue_is text, key text, key_is text, worker text, error text, names text[],
@@ -102,33 +102,33 @@ BEGIN
   before := LEAST(before, tenure.id_at(f.until + interval '1 day'));
   aged := f.since IS NOT NULL OR f.until IS NOT NULL;
   of_ids := f.ids;
-  IF f.idempotency_key IS NOT NULL THEN
-    of_ids := ARRAY(SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = f.idempotency_key);
+  IF f.idempotency_key IS NOT NULL THEN  -- implied: only quicker, what a row is is asked of each below
+    of_ids := ARRAY(SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = f.idempotency_key);  -- implied: only quicker, what a row is is asked of each below
   END IF;
-  IF of_ids IS NULL AND 'live' = ANY (f.places) THEN
+  IF of_ids IS NULL AND 'live' = ANY (f.places) THEN  -- implied: only quicker, what a row is is asked of each below
     IF f.worker IS NOT NULL AND NOT 'processing' = ANY (f.states) THEN  -- implied: only quicker, a row that waits has no worker
       of_live := '{}';
-    ELSIF NOT thorough AND (f.worker IS NOT NULL OR NOT f.states && ARRAY['pending', 'runnable', 'scheduled']) THEN
+    ELSIF NOT thorough AND (f.worker IS NOT NULL OR NOT f.states && ARRAY['pending', 'runnable', 'scheduled']) THEN  -- implied: only quicker, what a row is is asked of each below
       of_live := ARRAY(SELECT tenure.seen_held());
-    ELSIF COALESCE(f.queue_is, f.key_is) IS NOT NULL OR f.bucket IS NOT NULL OR f.due IS NOT NULL THEN
-      most := GREATEST(n + 1, 5000);
+    ELSIF COALESCE(f.queue_is, f.key_is) IS NOT NULL OR f.bucket IS NOT NULL OR f.due IS NOT NULL THEN  -- implied: only quicker, what a row is is asked of each below
+      most := GREATEST(n + 1, 5000);  -- implied: only quicker, a list that is full is not relied on
       of_live := ARRAY(SELECT tenure.near(f.queue_is, COALESCE(f.bucket, tenure.bucket(f.key_is)), f.due, most) LIMIT most);
       IF cardinality(of_live) >= most THEN  -- many, so that a walk from the newest soon meets some
         cut := in_part AND NOT aged;
-        of_live := CASE WHEN cut THEN of_live END;
+        of_live := CASE WHEN cut THEN of_live END;  -- implied: only quicker, without a list all are walked
       END IF;
     END IF;
   END IF;
-  IF of_ids IS NULL AND 'dead' = ANY (f.places) AND COALESCE(f.fingerprint, f.key_is) IS NOT NULL THEN
+  IF of_ids IS NULL AND 'dead' = ANY (f.places) AND COALESCE(f.fingerprint, f.key_is) IS NOT NULL THEN  -- implied: only quicker, what a row is is asked of each below
     of_dead := ARRAY(
       SELECT d.id FROM tenure.dead AS d
       WHERE (f.fingerprint IS NULL OR d.fingerprint = f.fingerprint)
         AND (f.key_is IS NULL OR d.partition_key = f.key_is)
         AND (before IS NULL OR d.id < before)
-        AND (lowest IS NULL OR d.id >= lowest)
-      ORDER BY d.id DESC LIMIT COALESCE(looks, n + 1));
+        AND (lowest IS NULL OR d.id >= lowest)  -- implied: only quicker, older ones come last in the list
+      ORDER BY d.id DESC LIMIT COALESCE(looks, n + 1));  -- implied: only sooner, a count that reaches n says so itself
     cut := cut OR COALESCE(looks IS NULL AND cardinality(of_dead) > n, false);
-  ELSIF of_ids IS NULL AND NOT aged AND in_part AND f.places = ARRAY['dead'] AND f.states IS NOT NULL THEN
+  ELSIF of_ids IS NULL AND NOT aged AND in_part AND f.places = ARRAY['dead'] AND f.states IS NOT NULL THEN  -- implied: only quicker, what a row is is asked of each below
     of_dead := ARRAY(
       SELECT d.id FROM tenure.dead AS d
       WHERE d.status = ANY (f.states)
@@ -136,7 +136,7 @@ BEGIN
       LIMIT COALESCE(n, 10000) + 1);
     cut := cut OR cardinality(of_dead) > COALESCE(n, 10000);
   END IF;
-  began := clock_timestamp();
+  began := clock_timestamp();  -- implied: how long it may look is patience: what is found is the same
 
   FOR seen IN
     SELECT walk.id, walk.matches, walk.state, walk.nth, walk.further IS NULL AS last
@@ -147,7 +147,7 @@ BEGIN
         SELECT i.id,
                CASE WHEN i.status = 'pending' THEN CASE WHEN i.available_at > moment THEN 'scheduled' ELSE 'runnable' END ELSE i.status END AS state,
                (f.states IS NULL OR i.status = ANY (f.states)
-                OR i.status = 'pending' AND (f.runnable AND i.available_at <= moment OR f.scheduled AND i.available_at > moment))
+                OR i.status = 'pending' AND (f.runnable AND i.available_at <= moment OR f.scheduled AND i.available_at > moment))  -- implied: no row is due at the very microsecond in which it is asked for
                AND (f.ids IS NULL OR i.id = ANY (f.ids))
                AND (f.kind IS NULL OR i.kind LIKE f.kind)
                AND (f.queue IS NULL OR i.queue LIKE f.queue)
@@ -189,7 +189,7 @@ BEGIN
         LIMIT looks
       ) AS looked
     ) AS walk
-    WHERE walk.matches OR walk.nth % 50 = 0 OR walk.further IS NULL
+    WHERE walk.matches OR walk.nth % 50 = 0 OR walk.further IS NULL  -- implied: only quicker, a row that does not match is passed over below
   LOOP
     searched := seen.nth;
     next := CASE WHEN cut OR NOT seen.last OR seen.nth >= looks THEN seen.id END;
