@@ -88,7 +88,9 @@ def test_in_a_long_transaction_too_a_missed_worker_is_dead_when_its_grace_is_ove
     world.run(fleet.register("A"))
     with world.conn.transaction():
         clock(world)
-        world.sql("UPDATE workers SET presence = 1, gone_at = clock_timestamp()")
+        world.sql("UPDATE workers SET presence = 1")
+        assert world.run(fleet.notice(grace_seconds=0)) == {"A": "gone"}
+        assert world.sql("SELECT gone_at > now() FROM workers") == [(True,)]
         assert world.run(fleet.notice(grace_seconds=0)) == {"A": "dead"}
 
 
