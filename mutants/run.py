@@ -52,6 +52,7 @@ LEFT_OUT = (
     "test_idle_fleet.py",
     "test_leases_kept.py",
     "test_operated_workers.py",
+    "test_stopped_worker.py",
     "test_wakeup.py",
     "test_worker.py",
     "test_worker_crash_points.py",

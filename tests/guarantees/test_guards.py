@@ -102,6 +102,59 @@ def test_in_a_long_transaction_too_chores_are_due_by_the_clock(world: World) -> 
         assert world.sql("SELECT count(*) FROM chores WHERE ran_at <= now()") == [(0,)]
 
 
+def old_and_over(world: World) -> None:
+    """A cancelled row, and a completed one with a key, a retried attempt and an effect; beside them rows of others."""
+    world.run(verbs.cancel([world.enqueue("cancelled")]))
+    world.enqueue("a", idempotency_key="old")
+    world.retry(world.claim_one().lease, delay=0)
+    job = world.claim_one()
+    world.run(verbs.once(job.lease, "mail"))
+    world.complete(job.lease)
+    world.enqueue("dead")
+    world.dead_letter(world.claim_one().lease)
+    world.enqueue("waits", delay_seconds=3600)
+
+
+FORGOTTEN = ("cancelled", "idempotency_keys", "attempts", "effects")
+
+
+def forgotten(world: World) -> tuple[int, ...]:
+    """What housekeeping forgets of what is older than an hour."""
+    answer = world.run(verbs.archive(retention_seconds=3600, key_retention_seconds=3600))
+    return tuple(answer[f"{name}_forgotten"] for name in FORGOTTEN)
+
+
+def test_what_is_over_is_forgotten_when_it_is_old_whoever_else_is_there(world: World) -> None:
+    old_and_over(world)
+    assert forgotten(world) == (0, 0, 0, 0)
+    for table, column in (
+        ("dead", "finished_at"), ("idempotency", "created_at"), ("attempts", "ended_at"), ("effects", "done_at"),
+    ):  # fmt: skip
+        world.sql(f"UPDATE {table} SET {column} = {column} - interval '1 day'")
+    assert forgotten(world) == (1, 1, 1, 1)
+    assert world.sql("SELECT kind FROM inbox ORDER BY kind") == [("a",), ("dead",), ("waits",)]
+
+
+def test_what_somebody_has_locked_is_forgotten_another_time(world: World) -> None:
+    old_and_over(world)
+    world.sql("UPDATE dead SET finished_at = finished_at - interval '1 day'")
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT FROM dead FOR UPDATE")
+        assert forgotten(world)[0] == 0
+    assert forgotten(world)[0] == 1
+
+
+def test_a_key_that_somebody_has_locked_is_forgotten_another_time(world: World) -> None:
+    old_and_over(world)
+    world.sql("UPDATE idempotency SET created_at = created_at - interval '1 day'")
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT FROM idempotency FOR UPDATE")
+        assert forgotten(world)[1] == 0
+    assert forgotten(world)[1] == 1
+
+
 def test_housekeeping_in_a_long_transaction_counts_retention_from_the_clock(world: World) -> None:
     other = world.connect()
     with world.conn.transaction():
