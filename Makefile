@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check mutants lease-race lease-race-log soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
+.PHONY: help setup demo test check mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -38,6 +38,10 @@ lease-race: setup ## the drill: two processes, one paused past its lease
 
 lease-race-log: setup ## the same, as one JSON object a line
 	@$(BIN)/tenure drill lease-race --json
+
+drills: setup ## every drill by every face: in process, by its command, on the page
+	@tools/chromium
+	@TENURE_TEST_DRILLS=all $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
 
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))

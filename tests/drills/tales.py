@@ -13,10 +13,14 @@ from typing import Any
 
 import psycopg
 
+from tenure.drills.book import BOOK
 from tenure.drills.stage import Said
 
 WAIT_SECONDS_MAX = 60.0
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+# Which drills are played by the command and on the page, too: every one by `make drills`, three in the default run.
+FACED = tuple(BOOK) if os.environ.get("TENURE_TEST_DRILLS") == "all" else ("crash", "lease-race", "order")
 
 
 def command(*args: str, **environment: str) -> subprocess.Popen[str]:

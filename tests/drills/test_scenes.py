@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from drills.tales import alive, command, ended, lines, schemas, silent
+from drills.tales import FACED, alive, command, ended, lines, schemas, silent
 from tenure.cli.drill import Drills, all_drills
 from tenure.drills import act
 from tenure.drills.book import BOOK
@@ -56,7 +56,7 @@ def played(url: str, name: str, control: bool) -> Played:
 
 
 @pytest.mark.parametrize(
-    ("name", "control"), [*((name, False) for name in BOOK), ("crash", True), ("lease-race", True)]
+    ("name", "control"), [*((name, False) for name in FACED), ("crash", True), ("lease-race", True)]
 )
 def test_the_command_comes_to_the_same_verdict(server_url: str, name: str, control: bool) -> None:
     process = command("drill", name, "--json", *["--control"] * control, "--on", server_url)

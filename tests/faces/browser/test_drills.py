@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crew import eventually
+from drills.tales import FACED
 from faces.browser.conftest import Visit, serious
 from faces.browser.shop import served
 from faces.browser.stagehand import Theatre, button, end, schema_of, start, state_of, verdict_of
@@ -25,7 +26,7 @@ CONTROLS = [name for name, drill in BOOK.items() if drill().control]
 WITH_CONTROL = (
     "crash",
     "rollback",
-)  # two are enough here: test_scenes plays every control, lease-race has its own below
+)  # two are enough here: test_scenes plays every control
 
 
 def kept(page: Any, scene: Scene) -> None:
@@ -38,7 +39,7 @@ def kept(page: Any, scene: Scene) -> None:
     assert steps.all_text_contents() == [step.caption for step in scene.steps]
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", FACED)
 def test_a_drill_is_played_on_the_page_as_promised(visit: Visit, theatre: Theatre, name: str) -> None:
     drill = BOOK[name]()
     pages = [start(visit, name)]
