@@ -92,6 +92,7 @@ def test_in_a_long_transaction_too_a_missed_worker_is_dead_when_its_grace_is_ove
         assert world.run(fleet.notice(grace_seconds=0)) == {"A": "gone"}
         assert world.sql("SELECT gone_at > now() FROM workers") == [(True,)]
         assert world.run(fleet.notice(grace_seconds=0)) == {"A": "dead"}
+        assert world.run(fleet.notice(grace_seconds=0)) == {}, "that is news once"
 
 
 def test_in_a_long_transaction_too_chores_are_due_by_the_clock(world: World) -> None:

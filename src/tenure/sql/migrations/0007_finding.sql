@@ -163,7 +163,8 @@ BEGIN
                  SELECT FROM unnest(f.names, f.texts) AS wanted (name, value)
                  WHERE i.payload #>> string_to_array(wanted.name, '.') IS DISTINCT FROM wanted.value))
                AND (f.error IS NULL OR i.last_error COLLATE "C" ILIKE f.error)
-               AND (f.fingerprint IS NULL OR i.fingerprint = f.fingerprint) AS matches
+               AND (f.fingerprint IS NULL OR i.fingerprint = f.fingerprint)
+               AS matches
         FROM (
           SELECT 'live' AS place, l.id, l.status, l.kind, l.queue, l.partition_key, l.claimed_by AS worker, l.attempts, l.created_at,
                  l.available_at, l.ordered, l.idempotency_key, l.payload, l.last_error,
