@@ -349,6 +349,20 @@ def test_few_dead_rows_are_found_behind_many_others_however_few_are_looked_at(wo
         assert [row.id for row in world.run(following).rows] == older[:1], text
 
 
+def test_a_completed_row_is_found_by_the_error_it_once_had(world: World) -> None:
+    id = world.enqueue("a")
+    world.retry(world.claim_one().lease, "the bank was closed", delay=0)
+    world.complete(world.claim_one().lease)
+    (alike,) = world.sql("SELECT fingerprint('the bank was closed')")[0]
+    assert [row.id for row in world.run(finding.page(parse(f"fingerprint:{alike}"))).rows] == [id]
+
+
+def test_a_search_whose_time_is_up_has_looked_at_fifty_rows(world: World) -> None:
+    many(world)
+    page = world.run(finding.page(parse("kind:nobody_knows"), search_seconds=0.0))
+    assert (page.rows, page.searched, page.done) == ([], 50, False)
+
+
 def test_an_id_and_the_key_of_another_row_find_neither(world: World) -> None:
     one, other = (world.enqueue("a", idempotency_key=key) for key in ("one", "other"))
     assert found(world, f"id:{one} idempotency:other") == []

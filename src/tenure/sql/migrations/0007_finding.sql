@@ -182,10 +182,10 @@ BEGIN
         ) AS i
         WHERE i.place = ANY (f.places)
           AND (before IS NULL OR i.id < before)
-          AND (lowest IS NULL OR i.id >= lowest)
-          AND (of_ids IS NULL OR i.id = ANY (of_ids))
-          AND (of_live IS NULL OR i.place <> 'live' OR i.id = ANY (of_live))
-          AND (of_dead IS NULL OR i.place <> 'dead' OR i.id = ANY (of_dead))
+          AND (lowest IS NULL OR i.id >= lowest)  -- implied: only quicker, what a row is is asked of each above
+          AND (of_ids IS NULL OR i.id = ANY (of_ids))  -- implied: only quicker, what a row is is asked of each above
+          AND (of_live IS NULL OR i.place <> 'live' OR i.id = ANY (of_live))  -- implied: only quicker, what a row is is asked of each above
+          AND (of_dead IS NULL OR i.place <> 'dead' OR i.id = ANY (of_dead))  -- implied: only quicker, what a row is is asked of each above
         ORDER BY i.id DESC
         LIMIT looks
       ) AS looked
