@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import user_connection
-from tenure import finding, fleet, settle, sql, verbs
+from tenure import finding, fleet, questions, settle, sql, verbs
 from tenure.doctor import asks
 from tenure.filter import EVERYTHING, Filter, parse
 from tenure.finding import Count
@@ -361,6 +361,14 @@ def test_a_search_whose_time_is_up_has_looked_at_fifty_rows(world: World) -> Non
     many(world)
     page = world.run(finding.page(parse("kind:nobody_knows"), search_seconds=0.0))
     assert (page.rows, page.searched, page.done) == ([], 50, False)
+
+
+def test_dead_rows_of_other_buckets_are_not_found(world: World) -> None:
+    for key in ("one", "other"):
+        ended(world, 1, "no", key=key)
+    bucket = world.run(questions.bucket("one"))
+    assert bucket != world.run(questions.bucket("other"))
+    assert [row.partition_key for row in world.run(finding.page(parse(f"bucket:{bucket}"))).rows] == ["one"]
 
 
 def test_an_id_and_the_key_of_another_row_find_neither(world: World) -> None:

@@ -157,7 +157,7 @@ BEGIN
                AND (f.until IS NULL OR i.created_at < f.until)
                AND (f.since IS NULL OR i.created_at > f.since)
                AND (f.ordered IS NULL OR i.ordered = f.ordered)
-               AND (f.idempotency_key IS NULL OR i.idempotency_key = f.idempotency_key)
+               AND (f.idempotency_key IS NULL OR i.idempotency_key = f.idempotency_key)  -- implied: only the row of that key is looked at
                AND (f.bucket IS NULL OR tenure.bucket(COALESCE(i.partition_key, i.id::text)) = f.bucket)
                AND (f.names IS NULL OR NOT EXISTS (
                  SELECT FROM unnest(f.names, f.texts) AS wanted (name, value)
