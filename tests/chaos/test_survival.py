@@ -43,6 +43,7 @@ from tenure.model import NewRow
 from world import World, new_world
 
 LINES = ("desk", "keeper", "housekeeper")
+STRANGERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 POOLED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure handler'"
 
 
@@ -585,6 +586,7 @@ def leave_room(taken: list[psycopg.Connection[Any]]) -> None:
 def test_a_worker_that_finds_no_room_starts_when_there_is_some(small_world: World) -> None:
     world = small_world
     ids = [world.enqueue("work") for _ in range(10)]
+    eventually(lambda: world.sql(STRANGERS) == [(0,)])  # sessions of the last test, still on their way out
     taken = occupy(world.url)
     last = taken.pop()  # room for one line of three, as soon as its backend is no more
     backend = last.info.backend_pid
