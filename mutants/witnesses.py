@@ -1,0 +1,146 @@
+"""Which tests are asked about a guard, and in which order: those first that are likely to notice, and soon."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .guards import Mutant
+
+LIKELY = (8, 40)
+KILLERS_FIRST = 4
+MACHINE = "tests/properties/test_state_machine.py"
+SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
+LEFT_OUT = (
+    "test_mutants_slice.py",
+    "test_embedded.py",
+    # Whole workers: too slow to run once for each guard, and what they show of the SQL others show alone.
+    "test_drain.py",
+    "test_idle_fleet.py",
+    "test_leases_kept.py",
+    "test_operated_workers.py",
+    "test_stopped_worker.py",
+    "test_wakeup.py",
+    "test_worker.py",
+    "test_worker_crash_points.py",
+    "test_worker_queues.py",
+)
+
+BEYOND_THE_MACHINE = (
+    "backoff",
+    "enqueue",
+    "keep_archive",
+    "live",
+    "dead",
+    "attempts",
+    "idempotency",
+    "effects",
+    "fences",
+    "workers",
+)
+SLOW_WORDS = re.compile("at_once|many|hundred|killed|deadlock|process")  # until a baseline has measured them
+
+# The words by which a test file shows that it is about a statement, where that is not the statement's own name.
+WORDS = {
+    **dict.fromkeys(
+        (
+            "claim_limited",
+            "refilled",
+            "priorities",
+            "due_by_time",
+            "due_by_bucket",
+            "free_heads",
+            "admitted",
+            "give_permits",
+        ),
+        ("_claim(",),
+    ),
+    **dict.fromkeys(("presences", "presence_key"), ("fleet.notice",)),
+    "claim": ("way: Way", "claim("),
+    "claim_any": ("way: Way", "claim_one(", "claim("),
+    "standing": ("standing", "reason"),
+    "dead": ("CheckViolation", "UniqueViolation"),
+    "end_attempts": ("retry", "release", "dead_letter", "sweep"),
+    "enqueue_many": ("idempotency_key", "enqueue_many"),
+    "enqueue": ("InvalidParameterValue", "max_attempts"),
+    "next_fence": ("incarnation", "epoch"),
+    "held": ("patience", "sweep"),
+    "keep_archive": ("archive(", "retention"),
+    "live": ("CheckViolation", "half"),
+    "attempts": ("UniqueViolation", "tape"),
+    "keys": ("UniqueViolation", "claim_ordered"),
+    "idempotency": ("UniqueViolation", "idempotency"),
+    "effects": ("UniqueViolation", "once("),
+    "workers": ("register(",),
+    "keep_audit": ("acts.mark(", "FROM audit"),
+    "search": ("finding.",),
+    "rouse": ("notes()",),
+}
+
+
+class Witnesses:
+    """The fast tests below a root, what each of them costs, and what they have noticed before."""
+
+    def __init__(self, root: Path, killers: Path, *, likely: bool) -> None:
+        self.files = {path: (root / path).read_text(encoding="utf-8") for path in _test_files(root)}
+        self.tests = dict(part for path, text in self.files.items() for part in _test_functions(path, text))
+        self.seconds = {test: 1.0 for test in self.tests if SLOW_WORDS.search(test)}
+        self.killers = [line.split("\t") for line in killers.read_text(encoding="utf-8").splitlines()]
+        self.left_out: list[str] = []
+        self.likely = likely
+
+    def measured(self, durations: str) -> None:
+        """Take in what each test cost, as pytest prints it."""
+        for seconds, test in re.findall(r"^([\d.]+)s \w+ +([\w/.:]+)", durations, re.MULTILINE):
+            self.seconds[test] = self.seconds.get(test, 0.0) + float(seconds)
+
+    def noticed(self, mutant: Mutant, test: str) -> None:
+        """This one turned red: ask it first about the other guards of the statement."""
+        self.killers.append([mutant.statement, mutant.what, test])
+
+    def in_order(self, mutant: Mutant) -> list[list[str]]:
+        """Who killed it last time; the tests that speak most of the statement and take least; more; all."""
+        statement = mutant.statement
+        words = WORDS.get(statement, (f"{statement}(",))
+        score = {
+            test: _mentions(words, text, self.files[test.split("::")[0]]) / (0.2 + self.seconds.get(test, 0.0))
+            for test, text in self.tests.items()
+            if not test.startswith((MACHINE, *SLOWER)) and test not in self.left_out
+        }
+        ranked = sorted(score, key=lambda test: -score[test])
+        slower = [path for path in self.files if path in SLOWER]
+        machine = [] if statement in BEYOND_THE_MACHINE else [[MACHINE]]
+        few, more = LIKELY[0], max(LIKELY[0], min(LIKELY[1], sum(score[test] > 0 for test in ranked)))
+        stages = [self._killers_of(mutant), ranked[:few], ranked[few:more], *machine]
+        if not self.likely:
+            stages.append([*ranked[more:], *slower])
+        left_out = [f"--deselect={test}" for test in self.left_out]
+        return [[*stage, *left_out] for stage in stages if stage]
+
+    def _killers_of(self, mutant: Mutant) -> list[str]:
+        """The tests that killed this mutant before, or the latest few that killed another of its statement."""
+        this = (mutant.statement, mutant.what)
+        before = [test for statement, what, test in self.killers if (statement, what) == this]
+        beside = [test for statement, _, test in self.killers if statement == mutant.statement]
+        names = dict.fromkeys([*before[::-1], *beside[::-1]][:KILLERS_FIRST])
+        return [test for name in names for test in self.tests if test.endswith(f"/{name}")]
+
+
+def _test_files(root: Path) -> list[str]:
+    rooms = [*(root / "tests/guarantees").glob("test_*.py"), *(root / "tests/properties").glob("test_*.py")]
+    return sorted(str(path.relative_to(root)) for path in rooms if path.name not in LEFT_OUT)
+
+
+def _mentions(words: Sequence[str], test: str, file: str) -> float:
+    """How much a test speaks of these words; its file counts a little, for scenes written beside the test."""
+    inside, around = (sum(text.count(word) for word in words) for text in (test, file))
+    return min(inside, 3) + min(around, 10) / 10
+
+
+def _test_functions(path: str, text: str) -> Iterator[tuple[str, str]]:
+    """The tests of a file by name, with the text of each."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield f"{path}::{node.name}", ast.get_source_segment(text, node) or ""
