@@ -68,6 +68,16 @@ def test_the_switch_pauses_and_resumes_the_queue(visit: Visit, yard: Yard) -> No
     assert yard.deeds("pause")[0][:3] == yard.deeds("resume")[0][:3] == ("local", "http", "default")
 
 
+def test_what_i_change_is_shown_although_i_hold_the_page_still(visit: Visit, yard: Yard) -> None:
+    yard.world.enqueue("haul")
+    page = visit("queues", url=yard.url)
+    expect(page.get_by_role("switch", name="Queue default: runs")).to_be_checked()
+    page.locator(".life").click()
+    expect(page.locator(".life")).to_have_text("Paused")
+    page.get_by_role("switch", name="Queue default").click()
+    expect(page.get_by_role("switch", name="Queue default: paused")).not_to_be_checked()
+
+
 def test_limits_are_set_and_taken_away(visit: Visit, yard: Yard) -> None:
     yard.world.run(limits.limit("default", max_per_key=9))
     page = visit("queues", url=yard.url)

@@ -2,7 +2,7 @@
 /** Verbs on rows: count first, ask, act, say what happened. */
 import { api, may } from "./api.js";
 import { confirm } from "./confirm.js";
-import { beat } from "./live.js";
+import { changed } from "./live.js";
 import { toast } from "./toast.js";
 import { number, plural } from "./words.js";
 
@@ -57,7 +57,7 @@ function shares(verb, dry) {
 function tell(words, done) {
   if (done.done === false) toast(`Under way as action ${done.action}; the audit shows its end.`);
   else toast(`${plural(done.changed, "row")} ${words.past}${done.skipped ? `, ${number(done.skipped)} had moved on` : ""}.`, { tone: "good" });
-  beat();
+  changed();
   return true;
 }
 
@@ -70,7 +70,7 @@ export async function change(method, path, { body, ask, said }) {
   try {
     await api(path, { method, body });
     toast(said, { tone: "good" });
-    beat();
+    changed();
     return true;
   } catch (error) {
     toast(/** @type {Error} */ (error).message, { tone: "bad" });

@@ -1,7 +1,7 @@
 // @ts-check
 /** A page's question to the server, asked again as time goes by. */
 import { api, skew_ms } from "./api.js";
-import { paused, pulse } from "./live.js";
+import { changes, paused, pulse } from "./live.js";
 import { useCallback, useEffect, useRef, useSignalEffect, useState } from "./ui.js";
 
 /**
@@ -38,6 +38,12 @@ export function useAnswer(path, { query = {}, every_seconds = 2 } = {}) {
   useSignalEffect(() => {
     if (pulse.value === 0 || paused.peek() || !every_seconds || asked.current.abort) return;
     if (performance.now() - asked.current.at >= every_seconds * 1000 - 250) again.current();
+  });
+  const known = useRef(changes.peek());
+  useSignalEffect(() => {
+    if (changes.value === known.current || !every_seconds) return;
+    known.current = changes.value;
+    again.current();
   });
   return { answer: state.answer, fault: state.fault, loading: state.of !== question, arrived_ms: state.arrived_ms ?? 0, reload };
 }

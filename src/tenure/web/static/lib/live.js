@@ -25,8 +25,12 @@ let stream = null;
 let retry_ms = 1000;
 let timer = 0;
 
-/** Makes every page look again now. */
-export const beat = () => void (pulse.value = pulse.peek() + 1);
+/** Counts up whenever this reader has changed something: every answer is asked for again at once, also while paused. */
+export const changes = signal(0);
+
+const beat = () => void (pulse.value = pulse.peek() + 1);
+/** Something was changed from here: what is on the page must not be older. */
+export const changed = () => void (changes.value = changes.peek() + 1);
 
 function open() {
   clearTimeout(timer);

@@ -1,7 +1,7 @@
 // @ts-check
 /** What holds a queue back: in words, and in a small form. */
 import { api } from "../lib/api.js";
-import { beat } from "../lib/live.js";
+import { changed } from "../lib/live.js";
 import { toast } from "../lib/toast.js";
 import { html, useState } from "../lib/ui.js";
 
@@ -37,7 +37,7 @@ export function Limits({ queue, close }) {
       return setWrong(/** @type {Error} */ (error).message);
     }
     toast(`The limits of ${queue.queue} are set.`, { tone: "good" });
-    beat();
+    changed();
     close();
   };
   return html`<form class="limits-form" aria-label=${`Limits of ${queue.queue}`} onSubmit=${save}>

@@ -36,7 +36,7 @@ export default function Rows() {
       <${Rail} filter=${filter} counts=${counts.answer} query=${query} />
       <section class="panel" aria-busy=${found.loading ? "true" : "false"} aria-label="Found rows">
         ${!wrong && html`<${Fault} fault=${found.fault} retry=${found.reload} />`}
-        <${Bulk} chosen=${chosen} rows=${rows} filter=${found.answer?.filter ?? filter} total=${total.answer} choose=${setChosen} done=${found.reload} />
+        <${Bulk} chosen=${chosen} rows=${rows} filter=${found.answer?.filter ?? filter} total=${total.answer} choose=${setChosen} />
         ${rows.length > 0 && html`<${RowTable} rows=${rows} arrived_ms=${found.arrived_ms} payload=${shows_payload}
           ids=${chosen.ids} choose=${(/** @type {Set<string>} */ ids) => setChosen({ ids, all: false })} />`}
         ${found.answer && !rows.length && html`<${Nothing} filter=${filter} done=${found.answer.done} />`}

@@ -3,7 +3,7 @@
 import { VERBS } from "../lib/act.js";
 import { api } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
-import { beat } from "../lib/live.js";
+import { changed } from "../lib/live.js";
 import { toast } from "../lib/toast.js";
 import { html, signal, useEffect, useRef } from "../lib/ui.js";
 import { number, plural } from "../lib/words.js";
@@ -52,7 +52,7 @@ async function send({ verb, filter, rows, reason }) {
   } catch (error) {
     toast(failed(/** @type {any} */ (error)), { tone: "bad" });
   }
-  beat();
+  changed();
 }
 
 /** A refusal changed nothing; what broke off may have changed some. @param {{code?: number, message: string}} error */

@@ -15,13 +15,13 @@ const filter_of = (chosen, filter) => (chosen.all ? filter : `id:${[...chosen.id
 /** The states a filter asks for, none if it asks for any. @param {string} filter */
 const asked = (filter) => statuses_of(filter).flatMap((status) => (status === "pending" ? ["runnable", "scheduled"] : [status]));
 
-/** @param {{chosen: Chosen, rows: any[], filter: string, total: {n: number, more: boolean} | null, choose: (chosen: Chosen) => void, done: () => void}} props */
-export function Bulk({ chosen, rows, filter, total, choose, done }) {
+/** @param {{chosen: Chosen, rows: any[], filter: string, total: {n: number, more: boolean} | null, choose: (chosen: Chosen) => void}} props */
+export function Bulk({ chosen, rows, filter, total, choose }) {
   if (!chosen.all && !chosen.ids.size) return null;
   const target = filter_of(chosen, filter);
   const there = chosen.all ? asked(filter) : rows.filter((row) => chosen.ids.has(row.id)).map(state);
   const fits = (/** @type {string} */ verb) => !there.length || VERBS[verb].from.some((status) => there.includes(status));
-  const run = async (/** @type {string} */ verb) => (await act(verb, target)) && (choose({ ids: new Set(), all: false }), done());
+  const run = async (/** @type {string} */ verb) => (await act(verb, target)) && choose({ ids: new Set(), all: false });
   const matching = total && (total.more ? `${short(total.n)}+` : number(total.n));
   return html`<div class="bulk" role="region" aria-label="Chosen rows">
     <b>${chosen.all ? `All ${matching ?? ""} matching` : `${plural(chosen.ids.size, "row")} chosen`}</b>
