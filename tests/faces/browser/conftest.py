@@ -93,7 +93,8 @@ def visit(browser: Any, shop: Shop) -> Iterator[Visit]:
 
 def serious(page: Any) -> list[str]:
     """What axe-core finds serious or critical on the page as it stands, each with its first place."""
-    page.evaluate(AXE.read_text())
+    if page.evaluate("() => window.axe === undefined"):
+        page.evaluate(AXE.read_text())
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((all) => all.violations)")
     grave = [each for each in found if each["impact"] in ("serious", "critical")]
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in grave]
@@ -102,3 +103,16 @@ def serious(page: Any) -> list[str]:
 def overflow(page: Any) -> int:
     """How many pixels the page is wider than its window."""
     return int(page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def faults(page: Any) -> list[str]:
+    """What keeps somebody from reading the page, in the dark, in the light, on a phone and on a wide screen."""
+    found = []
+    for width in (NARROW, WIDE):
+        page.set_viewport_size({"width": width, "height": 860})
+        for theme in ("dark", "light"):
+            page.emulate_media(color_scheme=theme)
+            found += [f"{theme}, {width} wide: {fault}" for fault in serious(page)]
+        if overflow(page) > 0:
+            found.append(f"{width} wide: sticks out by {overflow(page)}")
+    return found
