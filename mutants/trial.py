@@ -109,6 +109,7 @@ def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> s
         **os.environ,
         "PYTHONPATH": str(tree),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the plugins of others take four fifths of a short run
         "TENURE_TEST_DATABASE_URL": url,
         "TENURE_TEST_STEPS": "1000",

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 from playwright.sync_api import Page, expect, sync_playwright
 
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")  # tools/chromium
 FOLDER = Path(__file__).parent.parent / "docs/images"
 WIDTH, HEIGHT = 1280, 960
 PATIENCE_MS = 60_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from faces.browser.shop import Shop, open_shop
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")  # tools/chromium
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -30,8 +31,8 @@ Visit = Callable[..., Any]
 def playwright() -> Any:
     """The module itself; without it, or without Chromium, what asks for a browser is skipped."""
     found = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
-    if not CHROMIUM.exists():
-        pytest.skip("browser tests need chromium: apt-get install --no-install-recommends chromium")
+    if CHROMIUM is None:
+        pytest.skip("browser tests need Chromium: apt-get install --no-install-recommends chromium-headless-shell")
     found.expect.set_options(timeout=PATIENCE_MS)
     return found
 
@@ -40,7 +41,7 @@ def playwright() -> Any:
 def browser(playwright: Any) -> Iterator[Any]:
     """The system's Chromium. For a module: as long as playwright runs, this process can have no other event loop."""
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
 

@@ -244,7 +244,7 @@ CREATE TABLE tenure.workers (
   id           text        NOT NULL PRIMARY KEY,
   status       text        NOT NULL DEFAULT 'alive' CHECK (status IN ('alive', 'draining', 'dead')),
   last_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  started_at   timestamptz NOT NULL DEFAULT statement_timestamp(),
   metadata     jsonb       NOT NULL DEFAULT '{}',
   waiting      boolean     NOT NULL DEFAULT false,  -- it sleeps and wants to be woken by an enqueue
   presence     bigint,       -- the advisory lock its session holds while it is there; NULL: it has none, leases alone decide
