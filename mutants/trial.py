@@ -127,6 +127,7 @@ def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> s
         "--timeout-method=signal",
         "--tb=short",
         "-rfE",
+        f"--basetemp={tree / 'temp'}",
     ]
     check = "import sys, tenure; sys.exit(0 if tenure.__file__.startswith(sys.argv[1]) else 70)"
     commands = [[sys.executable, "-c", check, str(tree)], *([*pytest, *stage] for stage in stages)]
