@@ -281,8 +281,9 @@ class Desk(Line):
             return min(1.0, self.crew.terms.poll_seconds)
         if (ears := self.ears()) and self._waiting != ears:
             run(conn, wait(self.crew.worker, waiting=True), self.crew.terms.schema)
-            self._waiting = ears
             self.intake.rouse()
+            # The look that follows is no work: it must not make us take that word back.
+            self._waiting, self._awake_since = ears, float("inf")
             return 0.0
         self._awake_since = float("inf")
         self._board_at = min(self._poll_at, self._due_at)

@@ -158,7 +158,7 @@ class Run:
         for actor in self._crew:
             actor.drain()
         deadline = time.monotonic() + GONE_SECONDS_MAX
-        while any(actor.state != "gone" for actor in self._crew) and time.monotonic() < deadline:
+        while not all(actor.silent for actor in self._crew) and time.monotonic() < deadline:
             self._stage.hear()
         for actor in self._crew:
             actor.kill()
