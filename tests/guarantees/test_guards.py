@@ -392,6 +392,37 @@ def test_a_copy_of_the_schema_raises_the_epoch_on_the_same_server_too(world: Wor
     assert world.claim_one().lease.epoch == 2
 
 
+def test_two_restores_of_one_backup_hand_out_different_tokens_the_later_the_larger(world: World) -> None:
+    world.enqueue()
+    world.claim_one()
+    tokens = []
+    for _ in range(2):
+        world.sql("UPDATE live SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, "
+                  "claim_id = NULL, lease_generation = 1, fence_token = 0")  # fmt: skip
+        world.sql("UPDATE incarnation SET epoch = 1, ahead = 0, table_oid = 1")
+        world.sql("SELECT setval('fence_seq', 17)")
+        tokens.append(world.claim_one().lease)
+    first, second = tokens
+    assert (first.epoch, first.generation) == (second.epoch, second.generation) == (2, 2)
+    assert first.fence < second.fence
+    assert (world.complete(first).standing, world.complete(second).standing) == ("stale", "applied")
+
+
+@pytest.mark.parametrize(
+    ("key", "ordered", "said"),
+    [("", False, "is empty"), ("", True, "is empty"), (None, True, "an ordered row needs a partition_key")],
+)
+def test_a_key_under_which_nothing_could_be_claimed_comes_in_by_no_way(
+    world: World, key: str | None, ordered: bool, said: str
+) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation, match=said):
+        world.sql("INSERT INTO live (kind, payload, partition_key, ordered) VALUES ('k', '{}', %s, %s)", key, ordered)
+    copy = world.conn.cursor().copy("COPY live (kind, payload, partition_key, ordered) FROM STDIN")
+    with pytest.raises(psycopg.errors.CheckViolation, match=said), copy as rows:
+        rows.write_row(("k", "{}", key, ordered))
+    assert world.count("live") == 0
+
+
 def test_the_sql_function_does_not_choose_between_two_times(world: World) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="two answers to one question"):
         world.sql("SELECT enqueue('k', '{}', at => now(), delay_seconds => 1)")

@@ -267,7 +267,7 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
 
 
 def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nobody_on_purpose(cast: Cast) -> None:
-    nobody = {"keep_audit", "note_membership"}  # triggers: they run with whatever fires them
+    nobody = {"keep_audit", "note_membership", "refuse_key"}  # triggers: they run with whatever fires them
     nobody |= {
         "live_seq_seq",
         "audit_id_seq",

@@ -120,6 +120,16 @@ CREATE INDEX live_ready ON tenure.live (queue, priority, tenure.bucket(COALESCE(
 -- The ordered claim walks this one: the first row of each key is its head.
 CREATE INDEX live_heads ON tenure.live (queue, tenure.bucket(partition_key), partition_key, seq) WHERE ordered;
 
+-- COPY and INSERT pass no function that checks. A trigger and not a CHECK: only what comes in pays for it, no claim.
+CREATE FUNCTION tenure.refuse_key() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '%', CASE WHEN NEW.partition_key = '' THEN 'partition_key is empty: give a key, or NULL for none'
+    ELSE 'an ordered row needs a partition_key: order is kept per key' END USING ERRCODE = 'check_violation';
+END
+$$;
+CREATE TRIGGER live_key BEFORE INSERT ON tenure.live FOR EACH ROW
+  WHEN (NEW.partition_key = '' OR NEW.ordered AND NEW.partition_key IS NULL) EXECUTE FUNCTION tenure.refuse_key();
+
 CREATE TABLE tenure.archive (
   id               uuid        NOT NULL,
   created_at       timestamptz NOT NULL,
@@ -254,6 +264,7 @@ CREATE TABLE tenure.workers (
 CREATE TABLE tenure.incarnation (
   only_row          boolean NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
   epoch             int     NOT NULL,
+  ahead             bigint  NOT NULL DEFAULT 0,  -- added to the sequence: where in time this epoch began
   system_identifier bigint  NOT NULL,
   timeline          int     NOT NULL,
   table_oid         oid     NOT NULL,  -- of this very table: a dump restored beside or over it has another

@@ -10,33 +10,37 @@ SELECT 1, control.system_identifier, tenure.timeline(), 'tenure.incarnation'::re
 FROM pg_control_system() AS control;
 
 -- The next fence token: epoch << 40 | sequence. Monotone across rows by the sequence, and across failover, restore
--- and promotion by the epoch, which rises with the first claim on a server that is not the one last recorded.
+-- and promotion by the epoch, which rises with the first claim on a server that is not the one last recorded. Two that
+-- came of one backup rise to the same epoch: the later one begins further ahead, by 512 for each second between them.
 -- A caller that has seen a higher epoch is talking to a stale primary: it gets an error and no row.
 CREATE FUNCTION tenure.next_fence(seen_epoch int DEFAULT 0) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   here int := tenure.timeline();
   identifier bigint;
   found_epoch int;
+  found_ahead bigint;
 BEGIN
-  SELECT epoch INTO found_epoch FROM tenure.incarnation
+  SELECT epoch, ahead INTO found_epoch, found_ahead FROM tenure.incarnation
   WHERE timeline = here AND table_oid = 'tenure.incarnation'::regclass AND started_at = pg_postmaster_start_time();
   IF NOT FOUND THEN
     SELECT control.system_identifier INTO STRICT identifier FROM pg_control_system() AS control;
     -- Another server than the one recorded: those who come at once wait here for the first, then change nothing.
     UPDATE tenure.incarnation
-    SET epoch = epoch + 1, system_identifier = identifier, timeline = here, table_oid = 'tenure.incarnation'::regclass,
+    SET epoch = epoch + 1,
+        ahead = 512 * extract(epoch FROM clock_timestamp() - timestamptz '2026-01-01 00:00:00+00'),  -- implied: later all the same
+        system_identifier = identifier, timeline = here, table_oid = 'tenure.incarnation'::regclass,
         started_at = pg_postmaster_start_time()
     WHERE (system_identifier, timeline, table_oid) <> (identifier, here, 'tenure.incarnation'::regclass::oid);
     -- The same one after a restart: a note that saves the question above. Nobody waits for it.
     UPDATE tenure.incarnation SET started_at = pg_postmaster_start_time()
     WHERE only_row = (SELECT only_row FROM tenure.incarnation FOR UPDATE SKIP LOCKED);
-    SELECT epoch INTO STRICT found_epoch FROM tenure.incarnation;
+    SELECT epoch, ahead INTO STRICT found_epoch, found_ahead FROM tenure.incarnation;
   END IF;
   IF found_epoch < seen_epoch THEN
     RAISE EXCEPTION 'this server is at epoch %, epoch % was seen elsewhere: connect to the current primary', found_epoch, seen_epoch
       USING ERRCODE = 'TN001';
   END IF;
-  RETURN found_epoch::bigint << 40 | nextval('tenure.fence_seq');
+  RETURN (found_epoch::bigint << 40) + found_ahead + nextval('tenure.fence_seq');
 END
 $$;
 
