@@ -102,6 +102,19 @@ class StaleLease(TenureError):
         )
 
 
+class RolledBack(TenureError):
+    """The body of fenced() rolled its transaction back: nothing of it was written, and its row is held as before."""
+
+    exit_code = NO
+
+    def __init__(self, lease: Held) -> None:
+        self.lease = lease
+        super().__init__(
+            f"the body of fenced() rolled back, so nothing was written and row {lease.id} is not completed: "
+            "raise an error that says why, or catch RolledBack and return an outcome"
+        )
+
+
 class Cancelled(TenureError):
     """Somebody asked for this job to be cancelled; its handler should stop."""
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
 
-from psycopg import AsyncConnection, Connection, IsolationLevel, pq
+from psycopg import AsyncConnection, Connection, IsolationLevel, Rollback, pq
 
 from .db import run
-from .errors import BadSettings, StaleLease
+from .errors import BadSettings, RolledBack, StaleLease
 from .model import Held, Settled
 from .settings import DEFAULT_SCHEMA
 from .settle import complete
@@ -24,6 +24,7 @@ class fenced:
     either way nothing of the body is committed. The row is not locked in between, so the lease can be renewed from
     another connection; the guard of the completion, in this same transaction, is what decides. Between two of its
     statements the body may be silent for as long as the lease had left when it began; then the server ends it.
+    A psycopg.Rollback that leaves the body is raised as RolledBack, never swallowed; a savepoint's stays inside.
     """
 
     def __init__(
@@ -71,7 +72,11 @@ class fenced:
         try:
             with conn.transaction():
                 run(conn, enter(self._lease), self._schema)
-                yield conn
+                try:
+                    yield conn
+                except Rollback as quiet:
+                    raise RolledBack(self._lease) from quiet
+                _require_open(conn)
                 _require_applied(run(conn, self._completion, self._schema)[0])
         finally:
             if not conn.closed:
@@ -85,7 +90,11 @@ class fenced:
         try:
             async with conn.transaction():
                 await run(conn, enter(self._lease), self._schema)
-                yield conn
+                try:
+                    yield conn
+                except Rollback as quiet:
+                    raise RolledBack(self._lease) from quiet
+                _require_open(conn)
                 _require_applied((await run(conn, self._completion, self._schema))[0])
         finally:
             if not conn.closed:
@@ -97,6 +106,15 @@ def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:
     if conn.info.transaction_status != pq.TransactionStatus.IDLE:
         raise BadSettings(
             "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
+        )
+
+
+def _require_open(conn: Connection[Any] | AsyncConnection[Any]) -> None:
+    """Once the body has ended the transaction itself, the completion would commit without its writes."""
+    if conn.info.transaction_status == pq.TransactionStatus.IDLE:
+        raise BadSettings(
+            "the body of fenced() ended its transaction, so the row is not completed: "
+            "leave COMMIT and ROLLBACK to fenced()"
         )
 
 

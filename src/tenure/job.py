@@ -162,7 +162,10 @@ class Job:
         return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
 
     def fenced(self, conn: Connection[Any] | AsyncConnection[Any] | None = None) -> JobFence:
-        """A transaction whose writes and this job's completion commit together, or not at all."""
+        """A transaction whose writes and this job's completion commit together, or not at all.
+
+        Left by psycopg.Rollback it raises RolledBack, a retry unless it is caught: no writes are lost in silence.
+        """
         return JobFence(self, conn)
 
     def once(self, tx: Any, effect: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import settle
@@ -30,6 +30,7 @@ from .statement import Statement
 
 Batch = tuple[list[Job], Statement[list[Settled]]]
 
+_UNDONE = (Retry, Snooze, Fail, DeadLetter, Release)
 _ENDED: dict[str | None, type[JobRetried]] = {
     "pending": JobRetried,
     "failed": JobFailed,
@@ -55,14 +56,32 @@ def arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], di
 
 
 def as_outcome(value: Any) -> Outcome:
-    """What a handler returned, as an outcome that the database will take: anything that is none means Completed."""
-    for kind in (Completed, Retry, Snooze, Fail, DeadLetter, Release):
+    """What a handler returned, as an outcome that the database will take.
+
+    Anything that is none means Completed, unless it can only be a slip: the class of an outcome, or an exception.
+    """
+    for kind in (Completed, *_UNDONE):
         if isinstance(value, kind):
             try:
                 return _checked(kind, value)
             except Exception as error:
-                return Retry(f"the handler returned {type(value).__name__}, which is no outcome: {_text(error)}")
-    return COMPLETED
+                return _no_outcome(type(value).__name__, _text(error))
+    return _slip(value) or COMPLETED
+
+
+def _slip(value: Any) -> Retry | None:
+    """The retry for a value that only looks like the end of an attempt, with what to write instead."""
+    if isinstance(value, type) and issubclass(value, _UNDONE):
+        return _no_outcome(f"the class {value.__name__}", f"write `return {value.__name__}(...)`")
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return _no_outcome(f"the class {value.__name__}", "raise it, or write `return Retry(...)`")
+    if isinstance(value, BaseException):
+        return _no_outcome(_text(value, repr), "raise it, or write `return Retry(...)`")
+    return None
+
+
+def _no_outcome(returned: str, advice: str) -> Retry:
+    return Retry(f"the handler returned {returned}, which is no outcome: {advice}")
 
 
 def _checked(kind: type[Outcome], value: Any) -> Outcome:
@@ -93,9 +112,9 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__} (whose text cannot be had)"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, words: Callable[[Any], str] = str) -> str:
     try:
-        return str(value)
+        return words(value)
     except Exception:
         return f"{type(value).__name__} (whose text cannot be had)"
 

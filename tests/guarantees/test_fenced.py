@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg import IsolationLevel
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import db, verbs
-from tenure.errors import BadSettings, InvalidPayload, ServerBehind, StaleFence, StaleLease
+from tenure.errors import BadSettings, InvalidPayload, RolledBack, ServerBehind, StaleFence, StaleLease
 from tenure.fence import fenced
 from tenure.model import Lease
 from world import World
@@ -171,13 +172,72 @@ def test_a_holder_that_falls_silent_inside_its_block_does_not_keep_the_next_one_
     assert _receipts(shop) == []
 
 
-def test_a_body_that_rolls_back_on_purpose_leaves_quietly(shop: World) -> None:
+ROLLBACKS: dict[str, Callable[[Any], object]] = {
+    "the class": lambda _tx: psycopg.Rollback,
+    "one without a target": lambda _tx: psycopg.Rollback(),
+    "one for the connection": psycopg.Rollback,
+}
+
+
+@pytest.mark.parametrize("way", ROLLBACKS)
+def test_a_body_that_rolls_back_by_psycopgs_own_word_does_not_leave_quietly(shop: World, way: str) -> None:
+    """Negative control: where psycopg swallows its Rollback, nobody learns that the writes are gone."""
+    lease = shop.claim_one("A").lease
+
+    def body() -> None:
+        with fenced(shop.conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (1)")
+            raise ROLLBACKS[way](tx)  # type: ignore[misc]
+
+    with pytest.raises(RolledBack, match=f"row {lease.id} is not completed") as told:
+        body()
+    assert isinstance(told.value.__cause__, psycopg.Rollback)
+    assert told.value.lease == lease
+    assert _receipts(shop) == []
+    assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    assert shop.complete(lease).ok  # it is still ours: nothing about it is stale
+
+
+def test_a_rollback_of_a_transaction_elsewhere_does_not_leave_quietly_either(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+
+    def body() -> None:
+        with shop.connect().transaction() as outer, fenced(shop.conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (1)")
+            raise psycopg.Rollback(outer)
+
+    with pytest.raises(RolledBack):
+        body()
+    assert (_receipts(shop), shop.status(lease.id)) == ([], "processing")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_savepoint_rolled_back_inside_the_body_is_no_end_of_it(shop: World, named: bool) -> None:
     lease = shop.claim_one("A").lease
     with fenced(shop.conn, lease, schema=shop.schema) as tx:
         tx.execute("INSERT INTO receipts VALUES (1)")
-        raise psycopg.Rollback
-    assert _receipts(shop) == []
+        with tx.transaction() as part:
+            tx.execute("INSERT INTO receipts VALUES (2)")
+            raise psycopg.Rollback(part) if named else psycopg.Rollback
+        tx.execute("INSERT INTO receipts VALUES (3)")
+    assert _receipts(shop) == [1, 3]
+    assert shop.status(lease.id) == "completed"
+
+
+@pytest.mark.parametrize("word", ["ROLLBACK", "COMMIT"])
+def test_a_body_that_ends_the_transaction_by_itself_completes_nothing(shop: World, word: str) -> None:
+    """Negative control: without the question the completion would commit alone, in a transaction of its own."""
+    lease = shop.claim_one("A").lease
+
+    def body() -> None:
+        with fenced(shop.conn, lease, schema=shop.schema) as tx:
+            tx.execute("INSERT INTO receipts VALUES (1)")
+            tx.execute(word)
+
+    with pytest.raises(BadSettings, match="leave COMMIT and ROLLBACK to fenced"):
+        body()
     assert shop.status(lease.id) == "processing"
+    assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def test_the_wrong_kind_of_with_is_named(shop: World) -> None:
@@ -227,6 +287,10 @@ def test_on_an_awaiting_connection_too(shop: World) -> None:
         async with conn:
             with pytest.raises(ZeroDivisionError):
                 await body(conn, 1, error=ZeroDivisionError())
+            with pytest.raises(RolledBack):
+                await body(conn, 1, error=psycopg.Rollback())
+            with pytest.raises(BadSettings, match="leave COMMIT and ROLLBACK"):
+                await body(conn, 1, word="ROLLBACK")
             with pytest.raises(StaleLease):
                 await body(conn, 2, lose=True)
             shop.due()
@@ -236,13 +300,21 @@ def test_on_an_awaiting_connection_too(shop: World) -> None:
             await body(conn, 4, lease=again)
 
     async def body(
-        conn: Any, n: int, *, error: Exception | None = None, lose: bool = False, lease: Lease = lease
+        conn: Any,
+        n: int,
+        *,
+        error: Exception | None = None,
+        word: str = "",
+        lose: bool = False,
+        lease: Lease = lease,
     ) -> None:
         async with fenced(conn, lease, schema=shop.schema) as tx:
             await tx.execute(f"INSERT INTO {shop.schema}.receipts VALUES (%s)", [n])
             assert await db.run(conn, verbs.once(lease, "receipt"), shop.schema)
             if error:
                 raise error
+            if word:
+                await tx.execute(word)
             if lose:
                 _lose(shop, lease)
 

@@ -11,18 +11,20 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import psycopg
 import pytest
 
 from crew import eventually, working
 from tenure import questions, verbs
 from tenure.backoff import Fixed
-from tenure.errors import BadSettings, Cancelled, InvalidPayload, StaleLease
+from tenure.errors import BadSettings, Cancelled, InvalidPayload, RolledBack, StaleLease, telling_line
 from tenure.events import (
     Bus,
     HandlerOverran,
     JobCancelled,
     JobCompleted,
     JobDeadLettered,
+    JobFailed,
     JobReleased,
     JobRetried,
     LeaseAcquired,
@@ -30,7 +32,7 @@ from tenure.events import (
 from tenure.inbox import Inbox
 from tenure.job import Job
 from tenure.line import Crew
-from tenure.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
+from tenure.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
 from tenure.pools import Pools
 from tenure.settling import batches
 from tenure.terms import Terms
@@ -155,6 +157,7 @@ ENDS = {
     "fail": (Fail("no such order"), "failed"),
     "dead_letter": (DeadLetter("poison"), "dead_letter"),
     "anything else": ({"a": 1}, "completed"),
+    "the class of what it is anyway": (Completed, "completed"),
 }
 
 
@@ -185,6 +188,13 @@ class Broken(Fail):
     def __init__(self) -> None: ...
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even its text can be had")
+
+    __repr__ = __str__
+
+
 NO_OUTCOMES = {
     "an exception for its error": (Fail(ValueError("no such order")), "failed", "no such order"),  # type: ignore[arg-type]
     "an error without words": (DeadLetter(RuntimeError), "dead_letter", "RuntimeError"),  # type: ignore[arg-type]
@@ -195,6 +205,12 @@ NO_OUTCOMES = {
     "for ever": (Retry("x", after_seconds=float("inf")), "pending", "after_seconds=inf must be"),
     "a subclass": (Late(3600, "in an hour"), "pending", "in an hour"),
     "half an outcome": (Broken(), "pending", "Broken, which is no outcome"),
+    "a class": (Retry, "pending", "returned the class Retry, which is no outcome: write `return Retry(...)`"),
+    "a class that wants more": (Fail, "pending", "write `return Fail(...)`"),
+    "a class of its own": (Late, "pending", "write `return Late(...)`"),
+    "an exception": (ValueError("no ink"), "pending", "returned ValueError('no ink'), which is no outcome: raise it"),
+    "an exception class": (ValueError, "pending", "returned the class ValueError, which is no outcome: raise it"),
+    "an exception without words": (Unspeakable(), "pending", "returned Unspeakable"),
 }
 
 
@@ -244,11 +260,6 @@ def test_release_gives_a_row_back_without_cost_and_it_runs_again(world: World) -
         id = again.enqueue(world.conn).id
         hired.saw(JobCompleted)
     assert (world.row(id).attempts, world.row(id).lease_generation) == (1, 2)
-
-
-class Unspeakable(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("not even its text can be had")
 
 
 RAISED = [
@@ -456,6 +467,58 @@ def test_an_error_inside_the_fenced_block_leaves_nothing_and_is_a_retry(world: W
         hired.saw(JobRetried)
     assert world.sql("SELECT * FROM receipts") == []
     assert status(world, id) == "pending"
+
+
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_fenced_block_that_rolls_back_completes_nothing_and_is_a_retry(world: World, pool: str) -> None:
+    """Negative control: psycopg swallows its own Rollback, and a handler that returns completes its row."""
+    world.sql("CREATE TABLE receipts (order_id int)")
+    inbox = Inbox()
+    write = f'INSERT INTO "{world.schema}".receipts VALUES (1)'
+
+    if pool == "loop":
+
+        @inbox.handler("receipt", backoff=Fixed(3600))
+        async def receipt(job: Job) -> None:
+            async with job.fenced() as tx:
+                await tx.execute(write)
+                raise psycopg.Rollback
+    else:
+
+        @inbox.handler("receipt", backoff=Fixed(3600))
+        def receipt(job: Job) -> None:
+            with job.fenced() as tx:
+                tx.execute(write)
+                raise psycopg.Rollback
+
+    with working(world, inbox) as hired:
+        id = world.enqueue("receipt")
+        eventually(lambda: [*hired.of(JobRetried), *hired.of(JobCompleted)])
+    row = world.row(id)
+    assert world.sql("SELECT * FROM receipts") == []
+    assert (row.status, row.attempts) == ("pending", 1)
+    assert telling_line(row.last_error).startswith("tenure.errors.RolledBack: ")
+    assert "raise psycopg.Rollback" in (row.last_error or "")  # the line that did it
+
+
+def test_a_handler_that_rolls_back_on_purpose_says_itself_how_its_attempt_ends(world: World) -> None:
+    world.sql("CREATE TABLE receipts (order_id int)")
+    inbox = Inbox()
+
+    @inbox.handler("receipt")
+    async def receipt(job: Job) -> Outcome:
+        try:
+            async with job.fenced() as tx:
+                await tx.execute(f'INSERT INTO "{world.schema}".receipts VALUES (1)')
+                raise psycopg.Rollback
+        except RolledBack:
+            return Fail("no paper")
+
+    with working(world, inbox) as hired:
+        id = receipt.enqueue(world.conn).id
+        hired.saw(JobFailed)
+    assert world.sql("SELECT * FROM receipts") == []
+    assert (status(world, id), world.row(id).last_error) == ("failed", "no paper")
 
 
 def test_more_urgent_rows_run_first_and_every_queue_gets_its_share(world: World) -> None:

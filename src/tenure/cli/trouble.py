@@ -10,18 +10,25 @@ import psycopg
 from psycopg import errors as pg
 
 from ..errors import BAD_SETTINGS, BUG, IO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, TenureError
+from ..trouble import trouble_of
 
 _BY_STATE = {
     pg.InsufficientPrivilege: (NOT_ALLOWED, "ask its owner for the right, or connect as another user"),
     pg.InvalidPassword: (NOT_ALLOWED, "check the user and password in the URL"),
     pg.InvalidAuthorizationSpecification: (NOT_ALLOWED, "check the user in the URL"),
     pg.InvalidCatalogName: (UNREACHABLE, "create the database, or correct its name in the URL"),
+    pg.DatabaseDropped: (UNREACHABLE, "create the database, or correct its name in the URL"),
     pg.UndefinedTable: (BAD_SETTINGS, "run `tenure migrate`"),
     pg.InvalidSchemaName: (BAD_SETTINGS, "run `tenure migrate`"),
     pg.InvalidParameterValue: (USAGE, "correct the value"),
+    pg.ProgramLimitExceeded: (USAGE, "this is more than Postgres can take; make it smaller"),
+    pg.StatementTooComplex: (USAGE, "this is more than Postgres can take; make it smaller"),
     pg.LockNotAvailable: (TRY_LATER, "another session holds the lock; try again"),
+    pg.QueryCanceled: (TRY_LATER, "a statement_timeout or an administrator stopped it; try again, or allow it longer"),
     pg.ReadOnlySqlTransaction: (UNREACHABLE, "this server is read-only; connect to the primary"),
 }
+
+_NO_ROOM = (UNREACHABLE, "all connections are taken; close some, or raise the limit")
 
 # A refused connection has no SQLSTATE in libpq, only its words.
 _BY_WORDS = {
@@ -30,8 +37,11 @@ _BY_WORDS = {
     "pg_hba.conf": _BY_STATE[pg.InvalidAuthorizationSpecification],
     'FATAL: role "': _BY_STATE[pg.InvalidAuthorizationSpecification],
     "does not exist": _BY_STATE[pg.InvalidCatalogName],
+    "too many clients": _NO_ROOM,
+    "too many connections": _NO_ROOM,
+    "remaining connection slots": _NO_ROOM,
+    "the database system is": (UNREACHABLE, "wait until it accepts connections, and try again"),
 }
-
 
 _LIBPQ_ASKS = " Is the server running on that host and accepting TCP/IP connections?"
 
@@ -55,13 +65,36 @@ def explain(error: BaseException) -> tuple[str, int]:
     for kind, (code, advice) in _BY_STATE.items():
         if isinstance(error, kind):
             return f"{said}: {advice}", code
-    if isinstance(error, psycopg.OperationalError):
-        for words, (code, advice) in _BY_WORDS.items():
-            if words in said:
-                return f"{said}: {advice}", code
-        return f"the database does not answer ({said}): is it running, and is the URL right?", UNREACHABLE
+    if isinstance(error, psycopg.Error):
+        return _of_database(error, said)
     if isinstance(error, OSError):
         return f"{_place(error)}: {error.strerror or said}", IO
+    return _bug(error, said)
+
+
+def _of_database(error: psycopg.Error, said: str) -> tuple[str, int]:
+    """Busy, away, or neither; whether it runs at all is asked only where nobody spoke for it."""
+    trouble, state = trouble_of(error), error.sqlstate
+    if trouble == "again":
+        return f"{said}: another session was in the way; try again", TRY_LATER
+    if trouble == "away" and state:
+        return f"the server cannot go on ({said}): see its log, and try again when it can", UNREACHABLE
+    if trouble == "away":
+        return _unanswered(said)
+    if state:
+        return f"the database refused this ({said}, SQLSTATE {state}): please report it with the lines below", BUG
+    return _bug(error, said)
+
+
+def _unanswered(said: str) -> tuple[str, int]:
+    """No session came about, or it broke: libpq's words are all there is."""
+    for words, (code, advice) in _BY_WORDS.items():
+        if words in said:
+            return f"{said}: {advice}", code
+    return f"the database does not answer ({said}): is it running, and is the URL right?", UNREACHABLE
+
+
+def _bug(error: BaseException, said: str) -> tuple[str, int]:
     return f"this is a bug in Tenure ({type(error).__name__}: {said}): please report it with the lines below", BUG
 
 
