@@ -6,24 +6,28 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from crew import working
 from faces.terminal import Terminal
 from faces.test_fleet_commands import NOWHERE, SAID, TENURE, command, tenure
-from tenure import __version__, db, fleet, limits, migrate, questions
+from tenure import __version__, db, fleet, limits, migrate, operate, questions, sql
 from tenure.doctor import Finding, asks, examine, server, tables, terms
 from tenure.doctor.verdict import spoken
 from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
+from tenure.events import JobReleased
+from tenure.inbox import Inbox
 from tenure.statement import Statement
 from world import World
 
 CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "connections", "pooler", "listen", "schema",
     "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping", "leases",
-    "paused", "fleet", "lag",
+    "paused", "fleet", "kinds", "keys", "lag",
 ]  # fmt: skip
 
 
@@ -79,6 +83,21 @@ def test_a_fault_ends_it_with_no(well: World) -> None:
     answer = tenure(well, "doctor")
     assert answer.returncode == NO
     assert "fault  indexes              missing: live_due  → create them again" in answer.stdout
+
+
+@pytest.mark.one_server
+def test_a_setting_that_cannot_be_is_a_finding_and_every_other_check_is_made(
+    well: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TENURE_SLOTS", "TENURE_TERMINATION_GRACE_SECONDS", "TENURE_SESSION_URL"):
+        monkeypatch.setenv(name, "abc")
+    answer = tenure(well, "doctor", "--json")
+    found = {each["check"]: each for each in json.loads(answer.stdout)["findings"]}
+    assert (answer.returncode, answer.stderr) == (NO, "")
+    assert set(found) == {*CHECKS, "termination"}
+    assert [name for name, each in found.items() if each["level"] == "fault"] == ["lease", "termination", "pooler"]
+    assert found["termination"]["said"].startswith("TENURE_TERMINATION_GRACE_SECONDS='abc' is no number")
+    assert found["connections"]["said"].endswith("takes up to 23")
 
 
 def test_without_a_database_it_says_what_it_can_and_ends_as_unreachable() -> None:
@@ -418,6 +437,86 @@ def test_lag_is_the_wait_of_what_could_run(well: World) -> None:
     )
     found = findings(well)["lag"]
     assert (found.level, found.said) == ("warn", "1 runnable, the oldest for 20 min")
+
+
+@pytest.fixture
+def stuck(well: World) -> World:
+    """An ordered key whose head is a dead letter that holds it, and two rows behind; they have been due for long."""
+    for _ in range(3):
+        well.enqueue(key="user:7", ordered=True, hold=True)
+    (head,) = well.claim_ordered()
+    well.dead_letter(head.lease)
+    well.sql("UPDATE live SET available_at = available_at - interval '20 minutes'")
+    return well
+
+
+def test_a_key_that_waits_for_an_operator_is_named(stuck: World) -> None:
+    found = findings(stuck)
+    assert (found["keys"].level, found["keys"].said) == (
+        "warn",
+        "1 key waits for an operator, 2 rows behind: 'user:7' of queue 'default'",
+    )
+    assert found["keys"].next.startswith("`tenure queues blocked`")
+    assert (found["lag"].level, found["lag"].said) == (
+        "ok",
+        "2 due, none of them found free to start: other rows of their keys come first",
+    )
+    stuck.run(operate.free_key("default", "user:7"))
+    found = findings(stuck)
+    assert found["keys"].level == "ok"
+    assert (found["lag"].level, found["lag"].said) == ("warn", "2 runnable, the oldest for 20 min")
+
+
+def test_a_key_that_is_merely_at_work_or_waits_for_its_time_needs_nobody(well: World) -> None:
+    for key, delay_seconds in (("held", 0), ("later", 60)):
+        well.enqueue(key=key, ordered=True, delay_seconds=delay_seconds)
+        well.enqueue(key=key, ordered=True)
+    assert len(well.claim_ordered()) == 1
+    assert len(well.run(questions.blocked_keys())) == 2
+    assert findings(well)["keys"].said == "no ordered key waits for an operator"
+
+
+def test_the_runbooks_own_queries_see_what_doctor_sees(stuck: World) -> None:
+    lag, keys = (sql.in_schema(each, stuck.schema) for each in lag_queries())
+    assert stuck.sql(lag) == []
+    assert [row[:2] for row in stuck.sql(keys)] == [("default", "user:7")]
+    stuck.run(operate.free_key("default", "user:7"))
+    assert [(queue, round(oldest.total_seconds() / 60)) for queue, oldest in stuck.sql(lag)] == [("default", 20)]
+    assert stuck.sql(keys) == []
+    (head,) = stuck.claim_ordered()
+    stuck.release(head.lease)
+    stuck.sql("UPDATE live SET available_at = clock_timestamp() + interval '1 hour' WHERE id = %s", head.lease.id)
+    assert stuck.sql(lag) == []  # the other stands behind it
+
+
+def lag_queries() -> list[str]:
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "runbook.md").read_text()
+    _, _, section = text.partition("\n## lag\n")
+    return [each for each in section.split("```sql\n")[1].split("```")[0].split(";") if each.strip()]
+
+
+def test_rows_that_no_worker_of_their_queue_can_run_are_named(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("known")
+    def known() -> None: ...
+
+    id = world.enqueue("nokind")
+    with working(world, inbox) as worker:
+        worker.saw(JobReleased)
+        found = findings(world)["kinds"]
+        assert (found.level, found.value, found.next) == ("warn", ["nokind"], f"deploy one; `tenure why {id}`")
+        assert found.said == "rows go round and cannot run: no worker of their queue has a handler for 'nokind'"
+        world.run(fleet.register("elsewhere", {"queues": ["mail"], "kinds": ["nokind"]}))
+        assert findings(world)["kinds"].level == "warn"
+        world.run(fleet.register("able", {"queues": ["default"], "kinds": ["nokind"]}))
+        assert findings(world)["kinds"].level == "ok"
+        world.sql("UPDATE workers SET status = 'draining' WHERE id = 'able'")
+        assert findings(world)["kinds"].level == "warn"
+        world.run(fleet.register("silent", {}))
+        assert findings(world)["kinds"].level == "ok"  # one that does not say what it has is taken to have all
+    world.sql("DELETE FROM workers")
+    assert findings(world)["kinds"].level == "ok"  # nobody serves the queue: `fleet` tells
 
 
 def test_a_span_is_told_in_the_unit_that_fits() -> None:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner, Result
@@ -57,6 +58,48 @@ def test_the_test_it_writes_passes(shop: Path) -> None:
     done = subprocess.run(command, cwd=shop, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
+
+
+def run_app(shop: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """`python app.py 777`, where nothing but this names a database."""
+    named = (*settings.URLS, *settings.LIBPQ, "PGUSER")
+    quiet = {name: value for name, value in os.environ.items() if name not in named}
+    command = [sys.executable, "-B", "app.py", "777"]
+    return subprocess.run(command, cwd=shop, env={**quiet, **env}, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.one_server
+def test_its_app_pays_in_the_database_that_the_commands_look_at(world: World, shop: Path, tmp_path: Path) -> None:
+    words = psycopg.conninfo.conninfo_to_dict(world.url)
+    libpq = {"PGHOST": words["host"], "PGPORT": words["port"], "PGUSER": words["user"], "PGDATABASE": words["dbname"]}
+    ways = [{"TENURE_DATABASE_URL": world.url}, {"DATABASE_URL": world.url}, {k: str(v) for k, v in libpq.items()}]
+    empty = {"TENURE_HOME": str(tmp_path), "TENURE_SCHEMA": world.schema}
+    try:
+        said = [run_app(shop, **empty, **way) for way in ways]
+    finally:
+        world.sql("DROP TABLE IF EXISTS public.orders, public.receipts")
+    assert [(each.stdout, each.stderr) for each in said] == [
+        ("order 777: receipt enqueued\n", ""),
+        ("order 777: receipt duplicate\n", ""),
+        ("order 777: receipt duplicate\n", ""),
+    ]
+    assert world.sql("SELECT partition_key FROM live") == [("order:777",)]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {},
+        {"DATABASE_URL": "postgresql://tenure@127.0.0.1:1/tenure"},
+        {"DATABASE_URL": "nowhere"},
+        {"TENURE_PG_BIN": "/nowhere"},
+    ],
+)
+def test_its_app_says_what_to_do_where_no_database_answers(shop: Path, tmp_path: Path, named: dict[str, str]) -> None:
+    refused = run_app(shop, TENURE_HOME=str(tmp_path), **named)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("no database: start `tenure dev app:inbox` first, or set DATABASE_URL\n")
+    assert "Traceback" not in refused.stderr
 
 
 def test_it_writes_what_it_lists_and_no_placeholder_is_left(shop: Path) -> None:

@@ -19,6 +19,7 @@ from . import asks, fleet, server, tables, terms
 from .verdict import Finding as Finding
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Finding | None)
 STATEMENT_SECONDS = 5.0
 NOTE_SECONDS = 2.0
 
@@ -26,7 +27,7 @@ NOTE_SECONDS = 2.0
 def examine(url: str, schema: str, environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
     """Everything there is to say, one by one as it is found out; raises if the database does not answer at all."""
     yield terms.lease(environ)
-    if patience := terms.termination(environ):
+    if patience := _look("termination", lambda: terms.termination(environ)):
         yield patience
     with connect(url, application_name="tenure doctor", patience=Patience(statement_seconds=STATEMENT_SECONDS)) as conn:
         yield from _server(conn, environ)
@@ -45,19 +46,20 @@ def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterato
     yield server.primary(facts)
     yield server.durability(facts)
     yield server.connections(facts, terms.wanted_connections(environ))
-    yield server.pooler(conn.pooled, settings.session_url(environ=environ) is not None)
+    yield _look("pooler", lambda: server.pooler(conn.pooled, settings.session_url(environ=environ) is not None))
     if not conn.pooled:
         yield _look("listen", lambda: server.notes(_round_trip(conn)))
 
 
 def _schema(conn: QueueConnection, schema: str) -> Finding:
     """Whether this package and the schema speak the same version."""
-    done = migrate.applied(conn, schema)
+    at = 0
     try:
+        at = len(done := migrate.applied(conn, schema))
         migrate.judge(done, schema)
     except (SchemaMismatch, BadSettings) as refused:
-        return Finding("schema", "fault", len(done), str(refused))
-    return Finding("schema", "ok", len(done), f"{schema} is at migration {len(done)}, as this package needs")
+        return Finding("schema", "fault", at, str(refused))
+    return Finding("schema", "ok", at, f"{schema} is at migration {at}, as this package needs")
 
 
 def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
@@ -78,7 +80,9 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("leases", lambda: fleet.leases(*ask(asks.overdue())))
     yield _look("paused", lambda: fleet.paused(ask(limits.queues())))
     yield _look("fleet", lambda: fleet.fleet(ask(questions.workers())))
-    yield _look("lag", lambda: _lag(ask(finding.overview())))
+    yield _look("kinds", lambda: _kinds(ask))
+    yield _look("keys", lambda: fleet.keys(ask(questions.blocked_keys(fleet.KEYS_MAX))))
+    yield _look("lag", lambda: fleet.lag(ask(finding.overview())))
 
 
 def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
@@ -86,14 +90,19 @@ def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
     return fleet.housekeeping(ask(asks.chores()), alive)
 
 
-def _lag(seen: finding.Overview) -> Finding:
-    return fleet.lag(seen.oldest_runnable_seconds, f"{seen.runnable.n}{'+' if seen.runnable.more else ''}")
+def _kinds(ask: Callable[[Statement[Any]], Any]) -> Finding:
+    return fleet.kinds(ask(finding.page(fleet.TURNED_AWAY, n=1000, head=0)).rows, ask(questions.workers()))
 
 
-def _look(check: str, look: Callable[[], Finding]) -> Finding:
-    """A check that takes too long, or that this user may not make, is a finding too, and keeps nobody from the next."""
+def _look(check: str, look: Callable[[], F]) -> F | Finding:
+    """A check that takes too long, that this user may not make, or whose settings cannot be, is a finding too.
+
+    It keeps nobody from the next.
+    """
     try:
         return look()
+    except BadSettings as refused:
+        return Finding(check, "fault", None, str(refused), "correct it, then ask again")
     except psycopg.errors.QueryCanceled:
         return Finding(
             check, "warn", None, f"no answer within {STATEMENT_SECONDS:g} s", "ask again when there is less load"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from ..filter import Filter
+from ..finding import Overview
 from ..limits import Queue
+from ..model import BlockedKey, Row
 from ..questions import Member
 from .asks import Chore
 from .verdict import Finding, spoken
 
 LATE_SECONDS_MIN = 60.0  # a chore may be late by so much, whatever its pace
 LAG_SECONDS = 300.0
+KEYS_MAX = 10_000  # of all ordered keys that stand still; most of them just wait for their time
+TURNED_AWAY = Filter(statuses=("pending",), error="no handler for kind")
 
 
 def housekeeping(found: list[Chore], alive: int) -> Finding:
@@ -74,8 +79,42 @@ def fleet(workers: list[Member]) -> Finding:
     return Finding("fleet", "ok", value, f"{len(alive)} alive, all of version {versions[0]}")
 
 
-def lag(oldest_seconds: float | None, runnable: str) -> Finding:
+def kinds(turned_away: list[Row], workers: list[Member]) -> Finding:
+    """Whether rows go round and round because no worker of their queue has a handler for them."""
+    alive = [worker for worker in workers if worker.status == "alive" and worker.present is not False]
+    lost = [row for row in turned_away if _nobody_has(row, alive)]
+    names = sorted({row.kind for row in lost})
+    if not names:
+        return Finding("kinds", "ok", [], "no row is turned away for want of a handler")
+    said = f"rows go round and cannot run: no worker of their queue has a handler for {', '.join(map(repr, names[:3]))}"
+    return Finding("kinds", "warn", names, said, f"deploy one; `tenure why {lost[0].id}`")
+
+
+def _nobody_has(row: Row, alive: list[Member]) -> bool:
+    """Workers serve the row's queue, and none has its kind; one that does not say what it has is taken to have all."""
+    serving = [worker.metadata for worker in alive if row.queue in worker.metadata.get("queues", [row.queue])]
+    return bool(serving) and not any(row.kind in said.get("kinds", [row.kind]) for said in serving)
+
+
+def keys(stand_still: list[BlockedKey]) -> Finding:
+    """Ordered keys that go on only when an operator says so."""
+    found = [each for each in stand_still if each.reason == "waits_for_operator"]
+    value = [{"queue": each.queue, "key": each.partition_key, "waiting": each.waiting} for each in found]
+    if not found:
+        return Finding("keys", "ok", value, "no ordered key waits for an operator")
+    who, behind = "1 key waits" if len(found) == 1 else f"{len(found)} keys wait", sum(each.waiting for each in found)
+    names = ", ".join(f"{each.partition_key!r} of queue {each.queue!r}" for each in found[:3])
+    said = f"{who} for an operator, {behind} row{'s' * (behind != 1)} behind: {names}"
+    return Finding("keys", "warn", value, said, "`tenure queues blocked`, then redrive its head or free the key")
+
+
+def lag(seen: Overview) -> Finding:
     """How long the oldest row that could run has waited."""
+    runnable = f"{seen.runnable.n}{'+' if seen.runnable.more else ''}"
+    oldest_seconds = seen.oldest_runnable_seconds
+    if oldest_seconds is None and seen.runnable.n:
+        said = f"{runnable} due, none of them found free to start: other rows of their keys come first"
+        return Finding("lag", "ok", None, said)
     if oldest_seconds is None:
         return Finding("lag", "ok", None, "nothing is waiting to run")
     said = f"{runnable} runnable, the oldest for {spoken(oldest_seconds)}"

@@ -32,7 +32,7 @@ def terms_of(environ: Mapping[str, str] | None = None) -> Terms:
 
     return Terms(
         "",
-        slots=int(number("slots")),
+        slots=settings.whole("TENURE_SLOTS", environ=environ),
         lease_seconds=number("lease_seconds"),
         drain_seconds=number("drain_seconds"),
         poll_seconds=number("poll_seconds"),
@@ -76,5 +76,9 @@ def termination(environ: Mapping[str, str] | None = None) -> Finding | None:
 
 
 def wanted_connections(environ: Mapping[str, str] | None = None) -> int:
-    """What one worker started here takes at most."""
-    return CONNECTIONS_OF_A_WORKER + int(settings.number("TENURE_SLOTS", environ=environ))
+    """What one worker started here takes at most; of slots that cannot be, `lease` tells, and the default counts."""
+    try:
+        terms = Terms("", slots=settings.whole("TENURE_SLOTS", environ=environ))
+    except BadSettings:
+        terms = Terms("")
+    return CONNECTIONS_OF_A_WORKER + terms.slots
