@@ -150,9 +150,13 @@ async def connect_async(
 
 
 def conninfo(url: str, application_name: str, patience: Patience = PATIENT, *, settings: bool = True) -> str:
-    """The user's address with what we need on top, settings of the session among it; what the user set stays."""
+    """The user's address with what we need on top, settings of the session among it; what the user set stays.
+
+    But for the encoding: what we send is UTF-8, whatever PGCLIENTENCODING or the address say.
+    """
     given = conninfo_to_dict(url)
     words: dict[str, Any] = {"application_name": application_name, **patience.of_client(), **given}
+    words["client_encoding"] = "UTF8"  # it goes before the options, and poolers take it
     if settings:
         ours = " ".join(f"-c {name}={value}" for name, value in {**PLANS, **patience.of_server()}.items())
         words["options"] = f"{ours} {given.get('options') or ''}".strip()  # of two settings the later one holds

@@ -10,9 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import psycopg
 from psycopg import Connection
-from psycopg.errors import UndefinedTable
+from psycopg.errors import InvalidSchemaName, UndefinedColumn, UndefinedTable, WrongObjectType
 
 from . import db, sql
 from .errors import BadSettings, SchemaMismatch
@@ -59,11 +58,15 @@ def newest() -> int:
     return known()[-1].version
 
 
-def script(schema: str = DEFAULT_SCHEMA, to: int | None = None) -> str:
-    """All of it as SQL for somebody else to run: every migration with its own entry in the record."""
+def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0) -> str:
+    """All of it, or what comes after a version, as SQL for somebody else to run: each with its entry in the record."""
     check_schema_name(schema)
-    parts = ["BEGIN;", _addressed(_text("begin"), schema)]
-    for migration in _up_to(to):
+    wanted = _up_to(to)
+    if not 0 <= after < len(wanted):
+        raise BadSettings(f"there is nothing to print after migration {after} and up to {len(wanted)}")
+    first = _addressed(_text("after"), schema).replace(":'version'", str(after)) if after else _begin(schema)
+    parts = ["BEGIN;", first]
+    for migration in wanted[after:]:
         parts += [sql.in_schema(migration.text, schema), _record(migration, schema)]
     return "\n".join([*parts, _addressed(_text("closed"), schema), "COMMIT;", ""])
 
@@ -74,10 +77,11 @@ def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = 
     wanted = _up_to(to)
     with conn.transaction():
         _lock(conn, schema)
-        if not _exists(conn, schema):
-            _run_script(conn, _addressed(_text("begin"), schema))
         done = applied(conn, schema)
         check(done, schema)
+        if not done:
+            _refuse_others(conn, schema)
+            _run_script(conn, _begin(schema))
         missing = [migration for migration in wanted if migration.version > len(done)]
         for migration in missing:
             _run_script(conn, sql.in_schema(migration.text, schema))
@@ -105,12 +109,32 @@ def grant(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, prefix: str = ROL
 
 
 def applied(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Sequence[Applied]:
-    """What the database has; nothing if Tenure was never there."""
+    """What the database has; nothing if Tenure was never there, BadSettings if it cannot be there."""
+    check_encoding(conn)
     try:
         with conn.transaction():
             return db.run(conn, migrations(), schema)
-    except (UndefinedTable, psycopg.errors.InvalidSchemaName):
+    except (UndefinedTable, InvalidSchemaName):
         return []
+    except (UndefinedColumn, WrongObjectType):
+        raise not_ours(schema) from None
+
+
+def check_encoding(conn: Connection[Any]) -> None:
+    """Refuse a database that cannot hold every text; what the handshake said of it is enough."""
+    encoding = conn.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):  # a pooler may keep it to itself
+        raise BadSettings(
+            f"database {conn.info.dbname!r} has encoding {encoding}: create one with ENCODING 'UTF8' TEMPLATE template0"
+        )
+
+
+def not_ours(schema: str) -> BadSettings:
+    """What is said of a schema in which somebody else lives: ours would take rights on all that is in it."""
+    example = f"{DEFAULT_SCHEMA}_inbox" if schema == DEFAULT_SCHEMA else DEFAULT_SCHEMA
+    return BadSettings(
+        f"schema {schema!r} holds other objects: give Tenure a schema of its own, e.g. --schema {example}"
+    )
 
 
 def check(done: Sequence[Applied], schema: str) -> None:
@@ -146,6 +170,10 @@ def _text(name: str) -> str:
     return (files(sql) / f"{name}.sql").read_text(encoding="utf-8")
 
 
+def _begin(schema: str) -> str:
+    return _addressed(_text("begin"), schema)
+
+
 def _addressed(text: str, schema: str) -> str:
     """The same for another schema than tenure, where it speaks of the schema itself, too."""
     named = re.sub(r"\bSCHEMA tenure\b", f'SCHEMA "{schema}"', text).replace("('tenure')", f"('\"{schema}\"')")
@@ -164,9 +192,9 @@ def _lock(conn: Connection[Any], schema: str) -> None:
     conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
 
 
-def _exists(conn: Connection[Any], schema: str) -> bool:
-    found = conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}".migrations']).fetchone()
-    return bool(found and found[0])
+def _refuse_others(conn: Connection[Any], schema: str) -> None:
+    if conn.execute(_addressed(_text("others"), schema).encode()).fetchone() is not None:
+        raise not_ours(schema)
 
 
 def _run_script(conn: Connection[Any], text: str) -> None:

@@ -98,7 +98,7 @@ def session_url(given: str | None = None, environ: Mapping[str, str] | None = No
 def find(name: str, given: object = None, flag: str = "", environ: Mapping[str, str] | None = None) -> Found | None:
     """A setting from the first who says it: flag, variable, the file it names, settings file, default."""
     if given is not None and given != "":
-        return Found(str(given), flag)
+        return Found(_utf8(str(given), flag, name), flag)
     env = os.environ if environ is None else environ
     return _named(name, env) or _written(name) or (Found(DEFAULTS[name], "default") if name in DEFAULTS else None)
 
@@ -153,9 +153,7 @@ def masked(name: str, value: str) -> str:
 def check_schema_name(schema: str) -> str:
     """The name itself, or BadSettings: it is written into SQL, so it must be a plain identifier."""
     if not _SCHEMA_NAME.fullmatch(schema):
-        raise BadSettings(
-            f"schema {schema!r} is not a plain name: use a-z, 0-9 and _, not starting with a digit, at most 63 letters"
-        )
+        raise BadSettings(f"schema {schema!r} is not a plain name: use a-z, 0-9 and _, at most 63, no digit first")
     if schema.startswith("pg_"):
         raise BadSettings(f"schema {schema!r} is reserved by Postgres: choose a name that does not start with pg_")
     return schema
@@ -176,18 +174,29 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _named(name: str, environ: Mapping[str, str]) -> Found | None:
     """A setting from its variable, or from the file its _FILE variable names (Docker and Kubernetes secrets)."""
     if value := environ.get(name):
-        return Found(value, name)
+        return Found(_utf8(value, name, name), name)
     if path := environ.get(f"{name}_FILE"):
         return Found(_read_secret(path, f"{name}_FILE"), f"{name}_FILE")
     return None
 
 
+def _utf8(value: str, source: str, name: str = "") -> str:
+    """The value itself, or BadSettings: Python keeps bytes of arguments and variables that mean nothing."""
+    if value != value.encode(errors="ignore").decode():
+        raise BadSettings(f"{source} is {masked(name, value)!r}, which is not UTF-8: correct it there")
+    return value
+
+
 def _read_secret(path: str, source: str) -> str:
+    return _read(Path(path), f"{source} names {path!r}, which").strip()
+
+
+def _read(path: Path, named: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise BadSettings(f"{source} names {path!r}, which cannot be read: {why}") from error
+        raise BadSettings(f"{named} cannot be read: {why}") from error
 
 
 # -- the settings file: tenure.toml, or [tool.tenure] in pyproject.toml, of the working directory
@@ -217,13 +226,7 @@ def settings_file(folder: Path | None = None) -> tuple[str, Mapping[str, Any]]:
 
 
 def _content(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise BadSettings(f"{path.name} of the working directory cannot be read: {why}") from error
+    return _read(path, f"{path.name} of the working directory") if os.path.lexists(path) else None
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
@@ -278,10 +281,10 @@ def check_url(url: str, source: str) -> str:
     """The address as libpq takes it, or BadSettings; a password in it is never shown."""
     from psycopg import ProgrammingError, conninfo
 
-    text = url.replace("postgresql+psycopg://", "postgresql://", 1)
+    text = _utf8(url, source).replace("postgresql+psycopg://", "postgresql://", 1)
     try:
         words = conninfo.conninfo_to_dict(text)
-    except ProgrammingError:
+    except (ProgrammingError, UnicodeDecodeError):  # the latter for u%ff
         # Where it cannot be read, a password in it cannot be found either: only what has no room for one is shown.
         shown = f" ({text!r})" if not set(text) & set("@:=") else ""
         raise BadSettings(f"{source}{shown} is no database address: write postgresql://user@host:5432/name") from None

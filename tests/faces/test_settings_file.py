@@ -234,3 +234,64 @@ def test_the_place_of_the_embedded_server_may_stand_in_the_file(here: Path) -> N
     write(f'home = "{here}/servers"')
     answer = _tenure("pg", "status", "--json")
     assert json.loads(answer.stdout)["folder"].startswith(f"{here}/servers/pg")
+
+
+# -- bytes that are not UTF-8
+
+
+@pytest.mark.parametrize("command", [["migrate"], ["queues"], ["doctor", "--settings"]])
+def test_an_address_that_is_not_utf8_is_told_in_one_sentence(command: list[str]) -> None:
+    for given, environ in (
+        (["--database-url", os.fsdecode(b"postgresql://u\xff:s3cret@/x")], {}),
+        ([], {"TENURE_DATABASE_URL": os.fsdecode(b"postgresql://u\xff:s3cret@/x")}),
+    ):
+        answer = _tenure(*command, *given, **environ)
+        source = next(iter([*given, *environ]))
+        assert answer.returncode == BAD_SETTINGS
+        assert answer.stderr == (
+            f"tenure: {source} is 'postgresql://u\\udcff:***@/x', which is not UTF-8: correct it there\n"
+        )
+
+
+def test_an_address_whose_escapes_are_not_utf8_is_no_address() -> None:
+    answer = _tenure("migrate", "--database-url", "postgresql://u%ff:s3cret@db/x")
+    assert answer.returncode == BAD_SETTINGS
+    assert answer.stderr == "tenure: --database-url is no database address: write postgresql://user@host:5432/name\n"
+
+
+@pytest.mark.parametrize("command", [["pg", "status"], ["pg", "start"], ["pg", "url"], ["queues"]])
+@pytest.mark.parametrize(("name", "rest"), [("TENURE_HOME", ""), ("XDG_DATA_HOME", "/tenure"), ("HOME", "/.local")])
+def test_a_folder_that_is_not_utf8_is_told_in_one_sentence(
+    here: Path, command: list[str], name: str, rest: str
+) -> None:
+    bad = os.fsdecode(os.fsencode(here) + b"/x\xff")
+    answer = _tenure(*command, **{name: bad})
+    assert answer.returncode == BAD_SETTINGS, answer.stderr
+    assert f"{bad + rest!r}"[:-1] in answer.stderr
+    assert "not UTF-8" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+    assert not os.path.exists(os.fsencode(here) + b"/x\xff")
+
+
+def test_a_working_directory_that_is_not_utf8_has_no_server_of_its_own(here: Path) -> None:
+    bad = os.fsencode(here) + b"/x\xff"
+    os.mkdir(bad)
+    os.chdir(bad)
+    answer = _tenure("pg", "--here", "start")
+    assert answer.returncode == BAD_SETTINGS, answer.stderr
+    assert "x\\udcff/.tenure/pg" in answer.stderr
+    assert "not UTF-8: name another folder" in answer.stderr
+    assert os.listdir(bad) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("TENURE_QUEUES", "a\\udcff"), ("TENURE_SCHEMA", "a\\udcff"), ("TENURE_WEB_TOKEN", "***")]
+)
+def test_any_other_setting_that_is_not_utf8_is_refused_and_a_secret_kept(name: str, shown: str) -> None:
+    value = os.fsdecode(b"a\xff")
+    with pytest.raises(BadSettings) as refused:
+        find(name, environ={name: value})
+    assert str(refused.value) == f"{name} is '{shown}', which is not UTF-8: correct it there"
+    with pytest.raises(BadSettings, match=r"^--x is"):
+        find(name, value, "--x", environ={})
+    assert find(name, environ={name: "€"}) == ("€", name)

@@ -19,7 +19,7 @@ from .drill import describe
 from .numbers import Number
 from .reload import Reloader
 from .serve import HOST, PORT, address_of, door_of, listening, serve
-from .worker import is_path, parted
+from .worker import is_path, parted, serving
 
 DRAIN_SECONDS = 2.0  # a save must not have to wait for long; what is not done by then is given back at no cost
 DRAIN = Number(0, 3600, min_open=True)
@@ -27,7 +27,7 @@ DRAIN = Number(0, 3600, min_open=True)
 
 @click.command()
 @click.argument("app", metavar="MODULE:INBOX")
-@click.option("--queues", metavar="NAMES", help=setting("QUEUES", "e.g. mail,reports or with weights mail=3,reports=1"))
+@serving
 @click.option("--slots", type=int, help=setting("SLOTS"))
 @click.option("--drain-seconds", type=DRAIN, default=DRAIN_SECONDS, show_default=True, help="For handlers at a save.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Of the dashboard [{PORT}].")

@@ -17,6 +17,7 @@ from .database import Database, opened, options
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a migration is missing.")
 @click.option("--sql", "print_sql", is_flag=True, help="Print the SQL instead of running it; with --roles only theirs.")
+@click.option("--from", "after", type=int, metavar="N", help="With --sql: only what comes after migration N.")
 @click.option("--to", type=int, metavar="N", help="Stop after migration N.")
 @click.option("--roles", is_flag=True, help="Also make and grant producer, worker, operator and readonly.")
 @click.option(
@@ -30,12 +31,7 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
     Safe to run twice, and by ten processes at once: they queue for one lock, all of it is one transaction. Who uses
     --roles runs it again after every upgrade.
     """
-    if asked["roles"] and (asked["to"] or asked["check"]):
-        raise click.UsageError("--roles goes with the newest schema: leave --to and --check out")
-    if asked["to"] is not None and not 1 <= asked["to"] <= migrate.newest():
-        raise click.UsageError(
-            f"--to {asked['to']}: there is no such migration, this package has 1 to {migrate.newest()}"
-        )
+    _check_asked(asked["after"], asked["to"], asked)
     if asked["print_sql"]:
         click.echo(_script(settings.load(schema=schema).schema, asked), nl=False)
         return
@@ -46,10 +42,31 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
             _apply(conn, database, asked)
 
 
+def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> None:
+    """Refuse what cannot be, before any database is asked."""
+    has = f"this package has 1 to {migrate.newest()}"
+    if asked["check"] and asked["print_sql"]:
+        raise click.UsageError("--check asks the database, --sql prints without asking: give one of them")
+    if asked["role_prefix"] != migrate.ROLE_PREFIX and not asked["roles"]:
+        raise click.UsageError("--role-prefix goes with --roles: without it no roles are made")
+    if asked["roles"] and (asked["check"] or to is not None or after is not None):
+        raise click.UsageError("--roles goes with the newest schema: leave --from, --to and --check out")
+    if to is not None and not 1 <= to <= migrate.newest():
+        raise click.UsageError(f"--to {to}: there is no such migration, {has}")
+    if after is None:
+        return
+    if not asked["print_sql"]:
+        raise click.UsageError("--from goes with --sql: without it, migrate sees by itself what is missing")
+    if not 0 <= after < migrate.newest():
+        raise click.UsageError(f"--from {after}: there is nothing after it, {has}")
+    if to is not None and after >= to:
+        raise click.UsageError(f"--from {after} --to {to}: there is nothing between them, {has}")
+
+
 def _script(schema: str, asked: dict[str, Any]) -> str:
     if asked["roles"]:
         return f"BEGIN;\n{migrate.roles(schema, asked['role_prefix'])}COMMIT;\n"
-    return migrate.script(schema, asked["to"])
+    return migrate.script(schema, asked["to"], asked["after"] or 0)
 
 
 def _apply(conn: db.QueueConnection, database: Database, asked: dict[str, Any]) -> None:

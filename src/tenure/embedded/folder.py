@@ -28,6 +28,15 @@ class Folder:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        """Refuse a path that cannot be written into an address, nor be told to the server."""
+        try:
+            str(self.path).encode()
+        except UnicodeEncodeError:
+            raise BadSettings(
+                f"{str(self.path)!r} is not UTF-8: name another folder with TENURE_HOME=/your/folder"
+            ) from None
+
     @property
     def log(self) -> Path:
         return self.path / LOG

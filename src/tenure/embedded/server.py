@@ -209,7 +209,7 @@ def _knock(url: str) -> tuple[str | None, str]:
     import psycopg
 
     try:
-        with psycopg.connect(url, connect_timeout=5) as connection:
+        with psycopg.connect(url, connect_timeout=5, client_encoding="UTF8") as connection:
             number = connection.info.server_version
     except psycopg.OperationalError as error:
         return None, str(error).strip().split("\n")[-1].rstrip(".")
