@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
-import math
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
+from . import digits
 from .errors import InvalidPayload
 from .model import NewRow
 
 PAYLOAD_BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 200
-DIGITS_MAX = 4000
 KEY_BYTES_MAX = 512
 NAME_BYTES_MAX = 128
 DELAY_SECONDS_MAX = 315_576_000.0
 ERROR_BYTES_MAX = 8192
 HEADERS_BYTES_MAX = 4096
+
+_BOXES = (dict, list, tuple)
+_Path = tuple[str | int, ...]
+_TYPED = (bytes, bytearray, datetime, date, clock, timedelta, UUID, Decimal)  # as keys, they may equal a text in JSON
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object of a Raw with all its pairs: Postgres looks at each, also where a name comes twice."""
 
 
 def encode(payload: Any) -> str:
@@ -30,36 +42,28 @@ def encode(payload: Any) -> str:
     A msgspec.Raw is JSON already and stays as it was written, digit by digit.
     """
     if isinstance(payload, msgspec.Raw):
-        return _encode_raw(bytes(payload))
+        return _encode_raw(payload)
     try:
-        plain = msgspec.to_builtins(payload, str_keys=True)
+        typed = msgspec.to_builtins(payload, builtin_types=_TYPED)
+        plain = msgspec.to_builtins(typed, str_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
         raise _not_json(payload, error) from None
-    _inspect(plain)
-    try:
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        size = len(text.encode())
-    except (TypeError, ValueError) as error:
-        raise _not_json(payload, error) from None
-    if size > PAYLOAD_BYTES_MAX:
-        raise InvalidPayload(
-            f"payload has {size} bytes, the limit is {PAYLOAD_BYTES_MAX}: store it elsewhere and send its address"
-        )
+    growth = _inspect(typed)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    _check_size(len(text.encode()), growth)
     return text
 
 
-def _encode_raw(raw: bytes) -> str:
-    if len(raw) > PAYLOAD_BYTES_MAX:
-        raise InvalidPayload(
-            f"payload has {len(raw)} bytes, the limit is {PAYLOAD_BYTES_MAX}: store it elsewhere and send its address"
-        )
+def _encode_raw(raw: msgspec.Raw) -> str:
+    written = bytes(raw)
+    _check_size(len(written))
+    text = _utf8(written)
     try:
-        _inspect(json.loads(raw))
+        value = json.loads(text, parse_int=digits.noted, parse_float=digits.noted, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InvalidPayload):
-            raise
         raise _not_json(raw, error) from None
-    return raw.decode()
+    _check_size(len(written), _inspect(value))
+    return text
 
 
 def encode_headers(headers: Mapping[str, str] | None) -> str | None:
@@ -88,25 +92,89 @@ def _not_json(payload: Any, error: Exception) -> InvalidPayload:
     return InvalidPayload(f"payload of type {type(payload).__name__} is not JSON ({error}): send plain values")
 
 
-def _inspect(plain: Any) -> None:
-    """Walk without recursion; refuse what Postgres would refuse, and what it would keep but Python could not read."""
-    stack: list[tuple[Any, int, str]] = [(plain, 1, "payload")]
+def _utf8(written: bytes) -> str:
+    """The text of JSON in UTF-8; in UTF-16 and UTF-32 there are zero bytes, in JSON there are none."""
+    if not written.startswith(codecs.BOM_UTF8) and b"\0" not in written:
+        with contextlib.suppress(UnicodeDecodeError):
+            return written.decode()
+    raise InvalidPayload("payload is JSON in another encoding than UTF-8: decode it, then send it with text.encode()")
+
+
+def _check_size(size: int, growth: int = 0) -> None:
+    if size + growth > PAYLOAD_BYTES_MAX:
+        how = " with its numbers written out" if growth else ""
+        raise InvalidPayload(
+            f"payload has {size + growth} bytes{how}, the limit is {PAYLOAD_BYTES_MAX}: "
+            "store it elsewhere and send its address"
+        )
+
+
+def _inspect(value: Any) -> int:
+    """Walk without recursion; refuse what Postgres would refuse, and what it would keep but Python could not read.
+
+    Answers by how many bytes the numbers grow in Postgres, which writes 5e-324 with all its zeros.
+    """
+    growth = 0
+    stack: list[tuple[Any, _Path]] = [(_Pairs([("payload", value)]), ())]
     while stack:
-        value, depth, where = stack.pop()
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                check_text(str(key), f"a key in {where}")
-                stack.append((inner, depth + 1, f"{where}[{str(key)[:40]!r}]"))
-        elif isinstance(value, list | tuple):
-            stack.extend((inner, depth + 1, f"{where}[{n}]") for n, inner in enumerate(value))
-        elif isinstance(value, str):
-            check_text(value, where)
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise InvalidPayload(f"{where} is {value}, which JSON does not have: send null or a string")
-        elif isinstance(value, int) and value.bit_length() > DIGITS_MAX * 3:
-            raise InvalidPayload(f"{where} is a number of more than {DIGITS_MAX * 3 // 4} digits: send it as a string")
-        if depth > DEPTH_MAX:
+        box, path = stack.pop()
+        if len(path) >= DEPTH_MAX and box:
             raise InvalidPayload(f"payload is nested deeper than {DEPTH_MAX} levels: flatten it")
+        for step, inner in _steps(box, path):
+            if isinstance(inner, _BOXES):
+                stack.append((inner, (*path, step)))
+            else:
+                growth += _inspect_scalar(inner, path, step)
+    return growth
+
+
+def _steps(box: Any, path: _Path) -> Iterable[tuple[Any, Any]]:
+    """What is in a box, by its number or by its name in JSON."""
+    if not isinstance(box, (dict, _Pairs)):
+        return enumerate(box)
+    pairs = box if isinstance(box, _Pairs) else _named(box, path)
+    for name, _ in pairs:
+        if not _is_ascii(name):
+            check_text(name, f"a key in {_place(path)}")
+    return pairs
+
+
+def _named(box: dict[Any, Any], path: _Path) -> Iterable[tuple[str, Any]]:
+    """The pairs of an object whose keys need not be text: in JSON, 1 and "1" are the same name."""
+    if set(map(type, box)) <= {str}:
+        return box.items()
+    where = _place(path)
+    named: dict[str, Any] = {}
+    for key, inner in box.items():
+        if not digits.is_finite(key):
+            raise InvalidPayload(f"a key in {where} is {key}, which JSON does not have: send a string")
+        (name,) = msgspec.to_builtins({key: None}, str_keys=True)
+        if name in named:
+            raise InvalidPayload(f"two keys in {where} become {name[:40]!r} in JSON, one would be lost: rename one")
+        named[name] = inner
+    return named.items()
+
+
+def _inspect_scalar(value: Any, path: _Path, step: str | int) -> int:
+    if value is None or (isinstance(value, float) and 1e-4 <= abs(value) < 1e16):  # written without an exponent
+        return 0
+    if isinstance(value, str) and not isinstance(value, digits.Number):
+        if not _is_ascii(value):
+            check_text(value, _place((*path, step)))
+        return 0
+    if trouble := digits.trouble(value):
+        raise InvalidPayload(f"{_place((*path, step))} is {trouble}")
+    return digits.growth(value)
+
+
+def _is_ascii(text: str) -> bool:
+    return text.isascii() and "\x00" not in text
+
+
+def _place(path: _Path) -> str:
+    """Like payload['lines'][0], to find it."""
+    inner = (f"[{step[:40]!r}]" if isinstance(step, str) else f"[{step}]" for step in path[1:])
+    return f"{path[0]}{''.join(inner)}"
 
 
 def check_text(text: str, where: str) -> str:
@@ -143,6 +211,9 @@ def check_row(row: NewRow) -> None:
         raise InvalidPayload(
             f"at={row.at} and delay_seconds={row.delay_seconds} are two answers to one question: give one"
         )
+    for flag, name in ((row.ordered, "ordered"), (row.hold, "hold")):
+        if not isinstance(flag, bool):
+            raise InvalidPayload(f"{name}={flag!r} must be True or False")
     if row.ordered and row.key is None:
         raise InvalidPayload("ordered=True needs a key: order is kept per key")
     if row.hold and not row.ordered:
@@ -195,4 +266,5 @@ def _check_bytes(text: str, what: str, most: int) -> str:
 
 def _check_int(value: int, what: str, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidPayload(f"{what}={value!r} must be a whole number within {least} and {most}")
+        shown = "a huge number" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
+        raise InvalidPayload(f"{what}={shown} must be a whole number within {least} and {most}")

@@ -9,11 +9,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
 import psycopg
 import pytest
 
@@ -78,6 +80,49 @@ PAYLOADS = {
     "a complex number": (1j, "payload of type complex is not JSON"),
     "a huge number": ({"n": 10**5000}, r"payload\['n'\] is a number of more than \d+ digits: send it as a string"),
     "a huge negative number": (-(10**5000), "payload is a number of more than"),
+    "small floats": ([5e-324] * 149_000, "payload has 48723001 bytes with its numbers written out, the limit is 1"),
+    "small negative floats": ([-5e-324] * 4_000, "payload has 1312001 bytes with its numbers written out"),
+    "large floats": ([1e300] * 4_000, "payload has 1208001 bytes with its numbers written out"),
+    "two keys of one name": ({"a": {1: "a", "1": "b"}}, r"two keys in payload\['a'\] become '1' in JSON, .*rename"),
+    "two keys of one day": ({date(2026, 12, 24): 1, "2026-12-24": 2}, "two keys in payload become '2026-12-24'"),
+    "nan as a key": ([{math.nan: 1}], r"a key in payload\[0\] is nan, which JSON does not have: send a string"),
+    "infinity as a key": ({-math.inf: 1}, "a key in payload is -inf"),
+    "decimal nan as a key": ({Decimal("NaN"): 1}, "a key in payload is NaN"),
+    "decimal nan": ({"a": Decimal("NaN")}, r"payload\['a'\] is NaN, which JSON does not have: send null or a string"),
+    "decimal signaling nan": ([Decimal("sNaN")], r"payload\[0\] is sNaN"),
+    "decimal infinity": (Decimal("-Infinity"), "payload is -Infinity"),
+    "nothing as a key": ({None: 1}, "payload of type dict is not JSON"),
+    "a tuple as a key": ({(1, 2): 1}, "payload of type dict is not JSON"),
+}  # fmt: skip
+
+RAW: dict[str, tuple[bytes, str]] = {
+    "no json": (b"{", "payload of type Raw is not JSON .*: send plain values"),
+    "too big": (b'"' + b"x" * payload.PAYLOAD_BYTES_MAX + b'"', "payload has 1048578 bytes, the limit is 1048576"),
+    "too deep": (b"[" * 201 + b"]" * 201, "nested deeper than 200 levels"),
+    "a depth bomb": (b"[" * 100_000, "nested deeper than 200 levels"),
+    "nan": (b'{"a": NaN}', r"payload\['a'\] is nan"),
+    "nul": (rb'{"a": ["\u0000"]}', r"payload\['a'\]\[0\] contains a NUL"),
+    "nul in the first of two": (rb'{"a": "\u0000", "a": "x"}', r"payload\['a'\] contains a NUL"),
+    "surrogate in the first of two": (rb'[{"a": "\ud800", "a": "x"}]', r"payload\[0\]\['a'\] contains a lone"),
+    "nul in a key of the first of two": (rb'{"a": {"\u0000": 1}, "a": 2}', r"a key in payload\['a'\] contains a NUL"),
+    "a number in the first of two": (b'{"a": 1e-20000, "a": 2}', r"payload\['a'\] is 1e-20000"),
+    "many small numbers": (b"[" + b"1e-3000," * 130_000 + b"1]", "bytes with its numbers written out, the limit is"),
+    "many large numbers": (b"[" + b"1E+300," * 4_000 + b"1]", "payload has 1208003 bytes with its numbers written out"),
+    "a small number": (b"1e-20000", "payload is 1e-20000, a number of more than 4000 digits: send it as a string"),
+    "a number as small as Postgres has": (b"[1e-16383]", r"payload\[0\] is 1e-16383, a number of more than"),
+    "a tiny zero": (b"0e-20000", "payload is 0e-20000, a number of more than 4000 digits"),
+    "a long fraction": (b"0." + b"1" * 20_000, "payload is 0.1{22}…, a number of more than 4000 digits"),
+    "a long number": (b'{"n": -' + b"1" * 5_000 + b"}", r"payload\['n'\] is -1{23}…, a number of more than"),
+    "a longer number": (b"1" * 200_000, "payload is 1{24}…, a number of more than 4000 digits"),
+    "a large number": (b"1e400", "payload is 1e400, which is larger than any float: send it as a string"),
+    "a large number in digits": (b"[" + b"9" * 400 + b".5]", r"payload\[0\] is 9{24}…, which is larger than any float"),
+    "an exponent of its own size": (b"1e" + b"9" * 5_000, "payload is 1e9{22}…, a number of more than"),
+    "an exponent that begins with zeros": (b"1e-" + b"0" * 30 + b"20000", "payload is 1e-0{21}…, a number of"),
+    "utf-16": ('{"a": "ü"}'.encode("utf-16"), "payload is JSON in another encoding than UTF-8: .*decode"),
+    "utf-16 without its mark": ("[1]".encode("utf-16-le"), "payload is JSON in another encoding than UTF-8"),
+    "utf-32": ("[1]".encode("utf-32-be"), "payload is JSON in another encoding than UTF-8"),
+    "latin-1": ('"ü"'.encode("latin-1"), "payload is JSON in another encoding than UTF-8"),
+    "a byte-order mark": ("[1]".encode("utf-8-sig"), "payload is JSON in another encoding than UTF-8"),
 }  # fmt: skip
 
 LONG = "k" * 513
@@ -111,7 +156,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "half a priority": ({"priority": 1.5}, "priority=1.5 must be"),
     "a truth as priority": ({"priority": True}, "priority=True must be"),
     "a text as priority": ({"priority": "1"}, "priority='1' must be"),
-    "huge priority": ({"priority": 10**30}, "priority=1000"),
+    "huge priority": ({"priority": 10**5000}, "priority=a huge number must be"),
     "no attempt": ({"max_attempts": 0}, "max_attempts=0 must be a whole number within 1 and 10000"),
     "too many attempts": ({"max_attempts": 10_001}, "max_attempts=10001 must be"),
     "naive time": ({"at": datetime(2026, 12, 24)}, "must be a datetime with a time zone"),
@@ -119,6 +164,12 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "two times": ({"at": datetime(2026, 12, 24, tzinfo=UTC), "delay_seconds": 5}, "two answers to one question"),
     "order without a key": ({"ordered": True}, "ordered=True needs a key"),
     "hold without order": ({"hold": True}, "hold=True needs ordered=True"),
+    "a number as order": ({"ordered": 1, "key": "k"}, "ordered=1 must be True or False"),
+    "no order": ({"ordered": None}, "ordered=None must be True or False"),
+    "a text as order": ({"ordered": "yes", "key": "k"}, "ordered='yes' must be True or False"),
+    "a number as hold": ({"hold": 1, "ordered": True, "key": "k"}, "hold=1 must be True or False"),
+    "no hold": ({"hold": None}, "hold=None must be True or False"),
+    "a text as hold": ({"hold": "no", "ordered": True, "key": "k"}, "hold='no' must be True or False"),
 }  # fmt: skip
 
 
@@ -128,6 +179,15 @@ def test_a_payload_that_could_not_be_given_back_is_refused_before_anything_is_se
     for attempt in (lambda: verbs.enqueue(NewRow("k", value)), lambda: payload.copy_row(NewRow("k", value))):
         with pytest.raises(InvalidPayload, match=words) as refused:
             attempt()
+        _is_one_sentence(str(refused.value))
+
+
+@pytest.mark.parametrize("case", RAW)
+def test_json_that_was_written_elsewhere_is_refused_for_the_same_reasons(case: str) -> None:
+    written, words = RAW[case]
+    for attempt in (verbs.enqueue, payload.copy_row):
+        with pytest.raises(InvalidPayload, match=words) as refused:
+            attempt(NewRow("k", msgspec.Raw(written)))
         _is_one_sentence(str(refused.value))
 
 
@@ -167,6 +227,47 @@ def test_what_is_at_the_limit_is_taken_and_given_back(world: World) -> None:
     assert [job.decode() for job in jobs] == values
 
 
+WRITTEN = ["1e-3900", "5e-324", "-5e-324", "1.25E+300", "-1e22", "0.1", "120.50e-3", "7e0", "9" * 3000, "0." + "3" * 99]
+
+
+@pytest.mark.parametrize("number", WRITTEN, ids=lambda number: number[:12])
+def test_a_payload_stays_within_its_limit_as_postgres_writes_it(world: World, number: str) -> None:
+    """Its size is counted before it is sent: one number more than fits is refused."""
+    length = len(world.sql("SELECT %s::jsonb::text", number)[0][0])
+    fits = (payload.PAYLOAD_BYTES_MAX - 1) // (max(length, len(number)) + 1)
+    world.enqueue(payload=msgspec.Raw(f"[{','.join([number] * fits)}]".encode()))
+    (stored,) = world.claim("A")
+    assert len(stored.payload) - (fits - 1) <= payload.PAYLOAD_BYTES_MAX  # Postgres puts a space after each comma
+    with pytest.raises(InvalidPayload, match="the limit is 1048576"):
+        payload.encode(msgspec.Raw(f"[{','.join([number] * (fits + 1))}]".encode()))
+
+
+def test_floats_are_counted_as_postgres_writes_them_and_come_back_the_same(world: World) -> None:
+    for value in (5e-324, -2.2250738585072014e-308, 9.999e-5, 0.0001, 0.0, 1e15, 1e16, -1.5e16, 1.7976931348623157e308):
+        length = len(world.sql("SELECT %s::jsonb::text", repr(value))[0][0])
+        fits = (payload.PAYLOAD_BYTES_MAX - 1) // (max(length, len(repr(value))) + 1)
+        assert json.loads(payload.encode([value] * fits)) == [value] * fits
+        with pytest.raises(InvalidPayload, match="the limit is 1048576"):
+            payload.encode([value] * (fits + 1))
+    world.enqueue(payload=[5e-324] * 3000)
+    assert world.claim("A")[0].decode() == [5e-324] * 3000
+
+
+def test_json_that_was_written_elsewhere_keeps_its_digits_and_the_last_of_two_equal_names(world: World) -> None:
+    written = {
+        b'{"a": 1, "a": 2}': '{"a": 2}',
+        b"12345678901234567890.10": "12345678901234567890.10",
+        b"0.1000000000000000055511151231257827": "0.1000000000000000055511151231257827",
+        b"1e-400": "0." + "0" * 399 + "1",
+        b"[-0, 1.50e1, 2E3]": "[0, 15.0, 2000]",
+        '"\N{SNOWMAN} \\u2603 \\ud83d\\ude00"'.encode(): '"\N{SNOWMAN} \N{SNOWMAN} \N{GRINNING FACE}"',
+        b" [1] ": "[1]",
+    }
+    for text in written:
+        world.enqueue(payload=msgspec.Raw(text), key="k")
+    assert [job.payload for job in world.claim("A", 10)] == list(written.values())
+
+
 @dataclasses.dataclass
 class Receipt:
     order_id: int
@@ -175,11 +276,12 @@ class Receipt:
 
 def test_what_has_a_json_form_is_sent_in_it(world: World) -> None:
     at = datetime(2026, 12, 24, 18, tzinfo=UTC)
-    sent: list[Any] = [Receipt(9182, at), UUID(int=1), (1, 2), {1: "one"}, b"bytes", {3}]
+    sent: list[Any] = [Receipt(9182, at), UUID(int=1), (1, 2), {1: "one"}, b"bytes", {3}, Decimal("1.50"), {at: 2.5}]
     for value in sent:
         world.enqueue(payload=value, key="k")
     assert [job.decode() for job in world.claim("A", 10)] == [
         {"order_id": 9182, "at": "2026-12-24T18:00:00Z"}, str(UUID(int=1)), [1, 2], {"1": "one"}, "Ynl0ZXM=", [3],
+        "1.50", {"2026-12-24T18:00:00Z": 2.5},
     ]  # fmt: skip
 
 
@@ -330,11 +432,18 @@ COMMANDS: dict[str, tuple[list[str | bytes], int, str]] = {
     "no json": (["enqueue", "k", "{order_id: 1}"], USAGE, """write it like {"order_id": 9182}"""),
     "a depth bomb": (["enqueue", "k", "[" * 50_000], USAGE, "is not JSON"),
     "too deep": (["enqueue", "k", "[" * 300 + "]" * 300], USAGE, "nested deeper than 200 levels"),
-    "a huge number": (["enqueue", "k", "1" * 5000], USAGE, "digits"),
+    "a huge number": (["enqueue", "k", "1" * 5000], USAGE, "1…, a number of more than 4000 digits: send it as"),
+    "a small number": (["enqueue", "k", '{"a": 1e-20000}'], USAGE, "payload['a'] is 1e-20000, a number of more than"),
+    "nul in the first of two": (["enqueue", "k", r'{"a": "\u0000", "a": 1}'], USAGE, "payload['a'] contains a NUL"),
+    "empty payload": (["enqueue", "k", ""], USAGE, "PAYLOAD is empty: leave it out to send {}, or write it like"),
+    "blank payload": (["enqueue", "k", " "], USAGE, "PAYLOAD is empty: leave it out to send {}"),
     "empty kind": (["enqueue", ""], USAGE, "kind='' has 0 bytes"),
     "empty key": (["enqueue", "k", "--key", ""], USAGE, "key='' has 0 bytes"),
     "long key": (["enqueue", "k", "--idempotency-key", LONG], USAGE, "has 513 bytes"),
     "priority": (["enqueue", "k", "--priority", "101"], USAGE, "priority=101"),
+    "day alone": (["enqueue", "k", "--at", "2026-12-24"], USAGE, "has no time of day: write 2026-12-24T18:00+01:00"),
+    "day and zone": (["enqueue", "k", "--at", "2026-12-24+01:00"], USAGE, "has no time of day"),
+    "day in UTC": (["enqueue", "k", "--at", "2026-12-24Z"], USAGE, "has no time of day"),
     "naive time": (["enqueue", "k", "--at", "2026-12-24T18:00"], USAGE, "has no time zone"),
     "no time": (["enqueue", "k", "--at", "tomorrow"], USAGE, "--at 'tomorrow' is no time"),
     "huge delay": (["enqueue", "k", "--at", "+99999999d"], USAGE, "delay_seconds="),

@@ -17,7 +17,20 @@ FLOORS = [
     # words
     ["__init__", "errors", "model", "outcome", "events", "settings"],
     # rules: no I/O
-    ["sql", "statement", "payload", "standing", "trouble", "backoff", "pace", "partition", "ring", "filter", "tracing"],
+    [
+        "sql",
+        "statement",
+        "payload",
+        "digits",
+        "standing",
+        "trouble",
+        "backoff",
+        "pace",
+        "partition",
+        "ring",
+        "filter",
+        "tracing",
+    ],
     # verbs and questions as values
     ["verbs", "settle", "fleet", "limits", "schedule", "questions", "finding", "history", "acts"],
     # the only I/O

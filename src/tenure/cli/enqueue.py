@@ -17,6 +17,7 @@ from ..model import NewRow
 from .bulk import send
 from .database import opened, options
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d(Z|[+-].*)?$")
 _DELAY = re.compile(r"\+(\d+(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -45,7 +46,7 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
         raise click.UsageError("PAYLOAD and --from are two answers to one question: give one")
     database_url, schema = rest.pop("database_url"), rest.pop("schema")
     options = {**_when(at), **rest}
-    statement = None if file else verbs.enqueue(NewRow(kind, _payload(payload or "{}"), **options))
+    statement = None if file else verbs.enqueue(NewRow(kind, _payload("{}" if payload is None else payload), **options))
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         if statement is not None:
@@ -73,11 +74,13 @@ def _tell(outcomes: Counter[str], as_json: bool) -> None:
 
 def _payload(text: str) -> msgspec.Raw:
     """The text itself, digit by digit; Postgres keeps the last of two equal names."""
+    hint = """write it like {"order_id": 9182}, in the quotes of your shell"""
+    if not text.strip():
+        raise InvalidPayload(f"PAYLOAD is empty: leave it out to send {{}}, or {hint}")
     try:
-        json.loads(text)
+        json.loads(text, parse_int=str)
         return msgspec.Raw(text.encode())
     except (ValueError, RecursionError) as error:
-        hint = """write it like {"order_id": 9182}, in the quotes of your shell"""
         raise InvalidPayload(f"payload {text[:60]!r} is not JSON ({error}): {hint}") from None
 
 
@@ -89,7 +92,15 @@ def _when(at: str | None) -> dict[str, Any]:
     try:
         when = datetime.fromisoformat(at)
     except ValueError:
+        if _DAY.match(at):
+            raise _no_time_of_day(at) from None
         raise InvalidPayload(f"--at {at!r} is no time: write +5m, +2h or 2026-12-24T18:00:00+01:00") from None
+    if _DAY.match(at):  # a zone after a bare day would be read as the time of day
+        raise _no_time_of_day(at)
     if when.tzinfo is None:
         raise InvalidPayload(f"--at {at!r} has no time zone: write {at}+01:00, or {at}Z for UTC")
     return {"at": when}
+
+
+def _no_time_of_day(at: str) -> InvalidPayload:
+    return InvalidPayload(f"--at {at!r} has no time of day: write {at[:10]}T18:00+01:00, or {at[:10]}T18:00Z for UTC")
