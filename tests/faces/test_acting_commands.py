@@ -260,7 +260,7 @@ def test_switches_of_queues_schedules_and_workers_are_noted(world: World) -> Non
         (queues.command, "limit", "mail", "--max-running", "3", "--rate", "2.5"),
         (schedules.command, "pause", "nightly"),
         (schedules.command, "resume", "nightly"),
-        (schedules.command, "remove", "nightly"),
+        (schedules.command, "remove", "nightly", "--yes"),
         (workers.command, "drain", "w-1"),
     ):
         assert call(world, face, *arguments).exit_code == 0
@@ -304,7 +304,7 @@ def test_the_audit_is_listed_for_people_and_for_programs(world: World) -> None:
     tenure(world, "queues", "pause", "mail")
     pause, redriven = (line.split("\t") for line in tenure(world, "audit").stdout.splitlines())
     ((user,),) = world.sql("SELECT current_user")
-    assert pause[2:7] == [ME, user, "cli", "pause", "-"]
+    assert pause[2:7] == [ME, user, "cli", "pause", "1"]
     assert redriven[5:7] == ["redrive", "3"]
     assert re.fullmatch(r"\d+\.\ds", redriven[7])
     assert redriven[8:] == ["status:failed,dead_letter kind:a", "the mail server is back"]
@@ -314,6 +314,22 @@ def test_the_audit_is_listed_for_people_and_for_programs(world: World) -> None:
     assert (line["id"], line["verb"], line["target"], line["actor"], line["rows"]) == (2, "pause", "mail", ME, 1)
     assert line["done_at"].endswith("Z")
     assert [line["id"] for line in json.loads(tenure(world, "audit", "--json", "--before", "2").stdout)["audit"]] == [1]
+
+
+def test_the_audit_tells_a_switch_that_turned_from_one_that_was_not_there(world: World) -> None:
+    world.run(plan(Schedule("nightly", "0 0 * * *", "tidy")))
+    for name in ("nightly", "nobody"):
+        call(world, schedules.command, "pause", name)
+    lines = [line.split("\t") for line in tenure(world, "audit").stdout.splitlines()]
+    assert [(line[5], line[6], line[8]) for line in lines] == [
+        ("pause_schedule", "0", "nobody"), ("pause_schedule", "1", "nightly"),
+    ]  # fmt: skip
+
+
+def test_an_audit_that_goes_no_further_back_does_not_say_that_nobody_did_anything(world: World) -> None:
+    tenure(world, "queues", "pause", "mail")
+    answer = tenure(world, "audit", "--before", "1")
+    assert (answer.stdout, answer.stderr) == ("", "nothing before line 1\n")
 
 
 def test_an_action_that_was_broken_off_shows_as_not_done(world: World) -> None:
@@ -358,7 +374,7 @@ def test_what_changes_one_thing_has_a_reason_and_a_document(world: World) -> Non
         ("queues", "resume", "mail"): {"queue": "mail", "paused": False, "changed": True},
         ("queues", "limit", "mail", "--max-running", "3"): {"queue": "mail", "max_running": 3},
         ("schedules", "pause", "tidy"): {"schedule": "tidy", "done": "paused"},
-        ("schedules", "remove", "tidy"): {"schedule": "tidy", "done": "removed"},
+        ("schedules", "remove", "tidy", "--yes"): {"schedule": "tidy", "done": "removed"},
         ("workers", "drain", "w"): {"worker": "w", "draining": True},
     }
     for arguments, facts in answers.items():

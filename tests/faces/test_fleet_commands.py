@@ -116,13 +116,26 @@ def test_the_document_of_workers_has_every_field(fleet_of_three: World) -> None:
 
 def test_the_ring_is_what_the_live_workers_make_of_it(fleet_of_three: World) -> None:
     ring = Ring(["w-here", "w-pooled"])
-    head, *lines = tenure(fleet_of_three, "ring").stdout.splitlines()
+    shares = [[id, str(len(ring.buckets_of(id)))] for id in ring.workers]
+    with Terminal(command(fleet_of_three, "ring"), NO_COLOR="") as terminal:
+        assert terminal.end() == 0
+        head, *lines = terminal.seen.splitlines()
     assert head.split() == ["worker", "buckets", "share", "queues"]
-    assert [line.split()[:2] for line in lines] == [[id, str(len(ring.buckets_of(id)))] for id in ring.workers]
+    assert [line.split()[:2] for line in lines] == shares
     assert all("█" in line for line in lines)
+    cells = [line.split("\t") for line in tenure(fleet_of_three, "ring").stdout.splitlines()]
+    assert [line[:2] for line in cells] == shares, "for programs no head"
+    assert [line[3:] for line in cells] == [["default,mail"]] * 2, "and no drawing"
     found = document(fleet_of_three, "ring")["workers"]
     queues = ["default", "mail"]
     assert found == [{"id": id, "buckets": len(ring.buckets_of(id)), "queues": queues} for id in ring.workers]
+
+
+def test_nothing_is_drawn_for_who_wants_no_colour(fleet_of_three: World) -> None:
+    with Terminal(command(fleet_of_three, "ring"), NO_COLOR="1") as terminal:
+        assert terminal.end() == 0
+    assert "w-here" in terminal.seen
+    assert "█" not in terminal.seen
 
 
 def test_workers_of_other_queues_have_a_ring_of_their_own(fleet_of_three: World) -> None:
@@ -145,7 +158,8 @@ def test_the_owner_of_a_key_is_the_owner_of_the_databases_bucket(fleet_of_three:
 
 
 def test_a_ring_without_workers_owns_nothing(world: World) -> None:
-    assert tenure(world, "ring").stdout == "no live workers: nobody owns a bucket\n"
+    answer = tenure(world, "ring")
+    assert (answer.stdout, answer.stderr) == ("", "no live workers: nobody owns a bucket\n")
     answer = tenure(world, "ring", "--bucket", "5")
     assert (answer.returncode, answer.stdout) == (NO, "bucket 5 has no owner: no worker is alive\n")
 

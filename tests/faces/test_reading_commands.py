@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from faces.terminal import Terminal
 from tenure import fleet, settle, verbs
+from tenure.cli.table import table
 from tenure.errors import NO, UNREACHABLE, USAGE
 from tenure.model import Lane, NewRow
 from world import World
@@ -138,9 +140,19 @@ def test_a_row_is_shown_with_its_tape_and_its_sentence(world: World, rows: list[
         (True, False, True, False),
         (False, True, False, True),
     ]
-    assert all("━" in line and "token " in line for line in tape)
+    assert all("token " in line and "━" not in line for line in tape)
     assert "first: no answer within 3 s" in tape[0]
     assert not any("\x1b" in line for line in lines), "nothing steers the terminal"
+
+
+@pytest.mark.parametrize(("no_color", "drawn"), [("", True), ("1", False)])
+def test_the_tape_is_drawn_on_a_terminal_for_who_wants_it(
+    world: World, rows: list[UUID], no_color: str, drawn: bool
+) -> None:
+    with Terminal(command(world, "row", str(rows[2])), NO_COLOR=no_color) as terminal:
+        assert terminal.end() == 0
+    assert len([line for line in terminal.seen.splitlines() if "━" in line]) == (2 if drawn else 0)
+    assert "  w-1  " in terminal.seen
 
 
 def test_a_held_row_has_a_tape_that_goes_on(world: World, rows: list[UUID]) -> None:
@@ -216,9 +228,82 @@ def test_what_ended_badly_is_listed_by_group(world: World, rows: list[UUID]) -> 
     assert [row["id"] for row in document(world, "rows", group["filter"])["rows"]] == [group["sample_id"]]
 
 
+ERROR = f"RuntimeError: {'the server refused ' * 5}order_id 4711"  # longer than what a terminal leaves it
+
+
+def dead_row(world: World, error: str) -> str:
+    id = world.enqueue("send_receipt", max_attempts=1)
+    world.fail(world.claim_one("w-1").lease, error)
+    return str(id)
+
+
+def test_piped_an_error_is_there_to_its_end(world: World) -> None:
+    id = dead_row(world, ERROR)
+    for arguments in (["dead"], ["rows"], ["row", id]):
+        assert tenure(world, *arguments).stdout.rstrip().endswith(ERROR)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", ["dead", "rows"])
+def test_on_a_terminal_the_error_has_a_line_where_it_has_no_room(world: World, name: str, columns: int) -> None:
+    dead_row(world, ERROR)
+    with Terminal(command(world, name), COLUMNS=str(columns)) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.seen.replace("\r", "").splitlines()
+    assert lines[-1] == "  " + (ERROR if len(ERROR) <= columns - 2 else f"{ERROR[: columns - 3]}…")
+    assert max(map(len, lines)) <= columns
+
+
+def test_on_a_terminal_the_dead_are_told_roughly_and_piped_exactly_when(world: World) -> None:
+    dead_row(world, "boom")
+    with Terminal(command(world, "dead")) as terminal:
+        assert terminal.end() == 0
+    _, line = terminal.seen.splitlines()
+    assert re.search(r"  \d+s ago  \d+s ago  boom$", line)
+    assert all(cell.endswith("Z") for cell in tenure(world, "dead").stdout.split("\t")[4:6])
+
+
+def test_a_table_goes_on_below_where_its_columns_have_no_room() -> None:
+    head, lines = ("id", "kind", "n", "note"), [("a" * 8, "k" * 6, "12", "a short one"), ("b", "c", "7", "x" * 30)]
+    assert table(head, lines).splitlines()[1] == "aaaaaaaa  kkkkkk  12  a short one"
+    assert table(head, lines, 34).splitlines() == [
+        "id        kind     n  note",
+        "aaaaaaaa  kkkkkk  12  a short one",
+        "b         c        7",
+        "  " + "x" * 30,
+    ]
+    assert table(head, lines, 17).splitlines() == [
+        "id        kind",
+        "   n  note",
+        "aaaaaaaa  kkkkkk",
+        "  12  a short one",
+        "b         c",
+        "   7",
+        "  " + "x" * 14 + "…",
+    ]
+    assert table(head, [("a" * 8, "k" * 6, "12", "")], 22).splitlines() == [
+        "id        kind     n",
+        "  note",
+        "aaaaaaaa  kkkkkk  12",
+    ]
+
+
 def test_without_dead_letters_there_is_nothing_to_list(world: World) -> None:
     assert tenure(world, "dead").stdout == ""
     assert document(world, "dead") == {"schema": 1, "groups": []}
+
+
+# -- settings
+
+
+def test_the_settings_are_a_line_each_for_programs_and_a_table_for_people(world: World) -> None:
+    lines = [line.split("\t") for line in tenure(world, "doctor", "--settings").stdout.splitlines()]
+    assert {len(line) for line in lines} == {3}
+    assert ["TENURE_SCHEMA", "--schema", world.schema] in lines
+    with Terminal(command(world, "doctor", "--settings")) as terminal:
+        assert terminal.end() == 0
+    assert terminal.seen.splitlines()[0].split() == ["setting", "from", "value"]
+    assert "\t" not in terminal.seen
 
 
 # -- what cannot be asked
@@ -231,6 +316,8 @@ def test_without_dead_letters_there_is_nothing_to_list(world: World) -> None:
         (["rows", "knid:x"], "there is no field 'knid', did you mean 'kind'?"),
         (["rows", "kind:\udcff"], "lone surrogate"),
         (["rows", "-n", "0"], "0 is not in the range"),
+        (["rows", "--all", "-n", "50"], "--all and -n 50 contradict each other: give one"),
+        (["rows", "--json", "--jsonl"], "--json and --jsonl contradict each other: give one"),
         (["rows", "--before", "x"], "'x' is not a valid UUID"),
         (["row", "x"], "'x' is not a valid UUID"),
         (["why", "x"], "'x' is not a valid UUID"),

@@ -7,6 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
+from faces.terminal import Terminal
+from faces.test_fleet_commands import command as line_of
 from tenure import schedule as schedules
 from tenure.cli.schedules import command
 from tenure.errors import NO, USAGE
@@ -68,6 +70,27 @@ def test_a_name_nobody_planned_is_a_no(planned: World) -> None:
         NO,
         "tenure: there is no schedule 'nobody': `tenure schedules` lists them\n",
     )
+
+
+def test_with_nobody_at_the_terminal_one_is_removed_only_with_yes(planned: World) -> None:
+    answer = tenure(planned, "remove", "tidy")
+    assert (answer.exit_code, answer.stdout) == (USAGE, "")
+    assert answer.stderr == (
+        "tenure: remove would take away the schedule tidy: give --yes to do it, nobody is here to ask\n"
+    )
+    assert [each.name for each in planned.run(schedules.schedules())] == ["nightly", "tidy"]
+    assert planned.count("audit") == 0
+    assert tenure(planned, "remove", "tidy", "--yes").output == "removed tidy\n"
+    assert [each.name for each in planned.run(schedules.schedules())] == ["nightly"]
+
+
+@pytest.mark.parametrize(("said", "left"), [("n", ["nightly", "tidy"]), ("y", ["nightly"])])
+def test_somebody_at_the_terminal_is_asked_before_one_is_removed(planned: World, said: str, left: list[str]) -> None:
+    with Terminal(line_of(planned, "schedules", "remove", "tidy")) as terminal:
+        terminal.until("remove the schedule tidy? [y/N]: ")
+        terminal.press(f"{said}\n")
+        assert terminal.end() == (0 if said == "y" else NO)
+    assert [each.name for each in planned.run(schedules.schedules())] == left
 
 
 def test_a_verb_needs_a_name(planned: World) -> None:

@@ -205,7 +205,7 @@ def test_doctor_shows_the_settings_and_where_each_came_from() -> None:
     assert found["TENURE_DRAIN_SECONDS"] == ("25", "default")
     plain = _tenure("doctor", "--settings", TENURE_SLOTS="3").stdout
     assert [line.split() for line in plain.splitlines() if line.startswith("TENURE_SLOTS")] == [
-        ["TENURE_SLOTS", "3", "TENURE_SLOTS"]
+        ["TENURE_SLOTS", "TENURE_SLOTS", "3"]
     ]
     assert "s3cret" not in plain + answer.stdout
 

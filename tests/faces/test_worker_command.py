@@ -148,6 +148,14 @@ def test_a_port_that_cannot_be_is_a_usage_error(folder: Path) -> None:
     assert tenure(folder, "worker", "shop:inbox", "--health-port", "99999").returncode == USAGE
 
 
+@pytest.mark.parametrize("face", ["worker", "dev"])
+@pytest.mark.parametrize("names", ["", " "])
+def test_queues_without_a_name_are_a_usage_error(folder: Path, face: str, names: str) -> None:
+    answer = tenure(folder, face, "shop:inbox", "--queues", names)
+    assert answer.returncode == USAGE
+    assert "--queues names no queue: write e.g. --queues mail,reports, or leave it out" in answer.stderr
+
+
 RUN = """
 import threading
 import psycopg
@@ -206,7 +214,7 @@ def test_a_bug_ends_with_its_own_exit_code_and_its_traceback(
 
 def test_a_schedule_can_be_removed(world: World) -> None:
     world.run(schedules.plan(Schedule("tidy", "@hourly", "tidy_up")))
-    arguments = ["remove", "tidy", "--database-url", world.url, "--schema", world.schema]
+    arguments = ["remove", "tidy", "--yes", "--database-url", world.url, "--schema", world.schema]
     first, again = (CliRunner().invoke(schedules_command.command, arguments) for _ in range(2))
     assert (first.exit_code, first.output) == (0, "removed tidy\n")
     assert world.run(schedules.schedules()) == []

@@ -14,8 +14,6 @@ from .shown import show
 
 HEAD = ("line", "at", "actor", "as", "via", "verb", "rows", "done", "target", "reason")
 
-ROWS_OF = {*operate.VERBS, "enqueue"}  # verbs that change rows; of the others a number would say nothing
-
 
 @click.command()
 @click.option("-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many lines.")
@@ -25,8 +23,9 @@ ROWS_OF = {*operate.VERBS, "enqueue"}  # verbs that change rows; of the others a
 def command(n: int, before: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """List what operators did, the latest first.
 
-    `actor` is who it says it was, `as` the user that the database let in. An action that is not done is at work still,
-    or was broken off: rows says how many it had changed by then.
+    `actor` is who it says it was, `as` the user that the database let in, rows how many were changed; of what turns a
+    switch it is 1, or 0 where there was nothing to turn. An action that is not done is at work still, or was broken
+    off: rows says how far it had come.
     """
     with opened(database_url, schema) as database, db.connect(database.url) as conn:
         migrate.require(conn, database.schema)
@@ -34,7 +33,8 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
     if as_json:
         click.echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
     else:
-        show(HEAD, [_line(line) for line in found], "no operator has done anything")
+        nothing = "no operator has done anything" if before is None else f"nothing before line {before}"
+        show(HEAD, [_line(line) for line in found], nothing)
 
 
 def _plain(line: operate.Noted) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _line(line: operate.Noted) -> tuple[str, ...]:
         line.database_user,
         line.via,
         line.verb,
-        str(line.rows) if line.verb in ROWS_OF else "-",
+        str(line.rows),
         done,
         line.target,
         line.reason,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 import click
 
-from .. import db, migrate
+from .. import db, migrate, questions
 from ..finding import DeadGroup, dead_groups
 from ..log import printable
 from .database import opened, options
-from .shown import as_json, counted, error_line, lines, note, said
+from .shown import ago, as_json, counted, error_line, lines, note, said
 
 HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
 
@@ -28,22 +29,28 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
     with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure dead") as conn:
         migrate.require(conn, database.schema)
         groups = db.run(conn, dead_groups(most), database.schema)
+        now = db.run(conn, questions.clock(), database.schema)
     if form == "json":
         found = [{**each._asdict(), "filter": str(each.filter)} for each in groups]
         click.echo(as_json({"schema": 1, "groups": found}))
     elif groups:
-        click.echo(lines(HEAD, [_line(each) for each in groups]))
+        click.echo(lines(HEAD, [_line(each, now) for each in groups]))
     elif sys.stderr.isatty():
         note("nothing ended badly")
 
 
-def _line(group: DeadGroup) -> tuple[str, ...]:
+def _line(group: DeadGroup, now: datetime) -> tuple[str, ...]:
     return (
         group.status,
         printable(group.kind),
         counted(group.rows),
         group.fingerprint,
-        said(group.first_at),
-        said(group.last_at),
+        _when(group.first_at, now),
+        _when(group.last_at, now),
         error_line(group.last_error),
     )
+
+
+def _when(then: datetime, now: datetime) -> str:
+    """Roughly for people, who need the room for the error; exactly for programs."""
+    return f"{ago(then, now)} ago" if sys.stdout.isatty() else said(then)

@@ -11,7 +11,8 @@ import click
 from .. import settings
 from ..errors import BUG, NO, NoDatabase
 from .database import opened, options
-from .table import painted, table
+from .shown import lines
+from .table import painted
 
 if TYPE_CHECKING:
     from ..doctor import Finding
@@ -98,5 +99,5 @@ def _show_settings(known: Known, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"schema": 1, "settings": _plain(known)}, sort_keys=True))
         return
-    found = [(name, found.value if found else "", found.source if found else "not set") for name, found in known]
-    click.echo(table(("setting", "value", "from"), found))
+    found = [(name, found.source if found else "not set", found.value if found else "") for name, found in known]
+    click.echo(lines(("setting", "from", "value"), found))

@@ -14,9 +14,10 @@ from ..questions import bucket as bucket_of
 from ..questions import live_workers
 from ..ring import Ring, rings_of
 from .database import opened, options
-from .table import table
+from .shown import show
+from .table import draws
 
-BAR_MAX = 40
+BAR_MAX = 20
 Rings = dict[tuple[str, ...], Ring]
 
 
@@ -40,7 +41,7 @@ def command(key: str | None, bucket: int | None, as_json: bool, database_url: st
         if key is not None:
             bucket = db.run(conn, bucket_of(key), database.schema)
     if bucket is None:
-        click.echo(json.dumps(_document(rings), sort_keys=True) if as_json else _table(rings))
+        _show(rings, as_json)
         return
     owners = {",".join(queues): ring.owner_of(bucket) for queues, ring in rings.items()}
     asked = {"key": key} if key is not None else {}
@@ -64,15 +65,19 @@ def _document(rings: Rings) -> dict[str, Any]:
     return {"schema": 1, "buckets": BUCKETS, "workers": workers}
 
 
-def _table(rings: Rings) -> str:
-    if not rings:
-        return "no live workers: nobody owns a bucket"
-    most = max(n for *_, n in _shares(rings))
+def _show(rings: Rings, as_json: bool) -> None:
+    """Each worker with its share; as a bar too, where drawing is welcome."""
+    if as_json:
+        click.echo(json.dumps(_document(rings), sort_keys=True))
+        return
+    shares = _shares(rings)
+    most = max((n for *_, n in shares), default=0)
+    head = ("worker", "buckets", "share", *([""] if draws() else []), "queues")
     lines = [
-        (id, str(n), f"{n / BUCKETS:.1%}", ",".join(queues), "█" * round(BAR_MAX * n / most))
-        for queues, id, n in _shares(rings)
+        (id, str(n), f"{n / BUCKETS:.1%}", *(["█" * round(BAR_MAX * n / most)] if draws() else []), ",".join(queues))
+        for queues, id, n in shares
     ]
-    return table(("worker", "buckets", "share", "queues", ""), lines)
+    show(head, lines, "no live workers: nobody owns a bucket")
 
 
 def _shares(rings: Rings) -> list[tuple[tuple[str, ...], str, int]]:

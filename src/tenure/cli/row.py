@@ -16,6 +16,7 @@ from ..log import printable
 from ..model import Attempt, Row
 from .database import opened, options
 from .shown import as_json, document, error_line, said
+from .table import draws
 
 TAPE_WIDTH = 40
 
@@ -123,13 +124,13 @@ def tape(picture: Picture) -> list[str]:
     workers = [each.worker for each in picture.attempts] + [each.worker for each in picture.refusals]
     wide = max(len(printable(each)) for each in workers)
     lines = [
-        f"{_bar(each.claimed_at, each.ended_at or picture.now, first, last)}  {printable(each.worker):<{wide}}  "
+        f"{_bar(each.claimed_at, each.ended_at or picture.now, first, last)}{printable(each.worker):<{wide}}  "
         f"{said(each.claimed_at)} to {said(each.ended_at)}  {_outcome(each, picture.row)}  "
         f"token {each.lease_generation}  fence {each.fence_token}  {error_line(each.error)}".rstrip()
         for each in picture.attempts
     ]
     return lines + [
-        f"{_bar(each.at, None, first, last)}  {printable(each.worker):<{wide}}  {said(each.at)}  "
+        f"{_bar(each.at, None, first, last)}{printable(each.worker):<{wide}}  {said(each.at)}  "
         f"{each.verb} refused: {each.reason}  token {each.stale_token}"
         for each in picture.refusals
     ]
@@ -143,10 +144,12 @@ def _outcome(attempt: Attempt, row: Row) -> str:
 
 
 def _bar(start: datetime, end: datetime | None, first: datetime, last: datetime) -> str:
-    """A stretch of time, or with no end a moment, on the axis from first to last."""
+    """A stretch of time, or without an end a moment, on the axis from first to last; empty where none is wanted."""
+    if not draws():
+        return ""
     whole = (last - first).total_seconds() or 1.0
     left = min(TAPE_WIDTH - 1, int(TAPE_WIDTH * (start - first).total_seconds() / whole))
     if end is None:
-        return ("·" * left + "x").ljust(TAPE_WIDTH, "·")
+        return ("·" * left + "x").ljust(TAPE_WIDTH, "·") + "  "
     width = max(1, round(TAPE_WIDTH * (end - start).total_seconds() / whole))
-    return ("·" * left + "━" * width).ljust(TAPE_WIDTH, "·")[:TAPE_WIDTH]
+    return ("·" * left + "━" * width).ljust(TAPE_WIDTH, "·")[:TAPE_WIDTH] + "  "

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 import click
+from click.core import ParameterSource
 
 from .. import db, migrate, questions
 from ..connect import QueueConnection
@@ -29,15 +30,18 @@ EPILOG = "FILTER words, which must all hold:\n\n\b\n" + "\n".join(f"{name}:{how}
 @click.option("-n", "most", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Rows at most.")
 @click.option("--all", "everything", is_flag=True, help="All of them, however many.")
 @click.option("--before", type=click.UUID, metavar="ID", help="Go on after this row.")
-@click.option("--json", "form", flag_value="json", help="One JSON document.")
-@click.option("--jsonl", "form", flag_value="jsonl", help="One JSON object a line, as they are found.")
+@click.option("--json", "as_document", is_flag=True, help="One JSON document.")
+@click.option("--jsonl", "as_objects", is_flag=True, help="One JSON object a line, as they are found.")
 @options
+@click.pass_context
 def command(
+    ctx: click.Context,
     words: tuple[str, ...],
     most: int,
     everything: bool,
     before: UUID | None,
-    form: str | None,
+    as_document: bool,
+    as_objects: bool,
     database_url: str | None,
     schema: str | None,
 ) -> None:
@@ -45,11 +49,15 @@ def command(
 
     On a terminal as a table; piped, a line each with cells divided by tabs, the id first.
     """
+    if everything and ctx.get_parameter_source("most") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--all and -n {most} contradict each other: give one")
+    if as_document and as_objects:
+        raise click.UsageError("--json and --jsonl contradict each other: give one")
     filter = filter_of(words)
     with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure rows") as conn:
         migrate.require(conn, database.schema)
         pages = found(conn, filter, before, None if everything else most, database.schema)
-        if form == "jsonl":
+        if as_objects:
             for each in pages:
                 for row in each.rows:
                     click.echo(as_json(document(row)))
@@ -58,7 +66,7 @@ def command(
         now = db.run(conn, questions.clock(), database.schema)
     rows = [row for each in every for row in each.rows]
     whole = Page(rows, every[-1].next, sum(each.searched for each in every), every[-1].done)
-    if form == "json":
+    if as_document:
         facts = {"next": whole.next, "searched": whole.searched, "done": whole.done}
         click.echo(as_json({"schema": 1, "filter": str(filter), "rows": [document(row) for row in rows], **facts}))
     else:

@@ -18,7 +18,6 @@ from ..log import printable
 from ..model import Row
 from .table import table
 
-ERROR_MAX = 60
 TOKENS = ("generation", "fence", "stale_token", "current_token")  # 64 bits, more than some readers of JSON can hold
 
 
@@ -86,9 +85,8 @@ def counted(count: Count) -> str:
 
 
 def error_line(error: str | None) -> str:
-    """What went wrong, in a line; short where no terminal has room for it."""
-    line = printable(telling_line(error))
-    return line if sys.stdout.isatty() else line[:ERROR_MAX]
+    """What went wrong, in a line, and all of it: who greps for the end of it finds it."""
+    return printable(telling_line(error))
 
 
 def ago(then: datetime, now: datetime) -> str:

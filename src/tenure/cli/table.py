@@ -4,42 +4,70 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
 from ..log import printable
 
-LAST_MIN = 20  # letters that the last column gets even where there is no room
+GAP = "  "  # between two columns, and before what goes on below
 
 
-def table(head: Sequence[str], lines: Sequence[Sequence[str]], width: int | None = None) -> str:
+def table(head: Sequence[str], lines: Sequence[Sequence[str]], width: int = sys.maxsize) -> str:
     """A head and its lines, each column as wide as its widest cell, numbers to the right.
 
     What cannot be seen is written out: a cell that somebody else wrote neither ends its line nor steers the terminal.
-    Of a given width the last column gets what is left.
+    Columns that a given width has no room for go on below, and so does a last cell that is too long for what the others
+    leave; only one that is longer than a whole line is cut.
     """
     every = [[printable(cell) for cell in line] for line in (head, *lines)]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     numbers = [all(line[n].replace(",", "").isdecimal() for line in every[1:]) for n in range(len(widths))]
-    if width is not None:
-        left = max(LAST_MIN, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
-        every = [[*line[:-1], _cut(line[-1], left)] for line in every]
-    return "\n".join(
-        "  ".join(
+    shared, room = _shared(widths[:-1], width)
+    room = room if len(every[0][-1]) <= room else 0
+    for line in every:
+        line[:] = [
             cell.rjust(wide) if right else cell.ljust(wide)
             for cell, wide, right in zip(line, widths, numbers, strict=True)
-        ).rstrip()
-        for line in every
-    )
+        ]
+    return "\n".join(text for line in every for text in _told(line, shared, room, width))
+
+
+def _shared(widths: Sequence[int], width: int) -> tuple[list[list[int]], int]:
+    """Which columns share a line, as many as it has room for, and the room that is left on the last one."""
+    shared: list[list[int]] = [[]]
+    used = 0
+    for column, wide in enumerate(widths):
+        if shared[-1] and used + wide > width:
+            shared.append([])
+            used = len(GAP)
+        shared[-1].append(column)
+        used += wide + len(GAP)
+    return shared, width - used
+
+
+def _told(line: Sequence[str], shared: Sequence[Sequence[int]], room: int, width: int) -> Iterator[str]:
+    """The lines that one line of the table takes."""
+    last = line[-1].rstrip()
+    told = [[line[column] for column in columns] for columns in shared]
+    if len(last) <= room:
+        told[-1].append(last)
+    else:
+        told.append([_cut(last, max(1, width - len(GAP)))])
+    first, *below = (GAP.join(cells).rstrip() for cells in told)
+    yield first
+    yield from (GAP + each for each in below if each)
 
 
 def _cut(cell: str, most: int) -> str:
     return cell if len(cell) <= most else f"{cell[: most - 1]}…"
 
 
+def draws() -> bool:
+    """Colour and drawing are welcome: stdout is a terminal and nobody said NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def painted(text: str, colour: str) -> str:
-    """The text in a colour, if stdout is a terminal and nobody said NO_COLOR."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return text
-    return click.style(text, fg=colour)
+    """The text in a colour, where that is welcome."""
+    return click.style(text, fg=colour) if draws() else text

@@ -23,9 +23,24 @@ if TYPE_CHECKING:
     from ..worker import Worker
 
 
+def _some(_: click.Context, __: click.Parameter, names: str | None) -> str | None:
+    """What --queues says; a usage error if it says nothing, which would be taken for not given."""
+    if names is not None and not names.strip():
+        raise click.UsageError("--queues names no queue: write e.g. --queues mail,reports, or leave it out")
+    return names
+
+
+serving = click.option(
+    "--queues",
+    metavar="NAMES",
+    callback=_some,
+    help=setting("QUEUES", "e.g. mail,reports or with weights mail=3,reports=1"),
+)
+
+
 @click.command()
 @click.argument("app", metavar="MODULE:INBOX")
-@click.option("--queues", metavar="NAMES", help=setting("QUEUES", "e.g. mail,reports or with weights mail=3,reports=1"))
+@serving
 @click.option("--slots", type=int, help=setting("SLOTS"))
 @click.option("--lease-seconds", type=float, help=setting("LEASE_SECONDS"))
 @click.option("--drain-seconds", type=float, help=setting("DRAIN_SECONDS"))
