@@ -25,6 +25,8 @@ from tenure.model import Lane, NewRow
 from tenure.web.redact import NAMES, Redaction
 from world import World
 
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
 pytestmark = pytest.mark.one_server
 
 
@@ -187,6 +189,18 @@ def test_a_list_shows_excerpts_and_a_row_everything(world: World) -> None:
         (row,) = said(web.get("/api/rows"))["rows"]
         assert len(row["payload"]) == 300
         assert len(said(web.get(f"/api/rows/{id}"))["row"]["payload"]) > 1000
+
+
+@pytest.mark.parametrize("length", [130, 1000])
+def test_a_list_shows_the_line_of_an_error_that_tells_and_a_row_all_of_it(world: World, length: int) -> None:
+    line = f"RuntimeError: {'x' * length}"
+    error = f'Traceback (most recent call last):\n  File "{"d/" * 40}a.py", line 1, in boom\n    raise it\n{line}\nmore'
+    id = world.enqueue()
+    world.sql("UPDATE live SET last_error = %s", error)
+    with served(world) as web:
+        (row,) = said(web.get("/api/rows"))["rows"]
+        assert row["last_error"] == line[:300]
+        assert said(web.get(f"/api/rows/{id}"))["row"]["last_error"] == error
 
 
 def test_an_export_holds_every_row_of_the_filter_as_csv_and_as_json_lines(world: World) -> None:
@@ -426,6 +440,28 @@ def test_below_any_prefix_pages_files_and_api_are_found(world: World, prefix: st
         assert web.get("/static/app.js").headers["content-type"].startswith("text/javascript")
         assert said(web.get("/api/me"))["prefix"] == prefix
         assert said(web.get("/api/openapi.json"))["servers"] == [{"url": prefix or "/"}]
+
+
+@pytest.mark.parametrize("prefix", ["", "/ops/queue"])
+@pytest.mark.parametrize("path", ["/nope", "/schedules", "/workers/x", "/rows/a/b", "/drills", "/nope.html", "/apis"])
+def test_a_browser_at_no_page_gets_the_shell_with_404_and_everybody_else_a_sentence(
+    world: World, prefix: str, path: str
+) -> None:
+    with served(world, prefix=prefix) as web:
+        page = web.get(path, headers={"accept": BROWSER})
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert page.text == web.get("/").text
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert page.headers["vary"] == "accept"
+        for accept in ("*/*", "application/json", "text/html-not", ""):
+            assert "there is nothing at" in said(web.get(path, headers={"accept": accept}), 404)["error"], accept
+        assert said(web.request("BREW", path, headers={"accept": BROWSER}), 404)["error"]
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/nope", "/static/nope.js", "/health/nope", "/metrics/nope"])
+def test_what_is_no_page_is_refused_in_a_sentence_to_a_browser_too(world: World, path: str) -> None:
+    with served(world, prefix="/ops") as web:
+        assert "there is nothing at" in said(web.get(path, headers={"accept": BROWSER}), 404)["error"]
 
 
 def test_in_somebody_elses_app_it_opens_by_itself_and_gives_back_when_their_lifespan_ends(world: World) -> None:

@@ -138,10 +138,20 @@ def test_while_the_database_is_away_streams_stay_open_and_afterwards_are_told_to
         proxy.refuse()
         proxy.cut()
         eventually(lambda: "error" in stream.of("tick")[-1]["data"])
+        assert stream.of("tick")[-1]["data"]["away"] is True
         assert stream.saw("reset")
         proxy.heal()
         eventually(lambda: "runnable" in stream.of("tick")[-1]["data"])
         assert not stream.ended.is_set()
+
+
+def test_a_database_that_answers_with_an_error_is_not_said_to_be_away(world: World) -> None:
+    with served(world) as web:
+        stream = Stream(web)
+        stream.saw("tick")
+        world.sql("ALTER TABLE live RENAME TO lively")
+        eventually(lambda: stream.of("tick")[-1]["data"].get("away") is False)
+        assert "tenure migrate" in stream.of("tick")[-1]["data"]["error"]
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (tools/pgbouncer)")

@@ -121,7 +121,7 @@ def app(
         _hosts(chosen.database_url) if drills else None,
     )
     made = Starlette(
-        routes=[*_paths(site, _routes(drills=drills)), *pages.routes()],
+        routes=[*_paths(site, _routes(drills=drills)), *pages.routes(drills=drills)],
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )
@@ -197,6 +197,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     path = request.url.path[:100]
     if error.status_code == 405:
         return response(Refused(405, f"{request.method} is not answered at {path}", error.headers))
+    if error.status_code == 404 and pages.wants_page(request):
+        return pages.no_page(request)
     return response(Refused(error.status_code, f"there is nothing at {path}: GET api/openapi.json lists what there is"))
 
 

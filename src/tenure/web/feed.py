@@ -19,6 +19,7 @@ from .. import db
 from ..fleet import tell
 from ..questions import channel
 from ..tail import ASK_SECONDS, NOTE, channel_of
+from ..trouble import trouble_of
 from .refusal import Refused, refusal
 from .store import Store
 
@@ -153,7 +154,7 @@ class Feed:
         try:
             body = msgspec.json.encode(await self._make_tick())
         except Exception as error:
-            body = msgspec.json.encode({"error": str(refusal(error))})
+            body = msgspec.json.encode({"error": str(refusal(error)), "away": trouble_of(error) == "away"})
         self._tick = (self._tick[0] + 1, body)
         self._wake()
 

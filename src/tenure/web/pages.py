@@ -11,7 +11,8 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 STATIC = Path(__file__).parent / "static"
-PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit", "/drills", "/login")
+PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit")
+NOT_PAGES = ("api", "static", "health", "metrics")  # by the first word of their path
 BASE = '<base href="/">'
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -39,16 +40,35 @@ HEADERS = [
 ]
 
 
-def routes() -> list[Route]:
+def routes(*, drills: bool) -> list[Route]:
     """Pages and files."""
+    pages = (*PAGES, "/drills") if drills else PAGES
     return [
-        *(Route(path, _page, methods=["GET"]) for path in PAGES),
+        *(Route(path, _page, methods=["GET"]) for path in pages),
         Route("/favicon.ico", _favicon, methods=["GET"]),
         Route("/static/{path:path}", _file, methods=["GET"]),
     ]
 
 
+def wants_page(request: Request) -> bool:
+    """Is this a person who typed an address? Then a page that says so helps more than a sentence of JSON."""
+    first, _, _ = request.scope["path"].removeprefix(request.scope.get("root_path", "")).strip("/").partition("/")
+    accepts = {kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")}
+    return request.method in ("GET", "HEAD") and "text/html" in accepts and first not in NOT_PAGES
+
+
+def no_page(request: Request) -> Response:
+    """The dashboard, which says that there is no such page and leads back."""
+    page = _shell(request)
+    page.status_code, page.headers["vary"] = 404, "accept"
+    return page
+
+
 async def _page(request: Request) -> Response:
+    return _shell(request)
+
+
+def _shell(request: Request) -> Response:
     """index.html, whose addresses count from where this app is mounted."""
     try:
         text = (STATIC / "index.html").read_text(encoding="utf-8")

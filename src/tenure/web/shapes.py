@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from ..errors import telling_line
 from ..finding import Count as Counted
 from ..model import Row
 from .site import Site
@@ -55,7 +56,7 @@ class RowShape(msgspec.Struct, frozen=True):
 
 
 def row_shape(row: Row, now: datetime, site: Site, *, excerpt: bool = False) -> RowShape:
-    """A row as this site shows it; an excerpt has 300 characters of what may be long: of an error the last."""
+    """A row as this site shows it; an excerpt has 300 characters of what may be long: of an error its telling line."""
     most = EXCERPT_MAX if excerpt else None
     left = (row.lease_expires_at - now).total_seconds() if row.lease_expires_at else None
     return RowShape(
@@ -79,7 +80,7 @@ def row_shape(row: Row, now: datetime, site: Site, *, excerpt: bool = False) -> 
         created_at=utc(row.created_at),
         finished_at=utc(row.finished_at or row.completed_at),
         finished_by=row.finished_by,
-        last_error=row.last_error and row.last_error[-(most or len(row.last_error)) :],
+        last_error=row.last_error and (telling_line(row.last_error)[:EXCERPT_MAX] if excerpt else row.last_error),
         idempotency_key=row.idempotency_key,
         cancel_asked=row.cancel_asked,
         payload=_cut(site.payload(row.payload), most),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from faces.browser.conftest import NARROW, Visit, overflow
+from faces.browser.conftest import NARROW, WIDE, Visit, overflow
 from faces.browser.shop import BIG, Shop
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
@@ -93,6 +94,30 @@ def test_only_the_verbs_of_its_state_are_offered_and_they_act(visit: Visit, shop
 def test_a_row_that_is_not_there_is_said_to_be_gone(visit: Visit) -> None:
     page = visit(f"rows/{uuid4()}", expect="404")
     expect(page.get_by_role("alert")).to_contain_text("there is no row")
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("n", [2, 3, 5, 12])
+def test_no_two_times_on_the_tape_stand_upon_each_other(visit: Visit, shop: Shop, width: int, n: int) -> None:
+    kind = f"retried_{n}_{width}"
+    shop.dead(kind, 1)
+    shop.world.sql(
+        """INSERT INTO attempts (row_id, fence_token, lease_generation, worker, claimed_at, ended_at, outcome, error)
+           SELECT d.id, i, i, 'shop-7f9c-1', d.finished_at - at, d.finished_at - at + interval '0.1 s', 'retried', 'E'
+           FROM dead AS d, generate_series(1, %s) AS i, LATERAL (SELECT (%s - i) * interval '1.6 s') AS of (at)
+           WHERE d.kind = %s""",
+        *(n, n, kind),
+    )
+    ((id,),) = shop.world.sql("SELECT id FROM dead WHERE kind = %s", kind)
+    page = visit(f"rows/{id}", width=width)
+    expect(page.locator(".tape .lane")).to_have_count(n)
+    expect(page.locator(".tape .fold")).to_have_count(n - 1)
+    expect(page.locator(".tape .fold title").first).to_have_text("1.5 s in between")
+    expect(page.locator(".tape .folds text").first).to_be_visible()
+    times = page.locator(".tape .folds text, .tape .ends text").evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect()).map((box) => [box.left, box.right])"
+    )
+    assert all(right + 2 <= left for (_, right), (left, _) in itertools.pairwise(sorted(times))), times
 
 
 def test_a_completed_row_ends_its_tape_with_a_tick_and_fits_a_phone(visit: Visit, shop: Shop) -> None:

@@ -235,6 +235,19 @@ def test_a_held_row_shows_its_lease_running_out(visit: Visit) -> None:
     expect(holder.locator(".quiet")).not_to_have_text(left)
 
 
+def test_an_error_is_told_by_its_line_with_room_beside_a_row_without_a_key(visit: Visit, shop: Shop) -> None:
+    line = f"RuntimeError: the courier has no van for order 9182 {'and none for the next one either ' * 3}"
+    shop.dead("boom", 2)
+    trace = 'Traceback (most recent call last):\n  File "/srv/shop/app.py", line 13, in boom\n    raise it\n'
+    shop.world.sql("UPDATE dead SET last_error = %s WHERE kind = 'boom'", f"{trace * 4}{line}")
+    page = visit("rows?filter=kind:boom")
+    error = page.locator("tbody .error").first
+    expect(error).to_have_text(line)
+    expect(error).to_have_attribute("title", line.strip())
+    expect(page.locator("tbody td[data-label=Key]").first).to_have_text("–")
+    assert error.bounding_box()["width"] > 300
+
+
 def test_rows_are_cards_on_a_phone(visit: Visit) -> None:
     page = visit("rows?filter=status:dead_letter", width=NARROW)
     first = page.locator("tbody tr").first

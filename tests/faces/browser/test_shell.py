@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from faces.browser.conftest import NARROW, Visit, faults, serious
+from faces.browser.conftest import NARROW, WIDE, Visit, faults, serious
 from faces.browser.shop import Shop, served
+from tenure.drills.proxy import FaultProxy
 from tenure.filter import is_prefix, literal, parse
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
@@ -48,6 +49,13 @@ def test_a_question_mark_shows_the_keys_and_escape_puts_them_away(visit: Visit) 
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys and words")).to_be_visible()
     assert serious(page) == []
+    for width in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": 860})
+        gaps = page.locator("dialog .pairs > div").evaluate_all(
+            """(pairs) => pairs.map(({children: [sign, what]}) =>
+                 what.getBoundingClientRect().left - sign.firstElementChild.getBoundingClientRect().right)"""
+        )
+        assert min(gaps) >= 8, gaps
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -87,6 +95,37 @@ def test_a_lost_stream_is_said_and_the_page_polls(visit: Visit) -> None:
         pass
     page.unroute("**/api/events")
     expect(page.locator(".life")).to_have_text("Live")
+
+
+def test_a_database_that_goes_away_is_said_on_every_page_and_live_returns_with_it(visit: Visit, shop: Shop) -> None:
+    with FaultProxy(shop.world.url) as proxy, served(shop.world, "--database-url", proxy.url) as url:
+        before = visit(url=url, expect="503")
+        expect(before.locator(".life")).to_have_text("Live")
+        expect(before.get_by_role("navigation", name="Now")).to_be_visible()
+        proxy.refuse()
+        proxy.cut()
+        expect(before.locator(".life.is-lost")).to_have_text("Database away")
+        during = visit("rows", url=url, expect="503")
+        for page in (before, during):
+            expect(page.locator(".life.is-lost")).to_have_text("Database away")
+            expect(page.locator(".life")).to_have_attribute("title", re.compile("the database does not answer"))
+            expect(page.get_by_role("alert")).to_contain_text("the database does not answer")
+            assert faults(page) == []
+        expect(before.locator(".page-head .note")).to_contain_text("as of")
+        proxy.heal()
+        for page in (before, during):
+            expect(page.locator(".life.is-live")).to_have_text("Live")
+            expect(page.get_by_role("alert")).to_have_count(0)
+        expect(before.locator(".page-head .note")).to_have_count(0)
+        expect(during.locator("tbody tr")).to_have_count(50)
+        before.close()
+        during.close()
+
+
+def test_nothing_is_called_live_before_the_server_has_said_a_number(visit: Visit) -> None:
+    page = visit(before=lambda page: page.route("**/api/events", lambda _: None))
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.locator(".life")).to_have_text("Connecting")
 
 
 def test_the_door_asks_for_the_token_and_opens_for_it(visit: Visit, shop: Shop) -> None:
@@ -144,10 +183,29 @@ def test_a_copy_works_without_the_clipboard_of_secure_pages(visit: Visit) -> Non
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
 
 
-def test_nothing_lives_at_an_unknown_place_of_ours(visit: Visit) -> None:
-    page = visit("drills")
-    expect(page.get_by_role("heading", name="Nothing lives here")).to_be_visible()
+@pytest.mark.parametrize("path", ["schedules", "workers/nope", "rows/a/b", "drills"])
+def test_a_mistyped_address_is_said_to_be_no_page_and_leads_back(visit: Visit, shop: Shop, path: str) -> None:
+    page = visit(path, expect="404")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text(f"/{path}")
+    expect(page).to_have_title("No such page · Tenure")
     expect(page.get_by_role("link", name="Drills")).to_have_count(0)
+    expect(page.locator("nav [aria-current]")).to_have_count(0)
+    assert faults(page) == []
+    page.get_by_role("main").get_by_role("link", name="Overview").click()
+    expect(page).to_have_url(f"{shop.url}/")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+def test_a_stranger_at_a_mistyped_address_is_asked_who_they_are_first(visit: Visit, shop: Shop) -> None:
+    with served(shop.world, TENURE_WEB_TOKEN="open-sesame") as url:
+        page = visit("nope", url=url, expect="40")
+        expect(page.get_by_label("Token or password")).to_be_visible()
+        expect(page.get_by_role("heading", name="There is no such page")).to_have_count(0)
+        page.get_by_label("Token or password").fill("open-sesame")
+        page.get_by_role("button", name="Enter").click()
+        expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+        page.close()
 
 
 def test_an_inline_script_is_refused_and_the_refusal_is_heard(visit: Visit) -> None:

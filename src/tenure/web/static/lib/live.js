@@ -17,7 +17,7 @@ export const paused = computed(() => pausedByUser.value || selecting.value || hi
 export const connection = signal("opening");
 /** Counts up whenever a page should look again. */
 export const pulse = signal(0);
-/** The last tick of the server: the six numbers and the fence. */
+/** The last tick of the server: the six numbers and the fence; or an error, and whether the database is away. */
 export const tick = signal(/** @type {Record<string, any> | null} */ (null));
 
 /** @type {EventSource | null} */
@@ -40,7 +40,9 @@ function open() {
     retry_ms = 1000;
   };
   stream.addEventListener("tick", (event) => {
+    const failed = Boolean(tick.peek()?.error);
     tick.value = JSON.parse(event.data);
+    if (failed !== Boolean(tick.peek()?.error)) changed(); // what is on the page is of the time before
     beat();
   });
   stream.addEventListener("reset", beat);

@@ -6,7 +6,7 @@ import { Fence } from "../lib/fence.js";
 import { tick } from "../lib/live.js";
 import { Choice, Count, Fault, Page, Panel } from "../lib/parts.js";
 import { ask, place, to } from "../lib/route.js";
-import { duration } from "../lib/time.js";
+import { duration, exact } from "../lib/time.js";
 import { html } from "../lib/ui.js";
 
 const PERIODS = /** @type {[number, string][]} */ ([[900, "15 min"], [3600, "1 h"], [21_600, "6 h"], [86_400, "24 h"]]);
@@ -18,7 +18,8 @@ export default function Overview() {
   const seconds = Number(place.value.query.seconds) || 3600;
   const { answer, fault, reload } = useAnswer("api/overview", { query: { seconds }, every_seconds: 10 });
   const period = html`<${Choice} label="Period" value=${seconds} options=${PERIODS} choose=${(/** @type {number} */ each) => ask({ seconds: each === 3600 ? null : each })} />`;
-  return html`<${Page} title="Overview" actions=${period}>
+  const old = answer && tick.value?.error && `as of ${exact(answer.at).slice(11, 19)}`;
+  return html`<${Page} title="Overview" note=${old} actions=${period}>
     <${Fault} fault=${fault} retry=${reload} />
     ${answer && html`
       <${Numbers} now=${newest(answer, tick.value)} />

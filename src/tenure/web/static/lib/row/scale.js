@@ -41,6 +41,21 @@ export function folded(stretches, width) {
   return { at: (ms) => between(knots, ms) * unit, folds: folds.map((each) => ({ x: each.length * unit, seconds: each.seconds })), from, to };
 }
 
+/**
+ * Words along a line, none upon another: each over its x or, where that is taken, to the right of it; without room for either it is left out.
+ * @param {{x: number, words: string}[]} labels @param {[number, number][]} taken from x to x @param {number} letter how wide one is
+ */
+export function spread(labels, taken, letter) {
+  const full = [...taken];
+  return labels.flatMap(({ x, words }) => {
+    const long = words.length * letter;
+    const from = [x - long / 2, x + 4].find((start) => full.every(([a, b]) => start + long + letter < a || b + letter < start));
+    if (from === undefined) return [];
+    full.push([from, from + long]);
+    return [{ x: from + long / 2, words }];
+  });
+}
+
 /** @param {[number, number][]} knots @param {number} ms */
 function between(knots, ms) {
   const after = knots.findIndex(([moment]) => moment >= ms);

@@ -3,7 +3,7 @@
 import { clock, duration, exact } from "../time.js";
 import { worker_colour } from "../words.js";
 import { html, useEffect, useRef, useState } from "../ui.js";
-import { folded } from "./scale.js";
+import { folded, spread } from "./scale.js";
 
 const LANE = 38;
 const BAR = 16;
@@ -13,6 +13,7 @@ const LEFT = 4;
 const RIGHT = 16;
 const LEASE_WIDTH = 110; // a lease's remainder is drawn this long at most: what has happened matters more
 const LETTER = 6.4;
+const CLOCK = 8 * LETTER; // "17:45:47"
 
 /** @typedef {{generation: number, fence: string, worker: string, claimed_at: string, ended_at: string | null, outcome: string, error: string | null}} Attempt */
 /** @typedef {{at: string, worker: string, verb: string, stale_token: string, current_token: string | null, reason: string}} Refusal */
@@ -57,18 +58,28 @@ function Drawing({ lanes, width }) {
   const scale = folded(stretches, width - LEFT - RIGHT - (lanes.at(-1)?.lease_end ? LEASE_WIDTH : 0));
   const x = (/** @type {number} */ ms) => LEFT + scale.at(ms);
   const height = TOP + lanes.length * LANE + 4;
+  const shows_end = !scale.folds.length || width > 420;
   return html`<svg viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${summary(lanes)}>
-    ${scale.folds.map((fold) => html`<g class="fold" key=${fold.x}><path d=${`M${LEFT + fold.x} ${TOP - 6}V${height}`} />
-      <text x=${LEFT + fold.x} y="11" text-anchor="middle">${duration(fold.seconds)}</text></g>`)}
+    <${Folds} folds=${scale.folds} margin_ms=${margin} height=${height} taken=${[[0, LEFT + CLOCK], [width - (shows_end ? RIGHT + CLOCK : 0), Infinity]]} />
     ${lanes.map((each, i) => html`<${LaneShape} key=${each.attempt.fence} lane=${each} y=${TOP + i * LANE + LANE / 2} x=${x} next=${lanes[i + 1]} width=${width} />`)}
-    <${Ends} lanes=${lanes} width=${width} from=${scale.from + margin} to=${scale.to - margin} folds=${scale.folds} />
+    <${Ends} width=${width} from=${scale.from + margin} to=${shows_end ? scale.to - margin : null} />
   </svg>`;
 }
 
+/** Where a wait was folded, and how long it was; where the lines are too close for words, it is told on hover. @param {any} props */
+function Folds({ folds, margin_ms, height, taken }) {
+  const marks = folds.map((/** @type {any} */ fold) => ({ x: LEFT + fold.x, words: duration(fold.seconds + (2 * margin_ms) / 1000) }));
+  return html`<g class="folds">
+    ${marks.map((/** @type {any} */ { x, words }) => html`<g class="fold" key=${x}><title>${words} in between</title>
+      <path class="line" d=${`M${x} ${TOP - 6}V${height}`} /><rect x=${x - 5} y=${TOP - 6} width="10" height=${height} fill="transparent" /></g>`)}
+    ${spread(marks, taken, LETTER).map(({ x, words }) => html`<text key=${x} x=${x} y="11" text-anchor="middle">${words}</text>`)}
+  </g>`;
+}
+
 /** First and last moment of the tape. @param {any} props */
-const Ends = ({ from, to, width, folds }) => html`<g class="ends">
+const Ends = ({ from, to, width }) => html`<g class="ends">
   <text x=${LEFT} y="11">${exact(new Date(from).toISOString()).slice(11, 19)}</text>
-  ${(!folds.length || width > 420) && html`<text x=${width - RIGHT} y="11" text-anchor="end">${exact(new Date(to).toISOString()).slice(11, 19)}</text>`}
+  ${to !== null && html`<text x=${width - RIGHT} y="11" text-anchor="end">${exact(new Date(to).toISOString()).slice(11, 19)}</text>`}
 </g>`;
 
 /** @param {{lane: Lane, next: Lane | undefined, y: number, x: (ms: number) => number, width: number}} props */

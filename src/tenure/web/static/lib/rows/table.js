@@ -4,7 +4,7 @@ import { for_page } from "../keys.js";
 import { Bar, Status, Worker } from "../parts.js";
 import { go } from "../route.js";
 import { Ago, clock, duration } from "../time.js";
-import { brief, error_line } from "../words.js";
+import { brief } from "../words.js";
 import { html, useLayoutEffect, useRef } from "../ui.js";
 import { state } from "./state.js";
 
@@ -38,12 +38,12 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
     <td class="tick"><input type="checkbox" aria-label=${`Choose ${row.kind} ${brief(row.id)}`} checked=${chosen} onChange=${() => toggle(row.id)} /></td>
     <td data-label="Status"><${Status} status=${state(row)} cancel_asked=${row.cancel_asked} /></td>
     <td class="title"><a href=${`rows/${row.id}`} title=${row.id}>${row.kind}</a></td>
-    <td data-label="Key" class="mono"><span class="clip" title=${row.key}>${row.key}</span></td>
+    <td data-label="Key" class="mono">${row.key === row.id ? html`<span class="quiet">–</span>` : html`<span class="clip" title=${row.key}>${row.key}</span>`}</td>
     <td data-label="Queue">${row.queue}</td>
     <td data-label="Attempts" class="right">${row.attempts}<span class="quiet">/${row.max_attempts}</span></td>
     <td data-label="When" class="when"><${When} row=${row} /></td>
     <td data-label="Worker"><${Holder} row=${row} arrived_ms=${arrived_ms} longest_seconds=${longest_seconds} /></td>
-    <td data-label="Error" class="grow">${row.last_error && html`<span class="clip error" title=${row.last_error}>${error_line(row.last_error)}</span>`}</td>
+    <td data-label="Error" class="grow">${row.last_error && html`<span class="clip error" title=${row.last_error}>${row.last_error}</span>`}</td>
     ${payload && html`<td data-label="Payload" class="grow mono"><span class="clip">${row.payload_hidden ? "hidden" : row.payload}</span></td>`}
   </tr>`;
 }
