@@ -120,14 +120,15 @@ CREATE INDEX live_ready ON tenure.live (queue, priority, tenure.bucket(COALESCE(
 -- The ordered claim walks this one: the first row of each key is its head.
 CREATE INDEX live_heads ON tenure.live (queue, tenure.bucket(partition_key), partition_key, seq) WHERE ordered;
 
--- COPY and INSERT pass no function that checks. A trigger and not a CHECK: only what comes in pays for it, no claim.
+-- COPY and INSERT pass no function that checks. A trigger and not a CHECK: only what comes in pays for it, no claim. AFTER: COPY
+-- still writes many rows at once.
 CREATE FUNCTION tenure.refuse_key() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION '%', CASE WHEN NEW.partition_key = '' THEN 'partition_key is empty: give a key, or NULL for none'
     ELSE 'an ordered row needs a partition_key: order is kept per key' END USING ERRCODE = 'check_violation';
 END
 $$;
-CREATE TRIGGER live_key BEFORE INSERT ON tenure.live FOR EACH ROW
+CREATE TRIGGER live_key AFTER INSERT ON tenure.live FOR EACH ROW
   WHEN (NEW.partition_key = '' OR NEW.ordered AND NEW.partition_key IS NULL) EXECUTE FUNCTION tenure.refuse_key();
 
 CREATE TABLE tenure.archive (
