@@ -137,17 +137,20 @@ def _confirm(verb: str, matched: int, yes: bool) -> None:
     """Ask the person at the terminal; without one, only --yes will do."""
     if yes:
         return
-    if not sys.stdin.isatty():
-        click.echo(
-            f"tenure: {verb} would change {_rows(matched)}: give --yes to do it, nobody is here to ask", err=True
-        )
-        raise click.exceptions.Exit(USAGE)
+    attended(f"{verb} would change {_rows(matched)}")
     if matched <= TYPED_ABOVE:
         agreed(f"{verb} {_rows(matched)}?")
         return
     typed = click.prompt(f"{verb} {_rows(matched)}? Type the number of rows", default="", show_default=False, err=True)
     if typed.replace(",", "").strip() != str(matched):
         _leave()
+
+
+def attended(would: str) -> None:
+    """Go on only where somebody can be asked."""
+    if not sys.stdin.isatty():
+        click.echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
+        raise click.exceptions.Exit(USAGE)
 
 
 def agreed(question: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import click
 
 from .. import db, migrate, operate
-from ..errors import NO, USAGE
+from ..errors import NO
 from ..log import printable
 from ..schedule import Planned, pause_schedule, resume_schedule, schedules, unplan
-from .act import agreed, answer, me, noting
+from .act import agreed, answer, attended, me, noting
 from .database import opened
 from .shown import show
 
@@ -47,7 +46,8 @@ def command(
         migrate.require(conn, database.schema)
         if verb and name:
             if verb == "remove" and not yes:
-                _confirm(name)
+                attended(f"remove would take away the schedule {printable(name)}")
+                agreed(f"remove the schedule {printable(name)}?")
             statement = VERBS[verb](name)
             found = operate.noted(conn, statement, me(), statement.name, name, database.schema, reason=reason)
             _switched(verb, name, found, as_json)
@@ -57,15 +57,6 @@ def command(
         click.echo(json.dumps(_document(every), sort_keys=True))
     else:
         show(("name", "kind", "cron", "zone", "next", "last"), [_line(each) for each in every], "no schedules")
-
-
-def _confirm(name: str) -> None:
-    """Ask the person at the terminal; without one, only --yes will do."""
-    if not sys.stdin.isatty():
-        would = f"remove would take away the schedule {printable(name)}"
-        click.echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
-        raise click.exceptions.Exit(USAGE)
-    agreed(f"remove the schedule {printable(name)}?")
 
 
 def _switched(verb: str, name: str, found: bool, as_json: bool) -> None:
