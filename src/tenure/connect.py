@@ -124,7 +124,8 @@ def connect(url: str, *, application_name: str = "tenure", patience: Patience = 
         conn = QueueConnection.connect(plain, autocommit=True)
     try:
         conn.answer_seconds = patience.silence_seconds
-        _take_note(conn, conn.execute(_backend()).fetchall(), patience)
+        find_pooler(conn)
+        conn.answer_seconds = patience.answer_seconds
     except BaseException:
         conn.close()
         raise
@@ -142,7 +143,8 @@ async def connect_async(
         conn = await AsyncQueueConnection.connect(plain, autocommit=True)
     try:
         conn.answer_seconds = patience.silence_seconds
-        _take_note(conn, await (await conn.execute(_backend())).fetchall(), patience)
+        await find_pooler_async(conn)
+        conn.answer_seconds = patience.answer_seconds
     except BaseException:
         await conn.close()
         raise
@@ -170,19 +172,30 @@ def _without_settings(url: str, application_name: str, patience: Patience, refus
     return conninfo(url, application_name, patience, settings=False)
 
 
+def find_pooler(conn: QueueConnection) -> None:
+    """Ask a new connection whether a pooler stands in between; if so, nothing is ever prepared on it.
+
+    Psycopg numbers its prepared statements from zero in every client. In a session that a pooler lends to two services
+    the same name would stand for two statements: one service would run the other's.
+    """
+    _note_pooler(conn, conn.execute(_backend(), prepare=False).fetchall())
+
+
+async def find_pooler_async(conn: AsyncQueueConnection) -> None:
+    """The same, awaiting."""
+    _note_pooler(conn, await (await conn.execute(_backend(), prepare=False)).fetchall())
+
+
 @cache
 def _backend() -> bytes:
     return (files(sql) / "backend.sql").read_bytes()
 
 
-def _take_note(
-    conn: QueueConnection | AsyncQueueConnection, answered: list[tuple[Any, ...]], patience: Patience
-) -> None:
+def _note_pooler(conn: QueueConnection | AsyncQueueConnection, answered: list[tuple[Any, ...]]) -> None:
     """A session answered that is not the one we shook hands with: there is a pooler, and there may be many sessions."""
     conn.pooled = answered != [(conn.info.backend_pid,)]
     if conn.pooled:
         conn.prepare_threshold = None
-    conn.answer_seconds = patience.answer_seconds
 
 
 def _or_give_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
@@ -101,14 +101,25 @@ async def _run_both_awaiting(
 def _execute(conn: Connection[Any], statement: Statement[Any], schema: str) -> Cursor[tuple[Any, ...]]:
     # A cursor of our own kind, whatever row factory or cursor class the caller has set on the connection.
     cursor = Cursor(conn, row_factory=tuple_row)
-    return cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
+    text = sql.prepared(statement.name, schema)
+    return cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
 
 
 async def _execute_awaiting(
     conn: AsyncConnection[Any], statement: Statement[Any], schema: str
 ) -> AsyncCursor[tuple[Any, ...]]:
     cursor = AsyncCursor(conn, row_factory=tuple_row)
-    return await cursor.execute(sql.prepared(statement.name, schema), statement.params, binary=True)
+    text = sql.prepared(statement.name, schema)
+    return await cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
+
+
+def _may_prepare(conn: Connection[Any] | AsyncConnection[Any]) -> Literal[False] | None:
+    """None leaves it to psycopg, False forbids it.
+
+    Only connections of our own have been asked whether a pooler stands in between. A caller's may go through one: there
+    our statement would get a name that is another service's, or that it takes for its own.
+    """
+    return False if getattr(conn, "pooled", True) else None
 
 
 class _translated:

@@ -12,17 +12,20 @@ from typing import Any
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from .connect import Patience, conninfo
+from .connect import AsyncQueueConnection, Patience, QueueConnection, conninfo, find_pooler, find_pooler_async
 
 
 class Lender:
-    """Lends ordinary connections in autocommit: the user's own statements run on them, so no plan is pinned."""
+    """Lends ordinary connections in autocommit: the user's own statements run on them, so no plan is pinned.
+
+    Behind a pooler nothing is prepared on them either: a name would mean another statement in another session.
+    """
 
     def __init__(self, url: str, most: int = 1) -> None:
         self._conninfo = conninfo(url, "tenure handler", Patience(), settings=False)
         self._most = most
-        self._blocking: ConnectionPool[Connection[Any]] | None = None
-        self._awaiting: AsyncConnectionPool[AsyncConnection[Any]] | None = None
+        self._blocking: ConnectionPool[QueueConnection] | None = None
+        self._awaiting: AsyncConnectionPool[AsyncQueueConnection] | None = None
         self._opening = asyncio.Lock()
         self._lock = threading.Lock()
 
@@ -31,7 +34,14 @@ class Lender:
         """For `with`, from any thread."""
         with self._lock:
             if self._blocking is None:
-                self._blocking = ConnectionPool(self._conninfo, **self._shape(), check=_check, open=True)
+                self._blocking = ConnectionPool(
+                    self._conninfo,
+                    connection_class=QueueConnection,
+                    configure=find_pooler,
+                    check=_check,
+                    open=True,
+                    **self._shape(),
+                )
         with self._blocking.connection() as conn:
             yield conn
 
@@ -40,7 +50,14 @@ class Lender:
         """For `async with`, on the worker's loop."""
         async with self._opening:
             if self._awaiting is None:
-                self._awaiting = AsyncConnectionPool(self._conninfo, **self._shape(), check=_check_async, open=False)
+                self._awaiting = AsyncConnectionPool(
+                    self._conninfo,
+                    connection_class=AsyncQueueConnection,
+                    configure=find_pooler_async,
+                    check=_check_async,
+                    open=False,
+                    **self._shape(),
+                )
                 await self._awaiting.open()
         async with self._awaiting.connection() as conn:
             yield conn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,22 @@ import psycopg
 import pytest
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
+from crew import eventually, working
 from guarantees.facts import together
-from tenure import db, fleet, questions, settle, verbs
+from tenure import Inbox, Job, db, fleet, lender, questions, settle, verbs
+from tenure.backoff import Fixed
 from tenure.connect import PLANS
 from tenure.errors import StaleFence, StaleLease
+from tenure.events import JobRetried
 from tenure.fence import fenced
 from tenure.model import Lane, NewRow
 from tenure.trouble import trouble_of
-from world import World
+from world import World, new_world
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (tools/pgbouncer)")
 
 THREADS, TURNS = 4, 3  # more threads than the pool has sessions
+FENCED_JOBS = int(os.environ.get("TENURE_TEST_FENCED_JOBS", "150"))  # of each of two services
 GUIDE = Path(__file__).parents[2] / "docs/guides/pgbouncer.md"
 
 
@@ -89,6 +94,89 @@ def test_prepared_statements_would_break_where_ours_do_not(server_url: str) -> N
         with pytest.raises(psycopg.errors.DuplicatePreparedStatement):
             two(lambda: psycopg.connect(url, autocommit=True))
         two(lambda: db.connect(url))
+
+
+def test_what_a_caller_enqueues_on_its_own_connection_is_never_prepared(world: World, server_url: str) -> None:
+    """Two producers, psycopg's defaults, one session: the second would be told that the statement exists already."""
+    with pgbouncer(server_url, pool_size=1) as url:
+        with psycopg.connect(url, autocommit=True) as one, psycopg.connect(url, autocommit=True) as other:
+            for _ in range(8):
+                for conn in (one, other):
+                    db.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
+
+        async def enqueue() -> None:
+            connect = psycopg.AsyncConnection.connect
+            async with await connect(url, autocommit=True) as one, await connect(url, autocommit=True) as other:
+                for _ in range(8):
+                    for conn in (one, other):
+                        await db.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
+
+        asyncio.run(enqueue())
+    assert world.count("live") == 32
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("awaiting", [True, False], ids=["async", "thread"])
+def test_two_services_behind_one_pooler_never_write_into_each_others_tables(
+    world: World, pool_url: str, awaiting: bool
+) -> None:
+    assert _two_services(world, pool_url, awaiting=awaiting) == (0, 0)
+
+
+@pytest.mark.one_server
+def test_they_would_if_the_pooler_were_not_found_out(
+    world: World, pool_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def look_away(_conn: object) -> None: ...
+
+    monkeypatch.setattr(lender, "find_pooler_async", look_away)
+    strayed, retried = _two_services(world, pool_url, awaiting=True)
+    assert strayed + retried > 0
+
+
+def _two_services(world: World, url: str, *, awaiting: bool) -> tuple[int, int]:
+    """Fenced jobs of two services through one pooler: receipts in the wrong table, and attempts that failed."""
+    with new_world(world.url) as second:
+        both = (world, second)
+        for each in both:
+            each.sql("CREATE TABLE receipts (row_id uuid)")
+            each.run(verbs.enqueue_many([NewRow("receipt") for _ in range(FENCED_JOBS)]))
+        terms: dict[str, Any] = {"url": url, "slots": 6, "poll_seconds": 0.2}
+        with (
+            working(world, _service(world, awaiting=awaiting), **terms) as one,
+            working(second, _service(second, awaiting=awaiting), **terms) as other,
+        ):
+            for each in both:
+                eventually(lambda each=each: each.count("live") == 0, seconds=90 + FENCED_JOBS / 20)  # type: ignore[misc]
+            retried = len(one.of(JobRetried)) + len(other.of(JobRetried))
+        strayed = sum(_strayed(each) for each in both)
+    return strayed, retried
+
+
+def _service(world: World, *, awaiting: bool) -> Inbox:
+    """One service: each job writes one receipt into the service's own table, with its completion."""
+    inbox, insert = Inbox(), f"INSERT INTO {world.schema}.receipts VALUES (%s)".encode()
+
+    async def receipt(job: Job) -> None:
+        async with job.fenced() as tx:
+            await tx.execute(insert, [job.id])
+
+    def plain_receipt(job: Job) -> None:
+        with job.fenced() as tx:
+            tx.execute(insert, [job.id])
+
+    inbox.handler("receipt", backoff=Fixed(0.1), max_attempts=50)(receipt if awaiting else plain_receipt)
+    return inbox
+
+
+def _strayed(world: World) -> int:
+    """Completed rows without exactly one receipt, and receipts of nobody's here."""
+    (found,) = world.sql(
+        "SELECT count(*) FROM (SELECT id FROM inbox WHERE status = 'completed') done"
+        " FULL JOIN (SELECT row_id, count(*) FROM receipts GROUP BY row_id) got ON got.row_id = done.id"
+        " WHERE got.count IS DISTINCT FROM 1 OR done.id IS NULL"
+    )
+    return int(found[0])
 
 
 def test_every_family_of_verbs_works_from_threads_that_share_few_sessions(world: World, pool_url: str) -> None:
