@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tenure.inbox import Inbox
+from tenure.app.inbox import Inbox
 
 quick = Inbox()
 long = Inbox()

@@ -18,8 +18,10 @@ from typing import Any
 
 from psycopg import Connection
 
-from tenure import db, migrate, settle, sql, verbs
-from tenure.model import Claimed
+from tenure import postgres, sql, verbs
+from tenure.model.rows import Claimed
+from tenure.postgres import migrate
+from tenure.verbs import settle
 
 from . import raw
 from .server import bench_server
@@ -51,7 +53,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=40_000, help="jobs per contender")
     parser.add_argument("--rounds", type=int, default=20, help="alternating turns")
     given = parser.parse_args()
-    with bench_server() as url, db.connect(url, application_name="tenure bench") as conn:
+    with bench_server() as url, postgres.connect(url, application_name="tenure bench") as conn:
         migrate.apply(conn)
         speeds = compare(conn, given.jobs, given.rounds)
         flat = flatness(conn, given.rows)
@@ -102,10 +104,10 @@ def measure(conn: Connection[Any], buckets: Sequence[int] | None, turns: int = 1
         share = None if buckets is None else slice_of(buckets, turn)
         statement = verbs.claim("bench", CLAIM, buckets=share, per_bucket=8)
         began = time.perf_counter()
-        jobs = db.run(conn, statement)
+        jobs = postgres.run(conn, statement)
         took.append(time.perf_counter() - began)
         assert len(jobs) == CLAIM, f"only {len(jobs)} rows claimed: the measurement ran dry"
-        db.run(conn, settle.release([job.lease for job in jobs]))
+        postgres.run(conn, settle.release([job.lease for job in jobs]))
     return statistics.quantiles(took, n=10)[0]
 
 
@@ -160,7 +162,7 @@ class Ours:
         """One batch."""
         share = slice_of(verbs.ALL_BUCKETS, self._turns) if self._by_bucket else None
         taking = verbs.claim("bench", BATCH, buckets=share, per_bucket=8)
-        _, self._held = db.run_both(self._conn, settle.complete(self._held), taking, self._schema)
+        _, self._held = postgres.run_both(self._conn, settle.complete(self._held), taking, self._schema)
         assert len(self._held) == BATCH, f"only {len(self._held)} rows claimed: the loop ran dry"
         self._turns += 1
 

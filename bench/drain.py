@@ -19,8 +19,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from tenure import db, migrate
-from tenure.model import BUCKETS, NewRow
+from tenure import postgres
+from tenure.model.rows import BUCKETS, NewRow
+from tenure.postgres import migrate
 
 from . import raw
 from .crew import WorkerProcess, eventually, hired
@@ -56,7 +57,7 @@ def main() -> int:
     parser.add_argument("--slots", type=int, default=200, help="slots of a worker process")
     parser.add_argument("--least", type=float, default=0.5, help="the ratio that must be reached with one process")
     given = parser.parse_args()
-    with bench_server() as url, db.connect(url, application_name="tenure bench") as conn:
+    with bench_server() as url, postgres.connect(url, application_name="tenure bench") as conn:
         migrate.apply(conn)
         ratios = [compare(conn, url, n, given.jobs, given.rounds, given.slots) for n in (2, 1)]
     print(f"\ntwo worker processes / two raw clients   {ratios[0]:.2f}")
@@ -106,7 +107,7 @@ def drain(conn: Connection[Any], crew: list[WorkerProcess], jobs: int) -> Turn:
     payload = {"email": "someone@example.com", "note": "x" * 60}
     cpu = sum(worker.cpu_seconds() for worker in crew)
     with conn.transaction():
-        db.copy(conn, (NewRow("nothing", {"order_id": k, **payload}, key=f"order:{k}") for k in range(jobs)))
+        postgres.copy(conn, (NewRow("nothing", {"order_id": k, **payload}, key=f"order:{k}") for k in range(jobs)))
         conn.execute("SELECT tenure.wake('default', NULL)")  # COPY wakes nobody: all shall begin at once
     eventually(lambda: conn.execute("SELECT 1 FROM tenure.live LIMIT 1").fetchone() is None, seconds=120)
     cpu = sum(worker.cpu_seconds() for worker in crew) - cpu
@@ -128,7 +129,7 @@ def drain_raw(conn: Connection[Any], url: str, clients: ProcessPoolExecutor, n: 
 
 def turn_raw(url: str, first: float, batch: int, turns: int, at: float) -> tuple[float, float, float]:
     """In a process of its own: one raw client's share. When it began and ended, and the CPU it took."""
-    with db.connect(url, application_name="tenure bench raw") as conn:
+    with postgres.connect(url, application_name="tenure bench raw") as conn:
         loop = raw.Loop(conn, "bucket", batch=batch, first=int(first * BUCKETS))
         time.sleep(max(0.0, at - time.monotonic()))
         began, cpu = time.monotonic(), time.process_time()

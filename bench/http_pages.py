@@ -20,7 +20,8 @@ from typing import Any
 from urllib.parse import quote
 
 import tenure.web
-from tenure import db, migrate
+from tenure import postgres
+from tenure.postgres import migrate
 from tenure.web.serve import Server, listen
 
 from .pages import FILTERS, MOST_SECONDS, fill
@@ -35,7 +36,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows in all")
     given = parser.parse_args()
     with bench_server() as url:
-        with db.connect(url, application_name="tenure bench") as conn:
+        with postgres.connect(url, application_name="tenure bench") as conn:
             migrate.apply(conn)
             if not conn.execute("SELECT 1 FROM tenure.live LIMIT 1").fetchone():
                 fill(conn, rows=given.rows)

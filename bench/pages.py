@@ -14,9 +14,11 @@ from typing import Any
 
 from psycopg import Connection
 
-from tenure import db, finding, migrate, questions, sql
-from tenure.filter import parse
-from tenure.statement import Statement
+from tenure import postgres, sql
+from tenure.model.filter import parse
+from tenure.postgres import migrate
+from tenure.verbs import questions, search
+from tenure.verbs.statement import Statement
 
 from .server import bench_server
 
@@ -135,7 +137,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows in all")
     given = parser.parse_args()
-    with bench_server() as url, db.connect(url, application_name="tenure bench") as conn:
+    with bench_server() as url, postgres.connect(url, application_name="tenure bench") as conn:
         migrate.apply(conn)
         began = time.monotonic()
         fill(conn, rows=given.rows)
@@ -169,21 +171,21 @@ def asked(conn: Connection[Any]) -> dict[str, Statement[Any]]:
     found: dict[str, Statement[Any]] = {}
     for text in [*FILTERS, f"fingerprint:{_fingerprint(conn)}"]:
         filter, name = parse(text), text or "(all)"
-        found[f"page {name}"] = finding.page(filter)
-        found[f"count {name}"] = finding.count(filter)
+        found[f"page {name}"] = search.page(filter)
+        found[f"count {name}"] = search.count(filter)
     for text in FILTERS[::4]:
-        found[f"statuses {text or '(all)'}"] = finding.statuses(parse(text))
+        found[f"statuses {text or '(all)'}"] = search.statuses(parse(text))
     six_days_back = _one(conn, "SELECT tenure.id_at(clock_timestamp() - interval '6 days')")
-    found["page (all), six days back"] = finding.page(parse(""), before=six_days_back)
-    found["ids status:dead_letter"] = finding.ids(parse("status:dead_letter"))
-    found |= {"overview": finding.overview(), "dead_groups": finding.dead_groups()}
+    found["page (all), six days back"] = search.page(parse(""), before=six_days_back)
+    found["ids status:dead_letter"] = search.ids(parse("status:dead_letter"))
+    found |= {"overview": search.overview(), "dead_groups": search.dead_groups()}
     found |= {"queue_depths": questions.queue_depths(), "queue_lags": questions.queue_lags()}
     found |= {"held_by_worker": questions.held_by_worker(), "ring_depth": questions.ring_depth(["default", "mail"])}
     found |= {"blocked_keys": questions.blocked_keys(), "workers": questions.workers()}
     for place in ("live", "dead", "archive"):
         id = _one(conn, f"SELECT id FROM tenure.{place} ORDER BY id LIMIT 1")
         found |= {f"row, of {place}": questions.row(id), f"tape, of {place}": questions.tape(id)}
-        found |= {f"why, of {place}": questions.why(id), f"effects, of {place}": finding.effects(id)}
+        found |= {f"why, of {place}": questions.why(id), f"effects, of {place}": search.effects(id)}
     return found
 
 
@@ -201,7 +203,7 @@ def measure(url: str, questions: dict[str, Statement[Any]]) -> float:
     """Time each question ROUNDS times on new connections and on a warm one; prints the table, returns the worst."""
     print(f"{'ms':<75}{'new: median':>12}{'worst':>8}{'warm: median':>14}{'worst':>8}")
     slowest = 0.0
-    with db.connect(url) as warm:
+    with postgres.connect(url) as warm:
         for name, statement in questions.items():
             cold = [timed_anew(url, statement) for _ in range(ROUNDS)]
             again = [timed(warm, statement) for _ in range(ROUNDS)]
@@ -215,14 +217,14 @@ def measure(url: str, questions: dict[str, Statement[Any]]) -> float:
 
 def timed_anew(url: str, statement: Statement[Any]) -> float:
     """Seconds of the first question on a new connection, connecting not counted."""
-    with db.connect(url) as conn:
+    with postgres.connect(url) as conn:
         return timed(conn, statement)
 
 
 def timed(conn: Connection[Any], statement: Statement[Any]) -> float:
     """Seconds of one question."""
     began = time.perf_counter()
-    db.run(conn, statement)
+    postgres.run(conn, statement)
     return time.perf_counter() - began
 
 

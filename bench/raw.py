@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg import Connection, Cursor
 
-from tenure.statement import array
+from tenure.verbs.statement import array
 
 _TABLES = """
 DROP SCHEMA IF EXISTS RAW CASCADE;

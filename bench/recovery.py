@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from tenure import db, migrate, verbs
-from tenure.model import NewRow
+from tenure import postgres, verbs
+from tenure.model.rows import NewRow
+from tenure.postgres import migrate
 
 from .crew import WorkerProcess, hired
 from .server import bench_server
@@ -33,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=float, default=MOST_SECONDS, help="seconds a kill may cost a job")
     given = parser.parse_args()
-    with bench_server() as url, db.connect(url) as conn:
+    with bench_server() as url, postgres.connect(url) as conn:
         migrate.apply(conn)
         drained = after_drain(url)
         paused, refused = after_pause(url)
@@ -61,9 +62,9 @@ def holding(url: str, kind: str, seconds: float, *options: str) -> Iterator[tupl
         tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder,
         hired(url, "bench.apps:long", folder, "-v", *options) as first,
     ):
-        with db.connect(url) as conn:
+        with postgres.connect(url) as conn:
             conn.execute("TRUNCATE tenure.live")
-            db.run(conn, verbs.enqueue_many([NewRow(kind, {"seconds": seconds})] * JOBS))
+            postgres.run(conn, verbs.enqueue_many([NewRow(kind, {"seconds": seconds})] * JOBS))
         first[0].saw("execution_started", JOBS)
         with hired(url, "bench.apps:long", folder, "-v", *options) as second:
             yield first[0], second[0]

@@ -23,8 +23,9 @@ from typing import Any
 
 import psycopg
 
-from tenure import db, migrate, verbs
-from tenure.model import NewRow
+from tenure import postgres, verbs
+from tenure.model.rows import NewRow
+from tenure.postgres import migrate
 
 from .crew import eventually, hired
 from .server import bench_server
@@ -54,7 +55,11 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=15.0, help="seconds of an interval")
     parser.add_argument("--rate", type=int, default=1_500, help="jobs a second")
     given = parser.parse_args()
-    with bench_server() as url, db.connect(url) as conn, tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+    with (
+        bench_server() as url,
+        postgres.connect(url) as conn,
+        tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder,
+    ):
         migrate.apply(conn)
         ledger = Path(folder) / "claims"
         hands = hired(url, "bench.timed:quick", folder, "--slots", "200", BENCH_CLAIMS=str(ledger))
@@ -98,12 +103,12 @@ def producing(url: str, rate: int) -> Iterator[Synchronized[int]]:
 
 def produce(url: str, rate: int, sent: Synchronized[int], ended: Any) -> None:
     """In a process of its own: small batches, paced by the clock, catching up when one came late."""
-    with db.connect(url, application_name="tenure bench producer") as conn:
+    with postgres.connect(url, application_name="tenure bench producer") as conn:
         began = time.monotonic()
         while not ended.wait(PACE_SECONDS):
             due = int((time.monotonic() - began) * rate) - sent.value
             ids = range(sent.value, sent.value + due)
-            db.run(conn, verbs.enqueue_many([NewRow("nothing", fields(k), key=f"order:{k}") for k in ids]))
+            postgres.run(conn, verbs.enqueue_many([NewRow("nothing", fields(k), key=f"order:{k}") for k in ids]))
             sent.value += due
 
 

@@ -6,7 +6,8 @@ import os
 import time
 from typing import Any
 
-from tenure import db, desk
+from tenure import postgres
+from tenure.worker import claimer
 
 from .apps import quick as quick
 
@@ -15,14 +16,14 @@ _ledger = open(os.environ["BENCH_CLAIMS"], "w", buffering=1)  # noqa: SIM115
 
 def _run(conn: Any, statement: Any, schema: str) -> Any:
     began = time.monotonic()
-    answer = db.run(conn, statement, schema)
+    answer = postgres.run(conn, statement, schema)
     _keep(statement, answer, began)
     return answer
 
 
 def _run_both(conn: Any, first: Any, second: Any, schema: str) -> Any:
     began = time.monotonic()
-    answers = db.run_both(conn, first, second, schema)
+    answers = postgres.run_both(conn, first, second, schema)
     _keep(second, answers[1], began)
     return answers
 
@@ -32,4 +33,4 @@ def _keep(statement: Any, answer: Any, began: float) -> None:
         _ledger.write(f"{began} {time.monotonic() - began} {len(answer)}\n")
 
 
-vars(desk).update(run=_run, run_both=_run_both)
+vars(claimer).update(run=_run, run_both=_run_both)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tenure.app.inbox import Inbox
 from tenure.events import Bus, Event
-from tenure.inbox import Inbox
-from tenure.terms import Terms
-from tenure.worker import Worker
+from tenure.worker.config import Terms
+from tenure.worker.worker import Worker
 from world import World
 
 E = TypeVar("E", bound=Event)

@@ -15,11 +15,12 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql as identifiers
 
-from tenure import db, migrate
+from tenure import postgres
+from tenure.postgres import migrate
 from world import World
 
 EXIT_SECONDS = 0.2  # a backend whose client has closed is gone long before
-PATIENCE = db.Patience(statement_seconds=10, lock_seconds=1)
+PATIENCE = postgres.Patience(statement_seconds=10, lock_seconds=1)
 _numbers = itertools.count(1)
 
 # Whatever changes a catalogue leaves a younger row there, or one row less. Of pg_class it is the words that count: a
@@ -82,7 +83,7 @@ class Spares:
     def __init__(self, url: str) -> None:
         self._url = url
         self._kept: list[Schema] = []
-        self._own: db.QueueConnection | None = None
+        self._own: postgres.QueueConnection | None = None
 
     @contextlib.contextmanager
     def world(self) -> Iterator[World]:
@@ -101,9 +102,9 @@ class Spares:
             self._own.close()
 
     @property
-    def _conn(self) -> db.QueueConnection:
+    def _conn(self) -> postgres.QueueConnection:
         if self._own is None or self._own.closed:
-            self._own = db.connect(self._url, application_name="test spares", patience=PATIENCE)
+            self._own = postgres.connect(self._url, application_name="test spares", patience=PATIENCE)
             self._own.execute("SET max_parallel_workers_per_gather = 0")
         return self._own
 

@@ -12,9 +12,11 @@ from uuid import UUID
 import psycopg
 from psycopg import sql as identifiers
 
-from tenure import db, migrate, questions, settle, verbs
-from tenure.model import Claimed, Enqueued, Lease, NewRow, Row, Settled
-from tenure.statement import Statement
+from tenure import postgres, verbs
+from tenure.model.rows import Claimed, Enqueued, Lease, NewRow, Row, Settled
+from tenure.postgres import migrate
+from tenure.verbs import questions, settle
+from tenure.verbs.statement import Statement
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
@@ -30,7 +32,7 @@ class World:
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A further connection, closed when the test ends."""
-        conn = db.connect(self.url, application_name=f"test {self.schema}")
+        conn = postgres.connect(self.url, application_name=f"test {self.schema}")
         conn.execute(identifiers.SQL("SET search_path = {}, public").format(identifiers.Identifier(self.schema)))
         self._open.append(conn)
         return conn
@@ -42,7 +44,7 @@ class World:
 
     def run(self, statement: Statement[T], conn: psycopg.Connection[Any] | None = None) -> T:
         """Run a verb or question on the world's own connection, or on another."""
-        return db.run(conn or self.conn, statement, self.schema)
+        return postgres.run(conn or self.conn, statement, self.schema)
 
     def sql(self, query: str, *params: object) -> list[tuple[Any, ...]]:
         """Plain SQL in the world's schema (the search path points there); rows if it has any."""
@@ -130,7 +132,7 @@ class World:
 def new_world(url: str) -> Iterator[World]:
     """A world in a schema nobody has used."""
     schema = f"t_{os.getpid()}_{next(_numbers)}"
-    with db.connect(url) as conn:
+    with postgres.connect(url) as conn:
         migrate.apply(conn, schema)
     world = World(url, schema)
     try:

@@ -6,8 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .backoff import Exponential, Fixed, Linear
-    from .db import run
+    from .app.fence import fenced
+    from .app.inbox import Inbox
+    from .app.job import Job
     from .errors import (
         Cancelled,
         IdempotencyConflict,
@@ -18,30 +19,29 @@ if TYPE_CHECKING:
         StaleLease,
         TenureError,
     )
-    from .fence import fenced
-    from .inbox import Inbox
-    from .job import Job
-    from .model import Claimed, Enqueued, Lane, Lease, NewRow, Row, Settled
-    from .outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
-    from .partition import shard, shards, unsharded
-    from .terms import Terms
-    from .worker import Worker
+    from .model.backoff import Exponential, Fixed, Linear
+    from .model.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
+    from .model.rows import Claimed, Enqueued, Lane, Lease, NewRow, Row, Settled
+    from .model.shards import shard, shards, unsharded
+    from .postgres.runner import run
+    from .worker.config import Terms
+    from .worker.worker import Worker
 
 __version__ = "0.1.0"
 
-_ROOM_OF = {
-    **dict.fromkeys(("Exponential", "Fixed", "Linear"), "backoff"),
+_HOME_OF = {
+    **dict.fromkeys(("Exponential", "Fixed", "Linear"), "model.backoff"),
     **dict.fromkeys(("Claimed", "Enqueued", "Lane", "Lease", "NewRow", "Row", "Settled"), "model"),
-    **dict.fromkeys(("Completed", "DeadLetter", "Fail", "Release", "Retry", "Snooze"), "outcome"),
+    **dict.fromkeys(("Completed", "DeadLetter", "Fail", "Release", "Retry", "Snooze"), "model.outcome"),
+    **dict.fromkeys(("shard", "shards", "unsharded"), "model.shards"),
     **dict.fromkeys(("Cancelled", "IdempotencyConflict", "InvalidPayload", "SchemaMismatch"), "errors"),
     **dict.fromkeys(("RolledBack", "StaleFence", "StaleLease", "TenureError"), "errors"),
-    **dict.fromkeys(("shard", "shards", "unsharded"), "partition"),
-    "Inbox": "inbox",
-    "Job": "job",
-    "Terms": "terms",
-    "Worker": "worker",
-    "fenced": "fence",
-    "run": "db",
+    "Inbox": "app.inbox",
+    "Job": "app.job",
+    "Terms": "worker.config",
+    "Worker": "worker.worker",
+    "fenced": "app.fence",
+    "run": "postgres",
 }
 
 __all__ = [
@@ -83,6 +83,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: `tenure --help` must not pay for the database driver."""
-    if name in _ROOM_OF:
-        return getattr(importlib.import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from .model import Held
+    from .model.rows import Held
 
 NO = 1
 USAGE = 2

@@ -12,16 +12,17 @@ from uuid import UUID
 from psycopg import Connection, IsolationLevel, pq
 from psycopg.errors import LockNotAvailable
 
-from . import acts, finding, verbs
-from .acts import Noted as Noted
-from .acts import audit as audit
-from .acts import drain_worker as drain_worker
-from .acts import free_key as free_key
-from .db import run
+from . import verbs
 from .errors import NO, USAGE, BadSettings, TenureError
-from .filter import IDS_MAX, Filter
+from .model.filter import IDS_MAX, Filter
+from .postgres.runner import run
 from .settings import DEFAULT_SCHEMA
-from .statement import Statement
+from .verbs import operators, search
+from .verbs.operators import Noted as Noted
+from .verbs.operators import audit as audit
+from .verbs.operators import drain_worker as drain_worker
+from .verbs.operators import free_key as free_key
+from .verbs.statement import Statement
 
 T = TypeVar("T")
 BATCH = 500
@@ -42,16 +43,18 @@ class Verb(NamedTuple):
 
 VERBS = {
     "redrive": Verb(("failed", "dead_letter"), lambda ids, _: verbs.redrive(ids), waits=True),
-    "retry": Verb(("scheduled",), lambda ids, _: acts.retry_now(ids)),
+    "retry": Verb(("scheduled",), lambda ids, _: operators.retry_now(ids)),
     "release": Verb(
-        ("processing",), lambda ids, why: acts.release_held(ids, **_because("released by an operator", why))
+        ("processing",), lambda ids, why: operators.release_held(ids, **_because("released by an operator", why))
     ),
     "cancel": Verb(
         ("pending", "processing"),
         lambda ids, why: verbs.cancel(ids, **_because("cancelled by an operator", why)),
         waits=True,
     ),
-    "delete": Verb(("pending", "completed", "failed", "dead_letter", "cancelled"), lambda ids, _: acts.delete(ids)),
+    "delete": Verb(
+        ("pending", "completed", "failed", "dead_letter", "cancelled"), lambda ids, _: operators.delete(ids)
+    ),
 }
 
 
@@ -110,7 +113,7 @@ def would(conn: Connection[Any], verb: str, filter: Filter, schema: str = DEFAUL
     if narrowed is None:
         return 0
     with conn.transaction():
-        return run(conn, finding.count(narrowed, cap=None), schema).n
+        return run(conn, search.count(narrowed, cap=None), schema).n
 
 
 def narrow(verb: str, filter: Filter) -> Filter | None:
@@ -158,7 +161,7 @@ def act(
         if expect is not None and matched > expect:
             raise CountChanged(verb, matched, expect)
         with conn.transaction():
-            action = run(conn, acts.note(actor.name, actor.via, verb, str(narrowed or filter), reason), schema)
+            action = run(conn, operators.note(actor.name, actor.via, verb, str(narrowed or filter), reason), schema)
         if began is not None:
             began(action)
         so_far = Done(action, verb, matched, 0, 0, False)
@@ -186,10 +189,10 @@ def _read_committed(conn: Connection[Any]) -> Iterator[None]:
 
 def _every(conn: Connection[Any], filter: Filter, schema: str) -> Iterator[UUID]:
     """The rows that match, newest first; in steps, none of which keeps a snapshot for long."""
-    found = finding.Ids([], None, 0, False)
+    found = search.Ids([], None, 0, False)
     while not found.done:
         with conn.transaction():
-            found = run(conn, finding.ids(filter, before=found.next, n=STEP), schema)
+            found = run(conn, search.ids(filter, before=found.next, n=STEP), schema)
         yield from found.ids
 
 
@@ -198,12 +201,12 @@ def _batch(conn: Connection[Any], so_far: Done, filter: Filter, reason: str, sch
     n = len(filter.ids)
     over = so_far.looked + n == so_far.matched
     with conn.transaction():
-        ids = run(conn, finding.ids(filter, n=n, search_max=n, search_seconds=None), schema).ids if n else []
+        ids = run(conn, search.ids(filter, n=n, search_max=n, search_seconds=None), schema).ids if n else []
     done = _at_once(conn, so_far, ids, reason, schema)
     changed = len(done) + _late(conn, so_far, [id for id in ids if id not in done], reason, schema)
     if over:
         with conn.transaction():
-            run(conn, acts.mark(so_far.action, 0, done=True), schema)
+            run(conn, operators.mark(so_far.action, 0, done=True), schema)
     return so_far._replace(changed=so_far.changed + changed, skipped=so_far.skipped + n - changed, done=over)
 
 
@@ -211,10 +214,10 @@ def _at_once(conn: Connection[Any], so_far: Done, ids: list[UUID], reason: str, 
     """Those that nobody has locked are changed in one transaction, which waits for no other row."""
     verb = VERBS[so_far.verb]
     with contextlib.suppress(LockNotAvailable), conn.transaction():
-        run(conn, acts.lock_within(LOCK_SECONDS), schema)
-        free = run(conn, acts.lock_free(ids), schema) if verb.waits else ids
+        run(conn, operators.lock_within(LOCK_SECONDS), schema)
+        free = run(conn, operators.lock_free(ids), schema) if verb.waits else ids
         changed = set(run(conn, verb.on(free, reason), schema))
-        run(conn, acts.mark(so_far.action, len(changed), done=False), schema)
+        run(conn, operators.mark(so_far.action, len(changed), done=False), schema)
         return changed
     return set()
 
@@ -227,9 +230,9 @@ def _late(conn: Connection[Any], so_far: Done, ids: Sequence[UUID], reason: str,
 
 def _alone(conn: Connection[Any], so_far: Done, id: UUID, reason: str, seconds: float, schema: str) -> int:
     with contextlib.suppress(LockNotAvailable), conn.transaction():
-        run(conn, acts.lock_within(max(0.001, seconds)), schema)
+        run(conn, operators.lock_within(max(0.001, seconds)), schema)
         changed = len(run(conn, VERBS[so_far.verb].on([id], reason), schema))
-        run(conn, acts.mark(so_far.action, changed, done=False), schema)
+        run(conn, operators.mark(so_far.action, changed, done=False), schema)
         return changed
     return 0
 
@@ -246,9 +249,9 @@ def noted(
 ) -> T:
     """Run one mutation and write its line of the audit, both or neither; an answer of False counts as no change."""
     with conn.transaction():
-        action = run(conn, acts.note(actor.name, actor.via, verb, target, reason), schema)
+        action = run(conn, operators.note(actor.name, actor.via, verb, target, reason), schema)
         answer = run(conn, statement, schema)
-        run(conn, acts.mark(action, 0 if answer is False else 1, done=True), schema)
+        run(conn, operators.mark(action, 0 if answer is False else 1, done=True), schema)
     return answer
 
 

@@ -15,9 +15,10 @@ from psycopg import AsyncConnection
 from psycopg.waiting import Wait
 
 from apps.ledger import note
-from tenure import desk, fence
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.app import fence
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
+from tenure.worker import claimer
 
 POINTS = ("after_claim", "before_effect", "after_effect", "during_commit", "after_complete")
 FATAL = os.environ.get("TENURE_TEST_CRASH")
@@ -83,11 +84,11 @@ def dies_committing(settled: Any) -> None:
     AsyncConnection.wait = wait  # type: ignore[assignment, method-assign]
 
 
-run: Callable[..., Any] = desk.run  # type: ignore[attr-defined]
+run: Callable[..., Any] = claimer.run  # type: ignore[attr-defined]
 if FATAL == "after_claim":
-    desk.Desk._start_jobs = before("after_claim", desk.Desk._start_jobs)  # type: ignore[method-assign]
+    claimer.Desk._start_jobs = before("after_claim", claimer.Desk._start_jobs)  # type: ignore[method-assign]
 elif FATAL == "after_complete":
-    desk.Desk._answered = before("after_complete", desk.Desk._answered)  # type: ignore[method-assign]
+    claimer.Desk._answered = before("after_complete", claimer.Desk._answered)  # type: ignore[method-assign]
 elif FATAL == "during_commit":
-    desk.run = desk.run_both = dies_asking  # type: ignore[attr-defined, assignment]
+    claimer.run = claimer.run_both = dies_asking  # type: ignore[attr-defined, assignment]
     fence._require_applied = dies_committing

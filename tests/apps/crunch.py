@@ -6,10 +6,10 @@ import os
 import time
 from pathlib import Path
 
-from tenure.backoff import Fixed
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.errors import StaleLease
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.model.backoff import Fixed
 
 inbox = Inbox()
 

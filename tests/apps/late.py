@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from apps.ledger import note
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.errors import StaleLease
-from tenure.inbox import Inbox
-from tenure.job import Job
 
 inbox = Inbox()
 GATE = Path(os.environ.get("TENURE_TEST_GATE", os.devnull))  # while it is missing, the handler works on

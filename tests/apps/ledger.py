@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tenure.job import Job
+from tenure.app.job import Job
 
 
 def note(what: str, job: Job, **more: Any) -> None:

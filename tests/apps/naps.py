@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from apps.ledger import note
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 
 inbox = Inbox()
 

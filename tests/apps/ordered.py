@@ -7,9 +7,9 @@ import os
 import random
 
 from apps.ledger import note
-from tenure.backoff import Fixed
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
+from tenure.model.backoff import Fixed
 
 inbox = Inbox()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 
 inbox = Inbox()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apps.naps import nap
 from crew import Process, eventually
-from tenure import db, verbs
+from tenure import postgres, verbs
 from world import World
 
 
@@ -65,11 +65,11 @@ class Load(threading.Thread):
     def run(self) -> None:
         """Until ended."""
         chance = random.Random(1)
-        with db.connect(self._world.url) as conn:
+        with postgres.connect(self._world.url) as conn:
             while not self._over.wait(0.01):
                 seconds = self._long_seconds if self.rows % 20 == 10 else chance.uniform(0.0, 0.1)
                 row = nap.row(key=f"key:{self.rows}", seconds=seconds)
-                db.run(conn, verbs.enqueue(row), self._world.schema)
+                postgres.run(conn, verbs.enqueue(row), self._world.schema)
                 self.rows += 1
 
     def end(self) -> None:

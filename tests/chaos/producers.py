@@ -9,8 +9,8 @@ from collections import Counter
 from apps.ordered import step
 from chaos.checker import Step
 from chaos.nemesis import Plan
-from tenure import db, verbs
-from tenure.db import QueueConnection
+from tenure import postgres, verbs
+from tenure.postgres.connection import QueueConnection
 from world import World
 
 BACKLOG_MAX = 300
@@ -34,7 +34,7 @@ class Producer(threading.Thread):
 
     def run(self) -> None:
         """Transaction after transaction until told to stop."""
-        with db.connect(self._world.url) as conn, db.connect(self._world.url) as quick:
+        with postgres.connect(self._world.url) as conn, postgres.connect(self._world.url) as quick:
             while not self._over.is_set():
                 self._send(conn, quick)
 
@@ -73,7 +73,7 @@ class Producer(threading.Thread):
         return Step(key, by, self._numbers[key, by] + 1)
 
     def _enqueue(self, conn: QueueConnection, each: Step) -> None:
-        db.run(conn, verbs.enqueue(step.row(**each._asdict())), self._world.schema)
+        postgres.run(conn, verbs.enqueue(step.row(**each._asdict())), self._world.schema)
 
     def _sent(self, each: Step) -> None:
         self._numbers[each.key, each.by] = each.seq

@@ -15,11 +15,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from guarantees.facts import Beside, until
-from tenure import db, settle, verbs
-from tenure.db import Patience
+from tenure import postgres, verbs
 from tenure.drills.proxy import FaultProxy, can_drop_packets
 from tenure.embedded import attach
-from tenure.trouble import trouble_of
+from tenure.postgres.connection import Patience
+from tenure.postgres.sqlstates import trouble_of
+from tenure.verbs import settle
 from world import World
 
 SILENCE_SECONDS = 2.0
@@ -55,7 +56,7 @@ def proxy(small_server: str) -> Iterator[FaultProxy]:
 
 def test_what_the_user_set_stays_and_ours_comes_on_top() -> None:
     words = conninfo_to_dict(
-        db.conninfo("postgresql://h/d?connect_timeout=7&options=-c%20jit%3Don", "me", Patience(lock_seconds=1.5))
+        postgres.conninfo("postgresql://h/d?connect_timeout=7&options=-c%20jit%3Don", "me", Patience(lock_seconds=1.5))
     )
     assert (words["connect_timeout"], words["application_name"], words["keepalives_idle"]) == ("7", "me", "4")
     options = str(words["options"])
@@ -74,7 +75,7 @@ def test_keepalives_add_up_to_the_silence(silence_seconds: float) -> None:
 
 def test_settings_hold_in_the_session(world: World) -> None:
     patience = Patience(statement_seconds=7, lock_seconds=1, idle_in_transaction_seconds=9)
-    with db.connect(world.url, patience=patience) as conn:
+    with postgres.connect(world.url, patience=patience) as conn:
         asked = ("enable_seqscan", "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
         answers = [conn.execute(f"SHOW {name}".encode()).fetchone() for name in asked]
         assert answers == [("off",), ("7s",), ("1s",), ("9s",)]
@@ -87,7 +88,7 @@ def test_settings_hold_in_the_session(world: World) -> None:
 
 @vanishing
 def test_a_query_into_a_black_hole_is_given_up_within_the_silence(proxy: FaultProxy) -> None:
-    ours = db.connect(proxy.url, patience=BRIEF)
+    ours = postgres.connect(proxy.url, patience=BRIEF)
     with psycopg.connect(proxy.url, autocommit=True) as theirs:
         proxy.blackhole()
         control = Beside(lambda: theirs.execute("SELECT 1").fetchone())
@@ -100,7 +101,7 @@ def test_a_query_into_a_black_hole_is_given_up_within_the_silence(proxy: FaultPr
 
 @vanishing
 def test_a_listener_notices_a_black_hole_without_asking_anything(proxy: FaultProxy) -> None:
-    conn = db.connect(proxy.url, patience=BRIEF)
+    conn = postgres.connect(proxy.url, patience=BRIEF)
     conn.execute("LISTEN news")
     proxy.blackhole()
     _is_given_up(lambda: list(conn.notifies(timeout=15)))
@@ -109,12 +110,12 @@ def test_a_listener_notices_a_black_hole_without_asking_anything(proxy: FaultPro
 @vanishing
 def test_no_connection_is_made_into_a_black_hole(proxy: FaultProxy) -> None:
     proxy.blackhole()
-    _is_given_up(lambda: db.connect(proxy.url, patience=BRIEF))
+    _is_given_up(lambda: postgres.connect(proxy.url, patience=BRIEF))
 
 
 @vanishing
 def test_a_black_hole_that_heals_in_time_costs_nothing(proxy: FaultProxy) -> None:
-    with db.connect(proxy.url) as conn:
+    with postgres.connect(proxy.url) as conn:
         proxy.blackhole()
         asking = Beside(lambda: conn.execute("SELECT 1").fetchone())
         until(lambda: conn.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE, "it is asked")
@@ -124,8 +125,8 @@ def test_a_black_hole_that_heals_in_time_costs_nothing(proxy: FaultProxy) -> Non
 
 @vanishing
 def test_the_server_ends_the_session_of_a_client_that_was_cut_off(small_server: str, proxy: FaultProxy) -> None:
-    with db.connect(small_server) as watcher:
-        ours = db.connect(proxy.url, patience=BRIEF)
+    with postgres.connect(small_server) as watcher:
+        ours = postgres.connect(proxy.url, patience=BRIEF)
         theirs = psycopg.connect(proxy.url, autocommit=True)
 
         def stands(conn: psycopg.Connection[object]) -> bool:
@@ -145,7 +146,7 @@ def test_the_server_ends_the_session_of_a_client_that_was_cut_off(small_server: 
 
 
 def test_an_answer_that_is_overdue_is_not_waited_for(proxy: FaultProxy) -> None:
-    conn = db.connect(proxy.url, patience=PROMPT)
+    conn = postgres.connect(proxy.url, patience=PROMPT)
     proxy.drop_replies()
     with pytest.raises(psycopg.OperationalError, match=r"has not answered for 0\.5 s") as raised:
         conn.execute("SELECT 1")
@@ -157,16 +158,16 @@ def test_two_answers_of_one_round_trip_are_not_waited_for_either(world: World) -
     world.enqueue()
     held = world.claim("A")
     with FaultProxy(world.url) as proxy:
-        conn = db.connect(proxy.url, patience=PROMPT)
+        conn = postgres.connect(proxy.url, patience=PROMPT)
         proxy.drop_replies()
         with pytest.raises(psycopg.OperationalError, match="has not answered"):
-            db.run_both(conn, settle.complete(held), verbs.claim("A", 1), world.schema)
+            postgres.run_both(conn, settle.complete(held), verbs.claim("A", 1), world.schema)
         assert conn.closed
 
 
 def test_nor_awaiting(proxy: FaultProxy) -> None:
     async def ask() -> None:
-        conn = await db.connect_async(proxy.url, patience=PROMPT)
+        conn = await postgres.connect_async(proxy.url, patience=PROMPT)
         proxy.drop_replies()
         with pytest.raises(psycopg.OperationalError, match="has not answered"):
             await conn.execute("SELECT 1")
@@ -176,13 +177,13 @@ def test_nor_awaiting(proxy: FaultProxy) -> None:
 
 
 def test_a_connection_that_only_listens_owes_no_answer(proxy: FaultProxy) -> None:
-    with db.connect(proxy.url, patience=PROMPT) as conn:
+    with postgres.connect(proxy.url, patience=PROMPT) as conn:
         assert list(conn.notifies(timeout=0.8)) == []
         assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_connection_without_a_due_time_waits_for_a_slow_answer(proxy: FaultProxy) -> None:
-    with db.connect(proxy.url, patience=Patience(silence_seconds=0.3)) as conn:
+    with postgres.connect(proxy.url, patience=Patience(silence_seconds=0.3)) as conn:
         assert conn.execute("SELECT 1 FROM pg_sleep(0.8)").fetchone() == (1,)
 
 
@@ -190,13 +191,13 @@ def test_a_completion_whose_reply_was_lost_is_known_as_ones_own(world: World) ->
     world.enqueue()
     (job,) = world.claim("A")
     with FaultProxy(world.url) as proxy:
-        conn = db.connect(proxy.url, patience=PROMPT)
+        conn = postgres.connect(proxy.url, patience=PROMPT)
         proxy.drop_replies()
         with pytest.raises(psycopg.OperationalError):
-            db.run(conn, settle.complete([job]), world.schema)
+            postgres.run(conn, settle.complete([job]), world.schema)
         proxy.heal()
-        with db.connect(proxy.url) as again:
-            (settled,) = db.run(again, settle.complete([job]), world.schema)
+        with postgres.connect(proxy.url) as again:
+            (settled,) = postgres.run(again, settle.complete([job]), world.schema)
     assert (settled.standing, world.status(job.id)) == ("already_mine", "completed")
 
 
@@ -216,7 +217,7 @@ def test_a_terminated_backend_is_away(world: World) -> None:
 def test_the_timeouts_end_a_statement_a_wait_and_an_idle_transaction(world: World) -> None:
     patience = Patience(statement_seconds=0.3, lock_seconds=0.1, idle_in_transaction_seconds=0.1)
     id = world.enqueue()
-    conn = db.connect(world.url, patience=patience)
+    conn = postgres.connect(world.url, patience=patience)
     with pytest.raises(psycopg.errors.QueryCanceled) as slow:
         conn.execute("SELECT pg_sleep(10)")
     with world.conn.transaction():
@@ -232,10 +233,10 @@ def test_the_timeouts_end_a_statement_a_wait_and_an_idle_transaction(world: Worl
 
 
 def test_a_server_with_no_connection_to_spare_is_away(small_server: str) -> None:
-    taken: list[db.QueueConnection] = []
+    taken: list[postgres.QueueConnection] = []
     try:
         with pytest.raises(psycopg.OperationalError, match="too many clients") as raised:
-            taken.extend(db.connect(small_server) for _ in range(11))
+            taken.extend(postgres.connect(small_server) for _ in range(11))
         assert trouble_of(raised.value) == "away"
     finally:
         for conn in taken:
@@ -247,10 +248,10 @@ def test_a_server_with_no_connection_to_spare_is_away(small_server: str) -> None
 
 
 def test_a_refused_and_a_cut_connection_are_away(proxy: FaultProxy) -> None:
-    conn = db.connect(proxy.url)
+    conn = postgres.connect(proxy.url)
     proxy.refuse()
     with pytest.raises(psycopg.OperationalError) as refused:
-        db.connect(proxy.url)
+        postgres.connect(proxy.url)
     assert conn.execute("SELECT 1").fetchone() == (1,)
     proxy.cut()
     with pytest.raises(psycopg.OperationalError) as cut:
@@ -258,13 +259,13 @@ def test_a_refused_and_a_cut_connection_are_away(proxy: FaultProxy) -> None:
     assert (trouble_of(refused.value), trouble_of(cut.value)) == ("away", "away")
     until(lambda: proxy.connections == 0, "nothing passes any more")
     proxy.heal()
-    with db.connect(proxy.url) as again:
+    with postgres.connect(proxy.url) as again:
         assert again.execute("SELECT 1").fetchone() == (1,)
         assert proxy.connections == 1
 
 
 def test_a_delay_is_felt_both_ways(proxy: FaultProxy) -> None:
-    with db.connect(proxy.url) as conn:
+    with postgres.connect(proxy.url) as conn:
         proxy.delay(0.1)
         began = time.monotonic()
         conn.execute("SELECT 1")
@@ -286,7 +287,7 @@ def _gone(world: World, pid: int) -> None:
 
 def _connects(url: str) -> bool:
     try:
-        db.connect(url).close()
+        postgres.connect(url).close()
     except psycopg.OperationalError:
         return False
     return True

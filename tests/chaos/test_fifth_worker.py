@@ -14,7 +14,7 @@ from apps.ledger import read
 from chaos.checker import ran_twice
 from chaos.fleet import fleet, load
 from crew import eventually
-from tenure.model import BUCKETS
+from tenure.model.rows import BUCKETS
 from world import World
 
 

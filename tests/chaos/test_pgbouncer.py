@@ -14,14 +14,16 @@ import pytest
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from crew import eventually, working
 from guarantees.facts import together
-from tenure import Inbox, Job, db, fleet, lender, questions, settle, verbs
-from tenure.backoff import Fixed
-from tenure.connect import PLANS
+from tenure import Inbox, Job, postgres, verbs
+from tenure.app.fence import fenced
 from tenure.errors import StaleFence, StaleLease
 from tenure.events import JobRetried
-from tenure.fence import fenced
-from tenure.model import Lane, NewRow
-from tenure.trouble import trouble_of
+from tenure.model.backoff import Fixed
+from tenure.model.rows import Lane, NewRow
+from tenure.postgres import handler_pool
+from tenure.postgres.connection import PLANS
+from tenure.postgres.sqlstates import trouble_of
+from tenure.verbs import fleet, questions, settle
 from world import World, new_world
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (tools/pgbouncer)")
@@ -38,15 +40,15 @@ def pool_url(server_url: str) -> Iterator[str]:
 
 
 def test_a_pooler_in_between_is_found_out(server_url: str, pool_url: str) -> None:
-    with db.connect(pool_url) as through, db.connect(server_url) as direct:
+    with postgres.connect(pool_url) as through, postgres.connect(server_url) as direct:
         assert (through.pooled, through.prepare_threshold) == (True, None)
         assert not direct.pooled
 
 
 def test_also_awaiting(world: World, pool_url: str) -> None:
     async def enqueue() -> bool:
-        async with await db.connect_async(pool_url) as conn:
-            await db.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
+        async with await postgres.connect_async(pool_url) as conn:
+            await postgres.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
             return conn.pooled
 
     assert asyncio.run(enqueue())
@@ -56,7 +58,7 @@ def test_also_awaiting(world: World, pool_url: str) -> None:
 def test_a_pooler_with_the_settings_of_the_guide_is_found_out_as_well(server_url: str) -> None:
     settings: dict[str, Any] = dict(line.split(" = ") for line in _of_guide("ini") if not line.startswith(";"))
     assert settings["ignore_startup_parameters"] == "options"
-    with pgbouncer(server_url, **settings) as url, db.connect(url) as conn:
+    with pgbouncer(server_url, **settings) as url, postgres.connect(url) as conn:
         assert (conn.pooled, conn.prepare_threshold) == (True, None)
 
 
@@ -77,9 +79,9 @@ def _of_guide(language: str) -> list[str]:
 
 
 def test_a_pooler_that_is_full_is_away(server_url: str) -> None:
-    with pgbouncer(server_url, max_client_conn=1) as url, db.connect(url):
+    with pgbouncer(server_url, max_client_conn=1) as url, postgres.connect(url):
         with pytest.raises(psycopg.OperationalError, match="no more connections allowed") as raised:
-            db.connect(url)
+            postgres.connect(url)
         assert trouble_of(raised.value) == "away"
 
 
@@ -93,7 +95,7 @@ def test_prepared_statements_would_break_where_ours_do_not(server_url: str) -> N
     with pgbouncer(server_url, pool_size=1) as url:
         with pytest.raises(psycopg.errors.DuplicatePreparedStatement):
             two(lambda: psycopg.connect(url, autocommit=True))
-        two(lambda: db.connect(url))
+        two(lambda: postgres.connect(url))
 
 
 def test_what_a_caller_enqueues_on_its_own_connection_is_never_prepared(world: World, server_url: str) -> None:
@@ -102,14 +104,14 @@ def test_what_a_caller_enqueues_on_its_own_connection_is_never_prepared(world: W
         with psycopg.connect(url, autocommit=True) as one, psycopg.connect(url, autocommit=True) as other:
             for _ in range(8):
                 for conn in (one, other):
-                    db.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
+                    postgres.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
 
         async def enqueue() -> None:
             connect = psycopg.AsyncConnection.connect
             async with await connect(url, autocommit=True) as one, await connect(url, autocommit=True) as other:
                 for _ in range(8):
                     for conn in (one, other):
-                        await db.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
+                        await postgres.run(conn, verbs.enqueue(NewRow("send_receipt")), world.schema)
 
         asyncio.run(enqueue())
     assert world.count("live") == 32
@@ -129,7 +131,7 @@ def test_they_would_if_the_pooler_were_not_found_out(
 ) -> None:
     async def look_away(_conn: object) -> None: ...
 
-    monkeypatch.setattr(lender, "find_pooler_async", look_away)
+    monkeypatch.setattr(handler_pool, "find_pooler_async", look_away)
     strayed, retried = _two_services(world, pool_url, awaiting=True)
     assert strayed + retried > 0
 
@@ -196,49 +198,49 @@ def test_every_family_of_verbs_works_from_threads_that_share_few_sessions(world:
 def _live(world: World, url: str, name: str) -> None:
     """The whole life of one worker, in a queue of its own."""
     schema, queue = world.schema, Lane(name)
-    with db.connect(url) as conn:
-        db.run(conn, fleet.register(name), schema)
-        assert db.run(conn, fleet.heartbeat(name), schema) == "alive"
-        first = db.run(conn, verbs.enqueue(NewRow("k", queue=name, idempotency_key=name)), schema)
-        again = db.run(conn, verbs.enqueue(NewRow("k", queue=name, idempotency_key=name)), schema)
+    with postgres.connect(url) as conn:
+        postgres.run(conn, fleet.register(name), schema)
+        assert postgres.run(conn, fleet.heartbeat(name), schema) == "alive"
+        first = postgres.run(conn, verbs.enqueue(NewRow("k", queue=name, idempotency_key=name)), schema)
+        again = postgres.run(conn, verbs.enqueue(NewRow("k", queue=name, idempotency_key=name)), schema)
         assert (again.id, again.outcome) == (first.id, "duplicate")
-        db.run(conn, verbs.enqueue_many([NewRow("k", queue=name) for _ in range(5)]), schema)
-        assert db.copy(conn, [NewRow("k", queue=name) for _ in range(2)], schema) == 2
+        postgres.run(conn, verbs.enqueue_many([NewRow("k", queue=name) for _ in range(5)]), schema)
+        assert postgres.copy(conn, [NewRow("k", queue=name) for _ in range(2)], schema) == 2
         for _ in range(2):
-            db.run(conn, verbs.enqueue(NewRow("k", queue=name, key=name, ordered=True)), schema)
+            postgres.run(conn, verbs.enqueue(NewRow("k", queue=name, key=name, ordered=True)), schema)
 
-        one, two, three, four = db.run(conn, verbs.claim(name, 4, lanes=[queue]), schema)
-        assert len(db.run(conn, verbs.renew([one.lease, two.lease]), schema).kept) == 2
-        assert db.run(conn, verbs.holding(three), schema) > 0
-        done, more = db.run_both(conn, settle.complete([one]), verbs.claim(name, 9, lanes=[queue]), schema)
+        one, two, three, four = postgres.run(conn, verbs.claim(name, 4, lanes=[queue]), schema)
+        assert len(postgres.run(conn, verbs.renew([one.lease, two.lease]), schema).kept) == 2
+        assert postgres.run(conn, verbs.holding(three), schema) > 0
+        done, more = postgres.run_both(conn, settle.complete([one]), verbs.claim(name, 9, lanes=[queue]), schema)
         assert [each.standing for each in done] == ["applied"]
         assert len(more) == 4
-        (head,) = db.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema)
-        assert db.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema) == []
+        (head,) = postgres.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema)
+        assert postgres.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema) == []
 
         with fenced(conn, two, schema=schema) as tx:
-            assert db.run(tx, verbs.once(two, "receipt"), schema)
+            assert postgres.run(tx, verbs.once(two, "receipt"), schema)
             tx.execute(f"INSERT INTO {schema}.receipts VALUES (%s)".encode(), [two.id])
-        db.run(conn, verbs.fence(name, three.fence), schema)
+        postgres.run(conn, verbs.fence(name, three.fence), schema)
         with pytest.raises(StaleFence):
-            db.run(conn, verbs.fence(name, three.fence - 1), schema)
-        assert db.run(conn, settle.fail([three], ["boom"]), schema)[0].ok
-        assert db.run(conn, settle.dead_letter([four], ["boom"]), schema)[0].ok
-        assert db.run(conn, settle.retry(more[:1], ["boom"], delays=[600.0]), schema)[0].ok
-        assert db.run(conn, settle.release(more[1:2], delays=[600.0]), schema)[0].ok
-        assert [each.ok for each in db.run(conn, settle.complete([head, *more[2:]]), schema)] == [True] * 3
-        (tail,) = db.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema)
-        assert db.run(conn, settle.complete([tail]), schema)[0].ok
+            postgres.run(conn, verbs.fence(name, three.fence - 1), schema)
+        assert postgres.run(conn, settle.fail([three], ["boom"]), schema)[0].ok
+        assert postgres.run(conn, settle.dead_letter([four], ["boom"]), schema)[0].ok
+        assert postgres.run(conn, settle.retry(more[:1], ["boom"], delays=[600.0]), schema)[0].ok
+        assert postgres.run(conn, settle.release(more[1:2], delays=[600.0]), schema)[0].ok
+        assert [each.ok for each in postgres.run(conn, settle.complete([head, *more[2:]]), schema)] == [True] * 3
+        (tail,) = postgres.run(conn, verbs.claim_ordered(name, 5, queues=[name]), schema)
+        assert postgres.run(conn, settle.complete([tail]), schema)[0].ok
 
-        assert [each.outcome for each in db.run(conn, questions.tape(first.id), schema)] != []
-        assert db.run(conn, questions.why(four.id), schema).startswith("It is a dead letter")
-        assert db.run(conn, verbs.sweep(), schema) == []
-        assert db.run(conn, fleet.drain(name), schema) == "draining"
+        assert [each.outcome for each in postgres.run(conn, questions.tape(first.id), schema)] != []
+        assert postgres.run(conn, questions.why(four.id), schema).startswith("It is a dead letter")
+        assert postgres.run(conn, verbs.sweep(), schema) == []
+        assert postgres.run(conn, fleet.drain(name), schema) == "draining"
 
 
 def test_the_lease_race_has_the_same_end_through_a_pooler(world: World, pool_url: str) -> None:
     world.sql("CREATE TABLE receipts (row_id uuid, token bigint)")
-    with db.connect(pool_url) as of_a, db.connect(pool_url) as of_b:
+    with postgres.connect(pool_url) as of_a, postgres.connect(pool_url) as of_b:
         for _ in range(20):
             id = world.enqueue()
             (a,) = world.run(verbs.claim("A", 1), of_a)

@@ -10,7 +10,7 @@ import pytest
 import servers
 from chaos.fleet import fleet, load
 from crew import eventually, working
-from tenure.inbox import Inbox
+from tenure.app.inbox import Inbox
 from world import World
 
 TERMS = ["--slots=5", "--drain-seconds=0.5", "--grace-seconds=1", "--poll-seconds=0.5"]

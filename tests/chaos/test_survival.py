@@ -23,7 +23,10 @@ import pytest
 from chaos.own_server import OwnServer, occupy, own_server
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from crew import Hired, eventually, working
-from tenure import db, desk, lender, verbs
+from tenure import postgres, verbs
+from tenure.app.fence import fenced
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.drills.proxy import FaultProxy, can_drop_packets
 from tenure.events import (
     DatabaseBack,
@@ -36,10 +39,9 @@ from tenure.events import (
     StaleWriteBlocked,
     WakeupChanged,
 )
-from tenure.fence import fenced
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.model import NewRow
+from tenure.model.rows import NewRow
+from tenure.postgres import handler_pool
+from tenure.worker import claimer
 from world import World, new_world
 
 LINES = ("desk", "keeper", "housekeeper")
@@ -290,7 +292,7 @@ def test_control_unchecked_a_connection_that_died_in_the_pool_costs_an_attempt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inbox = Inbox()
-    monkeypatch.setattr(lender, "_check", None)
+    monkeypatch.setattr(handler_pool, "_check", None)
 
     @inbox.handler("blocks")
     def blocks(job: Job) -> None:
@@ -363,7 +365,7 @@ class LostReply:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> None:
         self.done = threading.Event()
-        run, run_both = db.run, db.run_both
+        run, run_both = postgres.run, postgres.run_both
 
         def one(conn: Any, statement: Any, schema: str) -> Any:
             if statement.name == name and not self.done.is_set():
@@ -375,8 +377,8 @@ class LostReply:
                 self._lose(proxy)
             return run_both(conn, first, second, schema)
 
-        monkeypatch.setattr(desk, "run", one)
-        monkeypatch.setattr(desk, "run_both", both)
+        monkeypatch.setattr(claimer, "run", one)
+        monkeypatch.setattr(claimer, "run_both", both)
 
     def _lose(self, proxy: FaultProxy) -> None:
         proxy.drop_replies()
@@ -400,7 +402,7 @@ def test_the_rows_of_a_claim_whose_reply_was_lost_are_found_again_at_no_cost(
 
 def start(world: World, inbox: Inbox, proxy: FaultProxy) -> Hired:
     """A worker behind a proxy, not waited for."""
-    from tenure.terms import Terms
+    from tenure.worker.config import Terms
 
     inbox.schema = world.schema
     for handler in inbox.handlers.values():
@@ -421,7 +423,7 @@ def test_control_without_asking_by_its_claim_id_the_rows_of_a_lost_claim_are_hel
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [world.enqueue("work") for _ in range(7)]
-    monkeypatch.setattr(desk.Desk, "_recover", lambda self, _conn: setattr(self, "_asked", None))
+    monkeypatch.setattr(claimer.Desk, "_recover", lambda self, _conn: setattr(self, "_asked", None))
     with FaultProxy(world.url) as proxy:
         lost = LostReply(monkeypatch, proxy, "claim_any")
         with ended(start(world, Gate().inbox, proxy)) as hired:
@@ -451,9 +453,9 @@ def test_a_completion_whose_reply_was_lost_is_known_for_its_own(world: World, mo
 def test_a_registration_whose_reply_was_lost_does_not_end_the_worker(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tenure import keeper
+    from tenure.worker import lease_keeper
 
-    run, cuts = db.run, [1]
+    run, cuts = postgres.run, [1]
 
     def cut_after(conn: Any, statement: Any, schema: str) -> Any:
         answer = run(conn, statement, schema)
@@ -462,7 +464,7 @@ def test_a_registration_whose_reply_was_lost_does_not_end_the_worker(
             raise psycopg.OperationalError("cut")
         return answer
 
-    monkeypatch.setattr(keeper, "run", cut_after)
+    monkeypatch.setattr(lease_keeper, "run", cut_after)
     with working(world, Gate().inbox) as hired:
         id = world.enqueue("work")
         hired.saw(JobCompleted)
@@ -473,13 +475,13 @@ def test_a_registration_whose_reply_was_lost_does_not_end_the_worker(
 def test_an_enqueue_whose_reply_was_lost_is_a_duplicate_when_sent_again(world: World) -> None:
     row = NewRow("work", {"order": 1}, idempotency_key="order 1")
     with FaultProxy(world.url) as proxy:
-        conn = db.connect(proxy.url, patience=db.Patience(silence_seconds=0.3, statement_seconds=0.2))
+        conn = postgres.connect(proxy.url, patience=postgres.Patience(silence_seconds=0.3, statement_seconds=0.2))
         proxy.drop_replies()
         with pytest.raises(psycopg.OperationalError):
-            db.run(conn, verbs.enqueue(row), world.schema)
+            postgres.run(conn, verbs.enqueue(row), world.schema)
         proxy.heal()
-        with db.connect(proxy.url) as conn:
-            sent = db.run(conn, verbs.enqueue(row), world.schema)
+        with postgres.connect(proxy.url) as conn:
+            sent = postgres.run(conn, verbs.enqueue(row), world.schema)
     assert sent.outcome == "duplicate"
     assert world.count("live") == 1
 
@@ -493,9 +495,9 @@ class FailAt:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._left, self._when, self._board = 0, "", False
         self.hit = ""
-        self._run, self._run_both = db.run, db.run_both
-        monkeypatch.setattr(desk, "run", self._one)
-        monkeypatch.setattr(desk, "run_both", self._both)
+        self._run, self._run_both = postgres.run, postgres.run_both
+        monkeypatch.setattr(claimer, "run", self._one)
+        monkeypatch.setattr(claimer, "run_both", self._both)
 
     def arm(self, n: int, when: str) -> None:
         """Looks at the board are many while a worker is idle: only the first of all is cut."""

@@ -7,7 +7,7 @@ import pytest
 from psycopg.errors import lookup
 
 from tenure.errors import IdempotencyConflict, ServerBehind, WorkerEvicted
-from tenure.trouble import Trouble, trouble_of
+from tenure.postgres.sqlstates import Trouble, trouble_of
 
 AWAY = (
     "08000 08001 08003 08004 08006 08P01 25006 25P03 28000 28P01 53100 53200 53300 57P01 57P02 57P03 57P05 58030 26000"

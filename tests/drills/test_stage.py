@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from drills.tales import WAIT_SECONDS_MAX, alive, schemas, silent
-from tenure import db
+from tenure import postgres
 from tenure.drills import act
 from tenure.drills.actor import DrillFailed
 from tenure.drills.crowd import CONNECT_SECONDS_MAX, at_once
@@ -154,7 +154,7 @@ def test_one_connection_that_cannot_be_had_ends_the_others_at_once(server_url: s
     began = time.monotonic()
     with Stage(server_url, silent) as stage:
 
-        def connect() -> db.QueueConnection:
+        def connect() -> postgres.QueueConnection:
             if next(calls) == 2:
                 raise psycopg.OperationalError("too many\nclients")
             return stage.connect()

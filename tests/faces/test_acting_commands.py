@@ -21,12 +21,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from faces.test_fleet_commands import command, tenure
-from tenure import acts, fleet, limits, operate, questions, verbs
+from tenure import operate, verbs
 from tenure.cli import act, cancel, delete, enqueue, queues, redrive, release, retry, schedules, words, workers
 from tenure.errors import INTERRUPTED, NO, USAGE, TenureError
-from tenure.filter import parse
-from tenure.model import NewRow
-from tenure.schedule import Schedule, plan
+from tenure.model.filter import parse
+from tenure.model.rows import NewRow
+from tenure.verbs import fleet, operators, questions
+from tenure.verbs.queues import queues as queues_now
+from tenure.verbs.schedules import Schedule, plan
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -271,7 +273,7 @@ def test_switches_of_queues_schedules_and_workers_are_noted(world: World) -> Non
         ("drain_worker", "w-1", 1),
     ]  # fmt: skip
     assert {(line.actor, line.via) for line in lines} == {(ME, "cli")}
-    assert world.run(limits.queues())[0].max_running == 3
+    assert world.run(queues_now())[0].max_running == 3
     assert world.run(questions.workers())[0].status == "draining"
 
 
@@ -333,7 +335,7 @@ def test_an_audit_that_goes_no_further_back_does_not_say_that_nobody_did_anythin
 
 
 def test_an_action_that_was_broken_off_shows_as_not_done(world: World) -> None:
-    world.run(acts.note("ann@host", "cli", "delete", "kind:a"))
+    world.run(operators.note("ann@host", "cli", "delete", "kind:a"))
     assert tenure(world, "audit").stdout.splitlines()[0].split("\t")[5:8] == ["delete", "0", "no"]
 
 

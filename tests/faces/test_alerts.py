@@ -14,11 +14,13 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from faces.test_metrics import HOSTILE, ID, every_event
-from tenure import __version__, fleet, migrate
+from tenure import __version__
 from tenure.events import RowEnqueued
-from tenure.fleet_metrics import KEPT_SECONDS, KEPT_SHARE, QUEUES_MAX, Fleet, FleetMetrics, fleet_text
-from tenure.metrics import Metrics, Reading
-from tenure.model import Depth, Lane
+from tenure.model.rows import Depth, Lane
+from tenure.postgres import migrate
+from tenure.telemetry.fleet_metrics import KEPT_SECONDS, KEPT_SHARE, QUEUES_MAX, Fleet, FleetMetrics, fleet_text
+from tenure.telemetry.metrics import Metrics, Reading
+from tenure.verbs import fleet
 from world import World
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -19,7 +19,7 @@ import msgspec
 import psycopg
 import pytest
 
-from tenure import db, migrate, payload, settings, verbs
+from tenure import postgres, settings, verbs
 from tenure.embedded import attach
 from tenure.errors import (
     BAD_SETTINGS,
@@ -33,7 +33,9 @@ from tenure.errors import (
     SchemaMismatch,
     TenureError,
 )
-from tenure.model import Lane, NewRow
+from tenure.model import payload
+from tenure.model.rows import Lane, NewRow
+from tenure.postgres import migrate
 from world import World
 
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
@@ -212,7 +214,7 @@ def test_one_bad_row_of_a_bulk_call_refuses_them_all(world: World) -> None:
     with pytest.raises(InvalidPayload):
         world.run(verbs.enqueue_many([NewRow("k"), NewRow("")]))
     with pytest.raises(InvalidPayload):
-        db.copy(world.conn, [NewRow("k"), NewRow("k", {"a": "\0"})], world.schema)
+        postgres.copy(world.conn, [NewRow("k"), NewRow("k", {"a": "\0"})], world.schema)
     assert world.count("live") == 0
 
 
@@ -504,7 +506,7 @@ def test_a_role_without_rights_is_told_whom_to_ask(world: World, elsewhere: str)
     answer = _tenure("enqueue", "k", url=elsewhere, TENURE_SCHEMA=world.schema)
     _refused(answer, NOT_ALLOWED, "permission denied", "ask its owner for the right")
     with psycopg.connect(elsewhere) as conn, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        db.run(conn, verbs.enqueue(NewRow("k")), world.schema)
+        postgres.run(conn, verbs.enqueue(NewRow("k")), world.schema)
     assert world.count("live") == 0
 
 

@@ -28,7 +28,7 @@ from tenure.demo import proofs as proven
 from tenure.demo.moves import moves
 from tenure.drills.act import Enqueue
 from tenure.drills.stage import Said, Stage
-from tenure.ring import Ring
+from tenure.model.ring import Ring
 
 pytestmark = pytest.mark.one_server
 COMMAND = [

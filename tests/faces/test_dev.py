@@ -18,11 +18,12 @@ import psycopg
 import pytest
 
 from faces import embedded_tools as tools
-from tenure import embedded, migrate
+from tenure import embedded
 from tenure.cli import dev, reload
 from tenure.cli.database import Database
 from tenure.cli.reload import Watch
 from tenure.errors import BAD_SETTINGS, BadSettings
+from tenure.postgres import migrate
 from world import World
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")

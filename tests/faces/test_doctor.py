@@ -15,13 +15,15 @@ import pytest
 from crew import working
 from faces.terminal import Terminal
 from faces.test_fleet_commands import NOWHERE, SAID, TENURE, command, tenure
-from tenure import __version__, db, fleet, limits, migrate, operate, questions, sql
+from tenure import __version__, operate, postgres, sql
+from tenure.app.inbox import Inbox
 from tenure.doctor import Finding, asks, examine, server, tables, terms
 from tenure.doctor.verdict import spoken
 from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
 from tenure.events import JobReleased
-from tenure.inbox import Inbox
-from tenure.statement import Statement
+from tenure.postgres import migrate
+from tenure.verbs import fleet, questions, queues
+from tenure.verbs.statement import Statement
 from world import World
 
 CHECKS = [
@@ -407,7 +409,7 @@ def test_rows_that_stand_in_no_day_are_a_warning() -> None:
 
 def test_a_paused_queue_is_named(well: World) -> None:
     assert findings(well)["paused"].level == "ok"
-    well.run(limits.pause("mail"))
+    well.run(queues.pause("mail"))
     found = findings(well)["paused"]
     assert (found.level, found.value, found.next) == (
         "warn",
@@ -549,12 +551,12 @@ def test_its_questions_take_little_time_with_many_rows(well: World) -> None:
     well.sql("ANALYZE live")
     asked: list[Statement[Any]] = [
         asks.server_facts(), asks.transactions(), asks.indexes(), asks.hot_table(), asks.chores(), asks.archive_days(),
-        asks.overdue(), asks.grants(), limits.queues(), questions.workers(), asks.busy_queues(),
+        asks.overdue(), asks.grants(), queues.queues(), questions.workers(), asks.busy_queues(),
     ]  # fmt: skip
-    conn = db.connect(well.url)
+    conn = postgres.connect(well.url)
     for statement in asked:
         conn.execute(
             "SET statement_timeout = '2s'"
         )  # with slack: what is counted in full takes longer on a busy machine
-        db.run(conn, statement, well.schema)
+        postgres.run(conn, statement, well.schema)
     conn.close()

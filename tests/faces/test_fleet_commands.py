@@ -18,14 +18,15 @@ import pytest
 from faces.terminal import Terminal
 from faces.test_metrics import every_event
 from guarantees.facts import Beside, until
-from tenure import fleet, questions, tail
+from tenure.app.inbox import Inbox
 from tenure.errors import NO, UNREACHABLE, USAGE
 from tenure.events import Bus, Event, JobCompleted, JobFailed, WorkerDraining
-from tenure.inbox import Inbox
-from tenure.ring import Ring
-from tenure.tail import EVENTS_MAX, PAUSE_SECONDS, PAYLOAD_BYTES_MAX, PAYLOADS_MAX, WATCHED_SECONDS, Tailer
-from tenure.terms import Terms
-from tenure.worker import Worker
+from tenure.model.ring import Ring
+from tenure.telemetry import tail
+from tenure.telemetry.tail import EVENTS_MAX, PAUSE_SECONDS, PAYLOAD_BYTES_MAX, PAYLOADS_MAX, WATCHED_SECONDS, Tailer
+from tenure.verbs import fleet, questions
+from tenure.worker.config import Terms
+from tenure.worker.worker import Worker
 from world import World
 
 pytestmark = pytest.mark.one_server

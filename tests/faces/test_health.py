@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from guarantees.facts import Beside, until
-from tenure import fleet
-from tenure import health as health_module
+from tenure.app.inbox import Inbox
 from tenure.drills.proxy import FaultProxy
 from tenure.errors import BadSettings
-from tenure.health import CLIENTS_MAX, Health
-from tenure.inbox import Inbox
-from tenure.migrate import newest
-from tenure.model import BUCKETS
-from tenure.terms import Terms
-from tenure.worker import Worker
+from tenure.model.rows import BUCKETS
+from tenure.postgres.migrate import newest
+from tenure.telemetry import health as health_module
+from tenure.telemetry.health import CLIENTS_MAX, Health
+from tenure.verbs import fleet
+from tenure.worker.config import Terms
+from tenure.worker.worker import Worker
 from world import World
 
 pytestmark = pytest.mark.one_server

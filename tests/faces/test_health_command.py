@@ -15,9 +15,9 @@ from contextlib import contextmanager
 import pytest
 
 from crew import working
+from tenure.app.inbox import Inbox
 from tenure.errors import BAD_SETTINGS, NO, UNREACHABLE, USAGE
-from tenure.health import Health
-from tenure.inbox import Inbox
+from tenure.telemetry.health import Health
 from world import World
 
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()", "health"]

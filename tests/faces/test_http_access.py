@@ -18,8 +18,8 @@ from starlette.requests import Request
 
 import tenure.web
 from faces.web_tools import CHANGING, served
-from tenure import fleet, schedule
 from tenure.errors import BadSettings
+from tenure.verbs import fleet, schedules
 from tenure.web.access import PUBLIC, VERBS, Access, Credentials, credentials, is_loopback
 from tenure.web.app import ROUTES
 from tenure.web.route import Route
@@ -73,7 +73,7 @@ def furnished(world: World) -> World:
     world.fail(job.lease)
     world.enqueue()
     world.run(fleet.register("W1"))
-    world.run(schedule.plan(schedule.Schedule("nightly", "30 2 * * *", "report")))
+    world.run(schedules.plan(schedules.Schedule("nightly", "30 2 * * *", "report")))
     return world
 
 

@@ -16,12 +16,13 @@ from starlette.routing import Mount
 import tenure.web
 from crew import eventually, working
 from faces.web_tools import CHANGING, running, served
-from tenure import fleet, history, limits, questions, schedule, verbs
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.drills.proxy import FaultProxy
 from tenure.errors import BadSettings
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.model import Lane, NewRow
+from tenure.model.rows import Lane, NewRow
+from tenure.verbs import fleet, history, questions, queues, schedules
 from tenure.web.redact import NAMES, Redaction
 from world import World
 
@@ -303,7 +304,7 @@ def test_a_queue_is_paused_limited_and_resumed(world: World) -> None:
         assert "rate_per_second" in said(web.put(f"/api/queues/{name}/limits", json={"burst": 2}), 400)["error"]
         verbs = [line["verb"] for line in said(web.get("/api/audit"))["audit"]]
     assert verbs == ["resume", "limit", "limit", "pause", "pause"]
-    assert world.run(limits.queues())[0].paused is False
+    assert world.run(queues.queues())[0].paused is False
 
 
 def test_below_the_cap_the_bounded_counts_of_queues_are_the_exact_ones(world: World) -> None:
@@ -364,7 +365,7 @@ def test_a_dead_worker_is_shown_with_the_rows_it_left_behind(world: World) -> No
 
 
 def test_a_schedule_is_told_in_words_paused_resumed_and_removed(world: World) -> None:
-    world.run(schedule.plan(schedule.Schedule("nightly", "30 2 * * *", "report", zone="Europe/Berlin")))
+    world.run(schedules.plan(schedules.Schedule("nightly", "30 2 * * *", "report", zone="Europe/Berlin")))
     with served(world) as web:
         (planned,) = said(web.get("/api/schedules"))["schedules"]
         assert (planned["words"], planned["time_zone"]) == ("At 02:30 every day", "Europe/Berlin")

@@ -20,10 +20,10 @@ import pytest
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from crew import eventually, working
 from faces.web_tools import Stream, served
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.drills.proxy import FaultProxy
 from tenure.events import JobDeadLettered
-from tenure.inbox import Inbox
-from tenure.job import Job
 from tenure.web import feed as feeding
 from tenure.web.store import Store
 from world import World

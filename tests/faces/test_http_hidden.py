@@ -11,7 +11,7 @@ import pytest
 from faces.web_tools import served
 from tenure import operate
 from tenure.errors import BadSettings
-from tenure.filter import parse
+from tenure.model.filter import parse
 from tenure.web.redact import NAMES, Redaction
 from tenure.web.shapes import HEAD_MAX
 from world import World

@@ -17,9 +17,9 @@ import tenure.web
 from crew import eventually
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, running, served
-from tenure import finding, limits
 from tenure.drills.proxy import FaultProxy
 from tenure.errors import TenureError
+from tenure.verbs import queues, search
 from tenure.web import export, shapes
 from tenure.web import store as storing
 from tenure.web.refusal import Refused
@@ -80,7 +80,7 @@ def test_ctrl_c_while_the_database_is_silent_ends_at_once_and_what_was_asked_is_
         for thread in asking:
             thread.join(10)
         assert (code, seconds < 2.0) == (0, True), seconds
-    assert not [queue for queue in world.run(limits.queues()) if queue.queue == "default" and queue.paused]
+    assert not [queue for queue in world.run(queues.queues()) if queue.queue == "default" and queue.paused]
 
 
 def test_ctrl_c_does_not_wait_for_an_answer_that_never_comes(world: World) -> None:
@@ -192,13 +192,13 @@ def test_an_export_fetches_as_many_rows_at_once_as_their_size_lets_it(
 ) -> None:
     monkeypatch.setattr(export, "PAGE_BYTES", 50_000)
     asked: list[int] = []
-    page = finding.page
+    page = search.page
 
     def watched(*given: Any, n: int, **rest: Any) -> Any:
         asked.append(n)
         return page(*given, n=n, **rest)
 
-    monkeypatch.setattr(finding, "page", watched)
+    monkeypatch.setattr(search, "page", watched)
     for size in [10] * 60 + [20_000] * 20:
         world.enqueue(payload={"text": "x" * size})
     with served(world) as web:

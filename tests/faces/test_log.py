@@ -15,7 +15,7 @@ from crew import working
 from faces.test_metrics import every_event
 from tenure import Inbox, Retry
 from tenure.events import Bus, ClaimAnswered, Event, JobCompleted, JobRetried, StaleWriteBlocked, Woken
-from tenure.log import Bridge, JsonFormatter, Log
+from tenure.telemetry.log import Bridge, JsonFormatter, Log
 from world import World
 
 ID = UUID(int=1)

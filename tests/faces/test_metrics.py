@@ -34,7 +34,7 @@ from tenure.events import (
     StatementTurnedAway,
     Woken,
 )
-from tenure.metrics import BOUNDS_SECONDS, PAIRS_MAX, Metrics, Reading
+from tenure.telemetry.metrics import BOUNDS_SECONDS, PAIRS_MAX, Metrics, Reading
 from world import World
 
 ID = UUID(int=1)

@@ -17,9 +17,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row, tuple_row
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
-from tenure import db, lender, migrate
+from tenure import postgres
 from tenure.embedded import server
 from tenure.errors import BAD_SETTINGS, NO, USAGE, BadSettings
+from tenure.postgres import handler_pool, migrate
 from world import World
 
 NEWEST = migrate.newest()
@@ -181,7 +182,7 @@ def test_our_connections_speak_utf8_whoever_says_otherwise(
     url = make_conninfo(world.url, **words[said])
     with psycopg.connect(url) as plain:  # else it would prove nothing
         assert plain.execute("SHOW client_encoding").fetchone() == ("LATIN1",)
-    with db.connect(url) as conn, lender.Lender(url).blocking() as lent:
+    with postgres.connect(url) as conn, handler_pool.Lender(url).blocking() as lent:
         assert {each.info.parameter_status("client_encoding") for each in (conn, lent)} == {"UTF8"}
         assert lent.execute("SELECT %s::text || chr(8364)", ["€"]).fetchone() == ("€€",)
 
@@ -196,12 +197,12 @@ def test_a_payload_arrives_whatever_encoding_the_terminal_asks_for(world: World)
 @pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (tools/pgbouncer)")
 def test_both_hold_through_a_pooler(server_url: str, ascii_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-    with pgbouncer(server_url) as through, db.connect(through) as conn:
+    with pgbouncer(server_url) as through, postgres.connect(through) as conn:
         assert conn.pooled
         assert conn.execute("SELECT current_setting('client_encoding'), %s::text", ["€"]).fetchone() == ("UTF8", "€")
         migrate.check_encoding(conn)
     refused = pytest.raises(BadSettings, match="has encoding SQL_ASCII")
-    with pgbouncer(ascii_url) as through, db.connect(through) as conn, refused:
+    with pgbouncer(ascii_url) as through, postgres.connect(through) as conn, refused:
         migrate.require(conn)
 
 

@@ -24,7 +24,7 @@ from tenure.cli.health import PORT as HEALTH_PORT
 from tenure.cli.serve import PORT as WEB_PORT
 from tenure.errors import BadSettings
 from tenure.web.access import credentials
-from tenure.worker import LAST_WORDS_SECONDS
+from tenure.worker.worker import LAST_WORDS_SECONDS
 from world import World
 
 DRAIN_SECONDS = float(settings.DEFAULTS["TENURE_DRAIN_SECONDS"])

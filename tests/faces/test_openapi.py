@@ -16,8 +16,8 @@ from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig,
 import servers
 import tenure.web
 from faces.web_tools import running
-from tenure import schedule
-from tenure.filter import STATUSES, Filter
+from tenure.model.filter import STATUSES, Filter
+from tenure.verbs import schedules
 from tenure.web.access import credentials
 from tenure.web.app import ROUTES
 from tenure.web.feed import Feed
@@ -79,7 +79,7 @@ def furnish(world: World) -> None:
         getattr(world, status)(world.claim_one().lease)
     world.enqueue(key="order:1", ordered=True, hold=True)
     world.fail(world.claim_ordered()[0].lease)
-    world.run(schedule.plan(schedule.Schedule("nightly", "30 2 * * *", "report")))
+    world.run(schedules.plan(schedules.Schedule("nightly", "30 2 * * *", "report")))
 
 
 @described.parametrize()

@@ -12,10 +12,11 @@ from uuid import UUID
 import pytest
 
 from faces.terminal import Terminal
-from tenure import fleet, settle, verbs
+from tenure import verbs
 from tenure.cli.table import table
 from tenure.errors import NO, UNREACHABLE, USAGE
-from tenure.model import Lane, NewRow
+from tenure.model.rows import Lane, NewRow
+from tenure.verbs import fleet, settle
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -12,9 +12,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from tenure import fleet, sql
+from tenure import sql
 from tenure.cli import COMMANDS, tenure
 from tenure.errors import NO, UNREACHABLE
+from tenure.verbs import fleet
 from world import World
 
 ROOT = Path(__file__).parents[2]

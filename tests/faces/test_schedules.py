@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 
 from faces.terminal import Terminal
 from faces.test_fleet_commands import command as line_of
-from tenure import schedule as schedules
 from tenure.cli.schedules import command
 from tenure.errors import NO, USAGE
-from tenure.schedule import Schedule
+from tenure.verbs import schedules as schedules
+from tenure.verbs.schedules import Schedule
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -14,7 +14,7 @@ import pytest
 from tenure import settings
 from tenure.errors import BAD_SETTINGS, BadSettings
 from tenure.settings import DEFAULTS, KNOWN, everything, find, load, number, settings_file, whole
-from tenure.terms import Terms
+from tenure.worker.config import Terms
 
 URL = "postgresql://ann@db.example:5432/shop"
 OTHER = "postgresql://bob@other.example/shop"

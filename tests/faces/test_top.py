@@ -14,10 +14,10 @@ import pytest
 from crew import eventually
 from faces.terminal import Terminal
 from faces.test_fleet_commands import SAID, command, tenure
-from tenure import fleet, history, limits
 from tenure.cli import top
 from tenure.errors import UNREACHABLE, USAGE
-from tenure.model import Lease
+from tenure.model.rows import Lease
+from tenure.verbs import fleet, history, queues
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -30,7 +30,7 @@ def shop(world: World) -> World:
         world.enqueue(queue="mail", key=f"order:{n}")
     world.enqueue(delay_seconds=3600)
     world.enqueue(ordered=True, key="a", queue="ledger")
-    world.run(limits.pause("reports"))
+    world.run(queues.pause("reports"))
     world.run(fleet.register("w-here", SAID))
     world.run(
         history.refuse(

@@ -19,11 +19,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from crew import Process, eventually, processes, working
-from tenure import DeadLetter, Inbox, Job, Retry, Snooze, db, verbs
+from tenure import DeadLetter, Inbox, Job, Retry, Snooze, postgres, verbs
 from tenure.errors import BadSettings, IdempotencyConflict, InvalidPayload
 from tenure.events import JobCompleted, JobDeadLettered, JobReleased, JobRetried, StaleWriteBlocked
-from tenure.payload import HEADERS_BYTES_MAX
-from tenure.tracing import Tracing
+from tenure.model.payload import HEADERS_BYTES_MAX
+from tenure.telemetry.tracing import Tracing
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -331,7 +331,7 @@ def test_a_row_that_was_refused_is_an_error_of_its_producer(world: World, spans:
     def handle(n: int) -> None: ...
 
     async def send(n: int) -> Any:
-        async with await db.connect_async(world.url) as conn:
+        async with await postgres.connect_async(world.url) as conn:
             return await handle.using(idempotency_key="i").enqueue(conn, n=n)
 
     def enqueue(n: int) -> Any:

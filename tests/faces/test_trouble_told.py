@@ -12,7 +12,7 @@ from psycopg.errors import lookup
 
 from tenure.cli.trouble import explain
 from tenure.errors import BUG, TRY_LATER, UNREACHABLE, USAGE
-from tenure.trouble import AGAIN, AWAY
+from tenure.postgres.sqlstates import AGAIN, AWAY
 from world import World
 
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner
 
-from tenure import schedule as schedules
 from tenure import settings
 from tenure.cli import main
 from tenure.cli import schedules as schedules_command
@@ -20,8 +19,9 @@ from tenure.cli import sql as sql_command
 from tenure.cli import tail as tail_command
 from tenure.errors import BAD_SETTINGS, BUG, NO, USAGE, BadSettings
 from tenure.events import JobFailed
-from tenure.log import words
-from tenure.schedule import Schedule
+from tenure.telemetry.log import words
+from tenure.verbs import schedules as schedules
+from tenure.verbs.schedules import Schedule
 from world import World
 
 SHOP = 'from tenure import Inbox\n\ninbox = Inbox()\n\n\n@inbox.handler("greet")\ndef greet(name: str) -> None: ...\n'

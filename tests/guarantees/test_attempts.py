@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from guarantees.facts import together
-from tenure import questions, settle, verbs
-from tenure.model import Claimed, NewRow
+from tenure import verbs
+from tenure.model.rows import Claimed, NewRow
+from tenure.verbs import questions, settle
 from world import World
 
 

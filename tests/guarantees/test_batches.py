@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from tenure import db, settle, verbs
+from tenure import postgres, verbs
 from tenure.errors import BadSettings, ServerBehind
-from tenure.model import Lane, NewRow
+from tenure.model.rows import Lane, NewRow
+from tenure.verbs import settle
 from world import World
 
 
@@ -21,10 +22,10 @@ def test_rows_that_come_from_a_generator_all_go_in(world: World) -> None:
 def test_a_batch_is_completed_and_the_next_claimed_in_one_round_trip(world: World) -> None:
     ids = [world.enqueue() for _ in range(4)]
     first = world.claim("A", 2, buckets=None)
-    settled, second = db.run_both(world.conn, settle.complete(first), verbs.claim("A", 2), world.schema)
+    settled, second = postgres.run_both(world.conn, settle.complete(first), verbs.claim("A", 2), world.schema)
     assert [each.standing for each in settled] == ["applied", "applied"]
     assert {job.id for job in first} | {job.id for job in second} == set(ids)
-    again, none = db.run_both(world.conn, settle.complete(first), verbs.claim("A", 2), world.schema)
+    again, none = postgres.run_both(world.conn, settle.complete(first), verbs.claim("A", 2), world.schema)
     assert [each.standing for each in again] == ["already_mine", "already_mine"]
     assert none == []
 
@@ -35,7 +36,7 @@ def test_when_the_claim_fails_the_completion_beside_it_is_taken_back(world: Worl
     world.enqueue()
     behind = verbs.claim("A", 1, seen_epoch=9)
     with pytest.raises(ServerBehind, match="epoch 9 was seen elsewhere"):
-        db.run_both(world.conn, settle.complete(held), behind, world.schema)
+        postgres.run_both(world.conn, settle.complete(held), behind, world.schema)
     assert world.status(held[0].id) == "processing"
     assert world.complete(held[0].lease).standing == "applied"
 
@@ -46,8 +47,8 @@ def test_the_same_awaiting(world: World) -> None:
     first = world.claim("A", 2)
 
     async def turn() -> tuple[int, int]:
-        async with await db.connect_async(world.url) as conn:
-            settled, second = await db.run_both(conn, settle.complete(first), verbs.claim("A", 2), world.schema)
+        async with await postgres.connect_async(world.url) as conn:
+            settled, second = await postgres.run_both(conn, settle.complete(first), verbs.claim("A", 2), world.schema)
             return sum(each.ok for each in settled), len(second)
 
     assert asyncio.run(turn()) == (2, 2)

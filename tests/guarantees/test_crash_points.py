@@ -9,9 +9,10 @@ import sys
 import pytest
 
 from guarantees.facts import until
-from tenure import questions, verbs
-from tenure.fence import fenced
-from tenure.model import Lease
+from tenure import verbs
+from tenure.app.fence import fenced
+from tenure.model.rows import Lease
+from tenure.verbs import questions
 from world import World
 
 WORKER = """

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from crew import Process, eventually, processes, working
-from tenure import questions
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.drills.proxy import FaultProxy
 from tenure.errors import TRY_LATER, BadSettings
 from tenure.events import JobCompleted, JobReleased, WorkerDraining, WorkerExit
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.terms import Terms
+from tenure.verbs import questions
+from tenure.worker.config import Terms
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from guarantees.facts import SECONDS_MAX, Beside, together, user_connection
-from tenure import fleet, questions, verbs
+from tenure import verbs
 from tenure.errors import BadSettings, InvalidPayload
-from tenure.model import Claimed, Lane, NewRow
+from tenure.model.rows import Claimed, Lane, NewRow
+from tenure.verbs import fleet, questions
 from world import World
 
 

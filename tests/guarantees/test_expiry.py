@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from guarantees.facts import Beside, together, user_connection
-from tenure import questions, verbs
-from tenure.model import Lane, NewRow
+from tenure import verbs
+from tenure.model.rows import Lane, NewRow
+from tenure.verbs import questions
 from world import World
 
 

@@ -11,10 +11,10 @@ import pytest
 from psycopg import IsolationLevel
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
-from tenure import db, verbs
+from tenure import postgres, verbs
+from tenure.app.fence import fenced
 from tenure.errors import BadSettings, InvalidPayload, RolledBack, ServerBehind, StaleFence, StaleLease
-from tenure.fence import fenced
-from tenure.model import Lease
+from tenure.model.rows import Lease
 from world import World
 
 
@@ -310,7 +310,7 @@ def test_on_an_awaiting_connection_too(shop: World) -> None:
     ) -> None:
         async with fenced(conn, lease, schema=shop.schema) as tx:
             await tx.execute(f"INSERT INTO {shop.schema}.receipts VALUES (%s)", [n])
-            assert await db.run(conn, verbs.once(lease, "receipt"), shop.schema)
+            assert await postgres.run(conn, verbs.once(lease, "receipt"), shop.schema)
             if error:
                 raise error
             if word:

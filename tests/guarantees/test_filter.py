@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenure.errors import USAGE
-from tenure.filter import ASKABLE, ATTEMPTS_MAX, EVERYTHING, FIELDS, IDS_MAX, TEXT_MAX, BadFilter, Filter, parse
+from tenure.model.filter import ASKABLE, ATTEMPTS_MAX, EVERYTHING, FIELDS, IDS_MAX, TEXT_MAX, BadFilter, Filter, parse
 
 ONE, TWO = UUID(int=1), UUID("01a1dec8-cd34-460f-94f5-1593c6671199")
 CHARACTERS = st.characters(exclude_characters="\x00", exclude_categories=["Cs"])

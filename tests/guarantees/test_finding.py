@@ -9,12 +9,13 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import user_connection
-from tenure import finding, fleet, questions, settle, sql, verbs
+from tenure import sql, verbs
 from tenure.doctor import asks
-from tenure.filter import EVERYTHING, Filter, parse
-from tenure.finding import Count
-from tenure.model import Lane, NewRow
-from tenure.statement import Statement
+from tenure.model.filter import EVERYTHING, Filter, parse
+from tenure.model.rows import Lane, NewRow
+from tenure.verbs import fleet, questions, search, settle
+from tenure.verbs.search import Count
+from tenure.verbs.statement import Statement
 from world import World
 
 STATES = ("runnable", "scheduled", "processing", "completed", "failed", "dead_letter", "cancelled")
@@ -64,7 +65,7 @@ def rows(world: World) -> dict[str, UUID]:
 
 def found(world: World, text: str | Filter, **options: Any) -> list[UUID]:
     filter = parse(text) if isinstance(text, str) else text
-    page = world.run(finding.page(filter, **options))
+    page = world.run(search.page(filter, **options))
     assert page.done, "all of it was looked at"
     assert page.rows == [world.row(row.id) for row in page.rows], "a row of a page is the row itself"
     return [row.id for row in page.rows]
@@ -73,7 +74,7 @@ def found(world: World, text: str | Filter, **options: Any) -> list[UUID]:
 def every_page(world: World, filter: Filter, n: int, **options: Any) -> Iterator[list[UUID]]:
     before: UUID | None = None
     for _ in range(1000):
-        page = world.run(finding.page(filter, before=before, n=n, **options))
+        page = world.run(search.page(filter, before=before, n=n, **options))
         assert len(page.rows) <= n
         yield [row.id for row in page.rows]
         if page.done:
@@ -109,11 +110,11 @@ def test_a_field_finds_its_row_and_no_other(world: World, rows: dict[str, UUID],
         attempts = 0 if state in ("runnable", "scheduled", "cancelled") else 1
         filled = text.format(state=state, start=state[:5], n=n, id=rows[state], attempts=attempts)
         assert found(world, filled) == [rows[state]], filled
-        assert world.run(finding.count(parse(filled))) == Count(1), filled
-        assert world.run(finding.count(parse(filled), cap=None)) == Count(1), filled
-        assert world.run(finding.ids(parse(filled))).ids == [rows[state]], filled
+        assert world.run(search.count(parse(filled))) == Count(1), filled
+        assert world.run(search.count(parse(filled), cap=None)) == Count(1), filled
+        assert world.run(search.ids(parse(filled))).ids == [rows[state]], filled
         if "status" not in text:
-            counts = world.run(finding.statuses(parse(filled)))
+            counts = world.run(search.statuses(parse(filled)))
             half = ["pending"] if state in ("runnable", "scheduled") else []
             assert {name for name, count in counts.items() if count.n} == {state, *half}, filled
             assert not any(count.more for count in counts.values()), filled
@@ -143,8 +144,8 @@ def test_one_word_that_does_not_hold_is_enough(world: World, rows: dict[str, UUI
     for state in STATES:
         filled = text.format(state=state, start=state[:4], id=rows[state])
         assert found(world, filled) == [], filled
-        assert world.run(finding.count(parse(filled))) == Count(0), filled
-        assert world.run(finding.ids(parse(filled))).ids == [], filled
+        assert world.run(search.count(parse(filled))) == Count(0), filled
+        assert world.run(search.ids(parse(filled))).ids == [], filled
 
 
 def test_states_are_asked_for_together_and_pending_is_both_halves(world: World, rows: dict[str, UUID]) -> None:
@@ -159,7 +160,7 @@ def test_states_are_asked_for_together_and_pending_is_both_halves(world: World, 
 def test_a_worker_is_the_holder_or_the_one_that_ended_it(world: World, rows: dict[str, UUID]) -> None:
     for state in ("processing", "completed", "failed", "dead_letter"):
         assert found(world, f"worker:worker-{state}") == [rows[state]]
-        assert world.run(finding.ids(Filter(worker=f"worker-{state}"))).ids == [rows[state]]
+        assert world.run(search.ids(Filter(worker=f"worker-{state}"))).ids == [rows[state]]
     assert len(found(world, "worker:worker-*")) == 4
     assert found(world, "worker:worker-processing status:runnable") == []
 
@@ -239,7 +240,7 @@ def test_a_value_is_never_anything_but_a_value(world: World, nasty: str) -> None
         Filter(payload=((nasty, nasty),)),
     ):  # fmt: skip
         assert found(world, filter) == found(world, str(filter)) == [ids[0]], str(filter)
-        assert world.run(finding.count(filter)) == Count(1)
+        assert world.run(search.count(filter)) == Count(1)
     if not nasty.endswith("\\"):  # `\*` is a star
         assert set(found(world, Filter(kind=f"{nasty}*"))) == set(ids[:2])
     assert found(world, Filter(worker=literal)) == found(world, Filter(error=nasty)) == []
@@ -271,14 +272,14 @@ def test_pages_repeat_and_omit_nothing(world: World, n: int, search_max: int) ->
         whole = found(world, filter, n=1000)
         assert pages == whole
         assert whole == [id for id in everything if id in set(whole)]
-        assert world.run(finding.count(filter)) == world.run(finding.count(filter, cap=None)) == Count(len(whole))
+        assert world.run(search.count(filter)) == world.run(search.count(filter, cap=None)) == Count(len(whole))
     assert found(world, "", n=1000) == everything
 
 
 def test_ids_go_on_like_pages_do(world: World) -> None:
     everything, named, before = many(world), [], None
     while True:
-        some = world.run(finding.ids(EVERYTHING, before=before, n=8, search_max=20))
+        some = world.run(search.ids(EVERYTHING, before=before, n=8, search_max=20))
         named += some.ids
         if some.done:
             break
@@ -290,35 +291,35 @@ def test_ids_go_on_like_pages_do(world: World) -> None:
 @pytest.mark.parametrize("search_max", [1, 9])
 def test_no_more_rows_are_looked_at_than_asked(world: World, text: str, search_max: int) -> None:
     many(world)
-    page = world.run(finding.page(parse(text), search_max=search_max))
+    page = world.run(search.page(parse(text), search_max=search_max))
     assert page.searched == search_max
     assert not page.done
     assert len(page.rows) <= search_max
-    rest = world.run(finding.page(parse(text), n=100, search_max=1000))
+    rest = world.run(search.page(parse(text), n=100, search_max=1000))
     assert rest.done
     assert search_max < rest.searched <= 60
 
 
 def test_a_search_ends_with_its_time_and_says_where(world: World) -> None:
     everything = many(world, 400)
-    page = world.run(finding.page(parse("kind:nothing"), search_seconds=0))
+    page = world.run(search.page(parse("kind:nothing"), search_seconds=0))
     assert (page.rows, page.done) == ([], False)
     assert 0 < page.searched < 400
     assert page.next == everything[page.searched - 1]
-    counted = world.run(finding.count(parse("kind:kind_1")))
+    counted = world.run(search.count(parse("kind:kind_1")))
     assert counted == Count(sum(1 for id in everything if world.row(id).kind == "kind_1"))
 
 
 def test_rows_of_one_table_are_found_without_a_look_at_the_others(world: World) -> None:
     many(world)
     for text, table in (("status:failed", "dead"), ("status:completed", "archive"), ("status:pending", "live")):
-        assert world.run(finding.page(parse(text))).searched == world.count(table)
+        assert world.run(search.page(parse(text))).searched == world.count(table)
 
 
 def test_a_page_of_nothing_is_done(world: World) -> None:
-    assert world.run(finding.page(EVERYTHING)) == finding.Page([], None, 0, True)
-    assert world.run(finding.count(EVERYTHING)) == Count(0)
-    assert world.run(finding.ids(EVERYTHING)) == finding.Ids([], None, 0, True)
+    assert world.run(search.page(EVERYTHING)) == search.Page([], None, 0, True)
+    assert world.run(search.count(EVERYTHING)) == Count(0)
+    assert world.run(search.ids(EVERYTHING)) == search.Ids([], None, 0, True)
 
 
 def test_a_held_row_off_the_beaten_track_is_found_by_those_who_act(world: World) -> None:
@@ -327,8 +328,8 @@ def test_a_held_row_off_the_beaten_track_is_found_by_those_who_act(world: World)
     (first,) = world.claim("A", 1)
     world.sql("UPDATE live SET available_at = available_at + interval '1 second' WHERE id = %s", first.id)
     world.sql("UPDATE live SET available_at = available_at - interval '1 day' WHERE id <> %s", first.id)
-    assert world.run(finding.ids(parse("status:processing"))).ids == [first.id]
-    assert world.run(finding.count(parse("status:processing"), cap=None)) == Count(1)
+    assert world.run(search.ids(parse("status:processing"))).ids == [first.id]
+    assert world.run(search.count(parse("status:processing"), cap=None)) == Count(1)
 
 
 def ended(world: World, n: int, error: str, key: str = "often", kind: str = "a") -> None:
@@ -343,9 +344,9 @@ def test_few_dead_rows_are_found_behind_many_others_however_few_are_looked_at(wo
     ended(world, 9, "often")
     (seldom,) = world.sql("SELECT DISTINCT fingerprint FROM dead WHERE last_error = 'seldom'")[0]
     for text in (f"fingerprint:{seldom}", "key:seldom"):
-        newest, *older = [row.id for row in world.run(finding.page(parse(text), n=5, search_max=4)).rows]
+        newest, *older = [row.id for row in world.run(search.page(parse(text), n=5, search_max=4)).rows]
         assert len(older) == 2, text
-        following = finding.page(parse(text), n=1, before=newest, search_max=1)
+        following = search.page(parse(text), n=1, before=newest, search_max=1)
         assert [row.id for row in world.run(following).rows] == older[:1], text
 
 
@@ -354,12 +355,12 @@ def test_a_completed_row_is_found_by_the_error_it_once_had(world: World) -> None
     world.retry(world.claim_one().lease, "the bank was closed", delay=0)
     world.complete(world.claim_one().lease)
     (alike,) = world.sql("SELECT fingerprint('the bank was closed')")[0]
-    assert [row.id for row in world.run(finding.page(parse(f"fingerprint:{alike}"))).rows] == [id]
+    assert [row.id for row in world.run(search.page(parse(f"fingerprint:{alike}"))).rows] == [id]
 
 
 def test_a_search_whose_time_is_up_has_looked_at_fifty_rows(world: World) -> None:
     many(world)
-    page = world.run(finding.page(parse("kind:nobody_knows"), search_seconds=0.0))
+    page = world.run(search.page(parse("kind:nobody_knows"), search_seconds=0.0))
     assert (page.rows, page.searched, page.done) == ([], 50, False)
 
 
@@ -368,7 +369,7 @@ def test_dead_rows_of_other_buckets_are_not_found(world: World) -> None:
         ended(world, 1, "no", key=key)
     bucket = world.run(questions.bucket("one"))
     assert bucket != world.run(questions.bucket("other"))
-    assert [row.partition_key for row in world.run(finding.page(parse(f"bucket:{bucket}"))).rows] == ["one"]
+    assert [row.partition_key for row in world.run(search.page(parse(f"bucket:{bucket}"))).rows] == ["one"]
 
 
 def test_an_id_and_the_key_of_another_row_find_neither(world: World) -> None:
@@ -382,7 +383,7 @@ def test_in_a_long_transaction_too_what_became_due_meanwhile_is_runnable(world: 
     with world.conn.transaction():
         world.sql("SELECT now()")
         id = world.run(verbs.enqueue(NewRow("a")), other).id
-        assert [row.id for row in world.run(finding.page(parse("status:runnable"))).rows] == [id]
+        assert [row.id for row in world.run(search.page(parse("status:runnable"))).rows] == [id]
 
 
 # -- counts
@@ -390,12 +391,12 @@ def test_in_a_long_transaction_too_what_became_due_meanwhile_is_runnable(world: 
 
 def test_a_count_stops_at_its_cap(world: World) -> None:
     many(world)
-    assert world.run(finding.count(EVERYTHING, cap=11)) == Count(10, True)
-    assert world.run(finding.count(EVERYTHING, cap=61)) == Count(60)
-    assert world.run(finding.count(parse("kind:kind_1"), cap=5)) == Count(4, True)
-    assert world.run(finding.count(parse("status:failed"), cap=5)) == Count(4, True)
-    assert world.run(finding.count(parse("status:runnable"), cap=5)) == Count(4, True)
-    assert world.run(finding.count(parse("key:key:3 status:runnable"), cap=2)) == Count(1, True)
+    assert world.run(search.count(EVERYTHING, cap=11)) == Count(10, True)
+    assert world.run(search.count(EVERYTHING, cap=61)) == Count(60)
+    assert world.run(search.count(parse("kind:kind_1"), cap=5)) == Count(4, True)
+    assert world.run(search.count(parse("status:failed"), cap=5)) == Count(4, True)
+    assert world.run(search.count(parse("status:runnable"), cap=5)) == Count(4, True)
+    assert world.run(search.count(parse("key:key:3 status:runnable"), cap=2)) == Count(1, True)
 
 
 def test_few_dead_rows_are_counted_behind_many_others(world: World) -> None:
@@ -404,24 +405,24 @@ def test_few_dead_rows_are_counted_behind_many_others(world: World) -> None:
     for _ in range(2):
         world.enqueue("a")
         world.fail(world.claim_one().lease)
-    assert world.run(finding.count(parse("status:failed"), cap=5)) == Count(2)
-    assert world.run(finding.count(parse("status:dead_letter kind:b"), cap=5)) == Count(2)
-    assert world.run(finding.count(parse("status:dead_letter error:seldom"), cap=5)).more, "not every row was looked at"
+    assert world.run(search.count(parse("status:failed"), cap=5)) == Count(2)
+    assert world.run(search.count(parse("status:dead_letter kind:b"), cap=5)) == Count(2)
+    assert world.run(search.count(parse("status:dead_letter error:seldom"), cap=5)).more, "not every row was looked at"
 
 
 def test_states_are_counted_whatever_state_the_filter_names(world: World, rows: dict[str, UUID]) -> None:
     one_each = {"pending": Count(2), **dict.fromkeys(STATES, Count(1))}
-    assert world.run(finding.statuses(EVERYTHING)) == one_each
-    assert world.run(finding.statuses(parse("status:failed"))) == one_each
-    assert world.run(finding.statuses(parse("kind:kind_* status:failed"))) == one_each
+    assert world.run(search.statuses(EVERYTHING)) == one_each
+    assert world.run(search.statuses(parse("status:failed"))) == one_each
+    assert world.run(search.statuses(parse("kind:kind_* status:failed"))) == one_each
     only_failed = {**dict.fromkeys(one_each, Count(0)), "failed": Count(1)}
-    assert world.run(finding.statuses(parse("kind:kind_failed"))) == only_failed
+    assert world.run(search.statuses(parse("kind:kind_failed"))) == only_failed
 
 
 def test_every_count_by_state_is_what_its_page_holds(world: World) -> None:
     many(world)
     for text in ("", "kind:kind_1", "key:key:3"):
-        for state, count in world.run(finding.statuses(parse(text))).items():
+        for state, count in world.run(search.statuses(parse(text))).items():
             assert count == Count(len(found(world, f"{text} status:{state}", n=1000))), (text, state)
 
 
@@ -453,26 +454,26 @@ def test_a_count_of_the_young_is_not_lost_among_the_old(world: World) -> None:
         ("status:dead_letter age:<5m", 20), ("status:runnable age:<5m", 20), ("queue:default age:<5m", 40),
         ("status:pending queue:default age:<5m", 20), (f"status:dead_letter id:{buried}", 1),
     ):  # fmt: skip
-        assert world.run(finding.count(parse(text))) == Count(n), text
-        assert world.run(finding.count(parse(text), cap=None)) == Count(n), text
-    many_old = world.run(finding.count(parse("status:dead_letter age:>1d")))  # as many as its moment allows
+        assert world.run(search.count(parse(text))) == Count(n), text
+        assert world.run(search.count(parse(text), cap=None)) == Count(n), text
+    many_old = world.run(search.count(parse("status:dead_letter age:>1d")))  # as many as its moment allows
     assert many_old.more
     assert many_old.n > 20
-    counts = world.run(finding.statuses(parse("queue:default age:<5m")))
+    counts = world.run(search.statuses(parse("queue:default age:<5m")))
     assert (counts["runnable"], counts["dead_letter"]) == (Count(20), Count(20))
     alike = world.sql("SELECT fingerprint FROM dead WHERE kind = 'old' LIMIT 1")[0][0]
     (oldest,) = world.sql("SELECT id FROM dead WHERE kind = 'old' ORDER BY id LIMIT 1")[0]
-    assert world.run(finding.page(parse(f"id:{oldest} fingerprint:{alike}"), search_max=100)).rows[0].id == oldest
-    assert world.run(finding.count(parse(f"fingerprint:{alike} age:<5m"))) == Count(0)
+    assert world.run(search.page(parse(f"id:{oldest} fingerprint:{alike}"), search_max=100)).rows[0].id == oldest
+    assert world.run(search.count(parse(f"fingerprint:{alike} age:<5m"))) == Count(0)
 
 
 @pytest.mark.parametrize("table", ["live", "dead"])
 def test_a_search_for_the_old_does_not_begin_with_the_young(world: World, table: str) -> None:
     many(world)
     old_rows(world, table, 5)
-    page = world.run(finding.page(parse("age:>25h"), search_max=9))
+    page = world.run(search.page(parse("age:>25h"), search_max=9))
     assert ([row.kind for row in page.rows], page.searched, page.done) == (["old"] * 5, 5, True)
-    assert world.run(finding.ids(parse("age:>25h"), before=page.rows[1].id)).ids == [row.id for row in page.rows[2:]]
+    assert world.run(search.ids(parse("age:>25h"), before=page.rows[1].id)).ids == [row.id for row in page.rows[2:]]
     assert len(found(world, "age:>0s", n=100)) == 65
 
 
@@ -482,7 +483,7 @@ def test_the_overview_says_how_the_inbox_stands(world: World, rows: dict[str, UU
     world.run(fleet.drain("C"))
     world.sql("UPDATE workers SET status = 'dead' WHERE id = 'D'")
     world.sql("UPDATE live SET available_at = available_at - interval '1 hour' WHERE id = %s", rows["runnable"])
-    view = world.run(finding.overview())
+    view = world.run(search.overview())
     assert view[:5] == (Count(1), Count(1), Count(1), Count(2), Count(1))
     assert (view.workers_alive, view.workers_draining, view.workers_dead) == (2, 1, 1)
     assert view.oldest_runnable_seconds is not None
@@ -490,7 +491,7 @@ def test_the_overview_says_how_the_inbox_stands(world: World, rows: dict[str, UU
 
 
 def test_the_overview_of_an_empty_inbox(world: World) -> None:
-    assert world.run(finding.overview()) == (*[Count(0)] * 5, None, 0, 0, 0)
+    assert world.run(search.overview()) == (*[Count(0)] * 5, None, 0, 0, 0)
 
 
 def test_an_ordered_row_that_could_run_is_runnable_and_ages(world: World) -> None:
@@ -498,7 +499,7 @@ def test_an_ordered_row_that_could_run_is_runnable_and_ages(world: World) -> Non
     world.enqueue(key="k", ordered=True, delay_seconds=60)
     world.sql("UPDATE live SET available_at = available_at - interval '1 hour'")
     world.sql("UPDATE live SET available_at = available_at + interval '2 hours' WHERE seq = 2")
-    view = world.run(finding.overview())
+    view = world.run(search.overview())
     assert (view.runnable, view.scheduled) == (Count(1), Count(1))
     assert view.oldest_runnable_seconds is not None
     assert view.oldest_runnable_seconds >= 3600
@@ -540,7 +541,7 @@ def test_what_ended_badly_is_grouped_by_state_kind_and_error_the_latest_first(wo
     ids.append(world.enqueue("a"))
     world.fail(world.claim_one().lease, "ValueError: order 4")
     world.run(verbs.cancel([world.enqueue("a")]))
-    groups = world.run(finding.dead_groups())
+    groups = world.run(search.dead_groups())
     assert [(g.status, g.kind, g.rows, g.last_error, g.sample_id) for g in groups] == [
         ("failed", "a", Count(1), "ValueError: order 4", ids[4]),
         ("dead_letter", "b", Count(1), "ValueError: order 3", ids[3]),
@@ -549,7 +550,7 @@ def test_what_ended_badly_is_grouped_by_state_kind_and_error_the_latest_first(wo
     ]
     assert groups[3].first_at < groups[3].last_at
     assert groups[0].first_at == groups[0].last_at
-    assert world.run(finding.dead_groups(n=1)) == groups[:1]
+    assert world.run(search.dead_groups(n=1)) == groups[:1]
     for group in groups:
         text = f"status:{group.status} kind:{group.kind} fingerprint:{group.fingerprint}"
         assert len(found(world, text)) == group.rows.n
@@ -560,25 +561,25 @@ def test_the_effects_of_a_row_are_told(world: World) -> None:
     id = world.enqueue()
     lease = world.claim_one().lease
     world.run(verbs.once(lease, "receipt"))
-    (effect,) = world.run(finding.effects(id))
+    (effect,) = world.run(search.effects(id))
     assert (effect.effect, effect.fence_token) == ("receipt", lease.fence)
-    assert world.run(finding.effects(UUID(int=1))) == []
+    assert world.run(search.effects(UUID(int=1))) == []
 
 
 def test_the_idempotency_key_of_a_row_and_since_when_it_is_taken(world: World) -> None:
     sent, plain = world.enqueue(idempotency_key="k"), world.enqueue()
-    first = world.run(finding.first_sent(sent))
+    first = world.run(search.first_sent(sent))
     assert first is not None
     assert first[0] == "k"
-    assert world.run(finding.first_sent(plain)) is None
+    assert world.run(search.first_sent(plain)) is None
 
 
 def test_finding_needs_no_pinned_plans_and_no_right_to_write(world: World, rows: dict[str, UUID]) -> None:
     conn = user_connection(world)
     conn.execute("SET TRANSACTION READ ONLY")
     asked: list[Statement[Any]] = [
-        finding.page(EVERYTHING), finding.ids(EVERYTHING), finding.count(EVERYTHING), finding.statuses(EVERYTHING),
-        finding.overview(), finding.dead_groups(), finding.effects(rows["failed"]), finding.first_sent(rows["failed"]),
+        search.page(EVERYTHING), search.ids(EVERYTHING), search.count(EVERYTHING), search.statuses(EVERYTHING),
+        search.overview(), search.dead_groups(), search.effects(rows["failed"]), search.first_sent(rows["failed"]),
     ]  # fmt: skip
     for question in asked:
         assert world.run(question, conn) == world.run(question) or question.name == "overview"

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from guarantees.facts import Beside
-from tenure import fleet, settle, verbs
+from tenure import verbs
 from tenure.errors import StaleLease
-from tenure.model import NewRow
+from tenure.model.rows import NewRow
+from tenure.verbs import fleet, settle
 from world import World
 
 

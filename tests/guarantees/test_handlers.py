@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from crew import eventually, working
+from tenure.app.handler import Handler
+from tenure.app.inbox import Inbox
 from tenure.errors import BadSettings
-from tenure.handler import Handler
-from tenure.inbox import Inbox
 from world import World
 
 

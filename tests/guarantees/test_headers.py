@@ -11,11 +11,12 @@ import psycopg
 import pytest
 
 from crew import eventually, working
-from tenure import Inbox, Job, db, finding, limits, questions, verbs
+from tenure import Inbox, Job, postgres, verbs
 from tenure.errors import BadSettings, InvalidPayload
-from tenure.filter import Filter
-from tenure.model import Claimed, NewRow
-from tenure.payload import HEADERS_BYTES_MAX
+from tenure.model.filter import Filter
+from tenure.model.payload import HEADERS_BYTES_MAX
+from tenure.model.rows import Claimed, NewRow
+from tenure.verbs import questions, queues, search
 from world import World
 
 SENT = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tenant": "Ünal & Söhne"}
@@ -26,7 +27,7 @@ def carried(world: World, id: UUID) -> Any:
     text = world.row(id).headers
     ((seen,),) = world.sql("SELECT headers::text FROM inbox WHERE id = %s", id)
     assert text == seen
-    assert [row.headers for row in world.run(finding.page(Filter(ids=(id,)))).rows] == [text]
+    assert [row.headers for row in world.run(search.page(Filter(ids=(id,)))).rows] == [text]
     return None if text is None else json.loads(text)
 
 
@@ -75,8 +76,8 @@ def test_every_way_of_claiming_hands_them_over(world: World, way: str) -> None:
     id = world.enqueue(headers=SENT, key="k" if ordered else None, ordered=ordered)
     plain = world.enqueue(key="other" if ordered else None, ordered=ordered)
     if way == "claim_limited":
-        world.run(limits.limit("default", max_running=5))
-        jobs = world.run(limits.claim_limited("A", 2, "default"))
+        world.run(queues.limit("default", max_running=5))
+        jobs = world.run(queues.claim_limited("A", 2, "default"))
     elif way == "claimed":
         world.claim("A", 2, claim_id=7)
         jobs = world.run(questions.claimed("A", 7))
@@ -96,7 +97,7 @@ def test_each_row_of_a_batch_keeps_its_own(world: World) -> None:
 
 def test_copy_brings_them_too(world: World) -> None:
     with world.conn.transaction():
-        db.copy(world.conn, [NewRow("a", headers=SENT), NewRow("b"), NewRow("c", headers={})], world.schema)
+        postgres.copy(world.conn, [NewRow("a", headers=SENT), NewRow("b"), NewRow("c", headers={})], world.schema)
     assert {job.kind: read(job) for job in world.claim("A", 3)} == {"a": SENT, "b": None, "c": None}
 
 

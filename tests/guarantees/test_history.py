@@ -15,7 +15,9 @@ import psycopg
 import pytest
 
 from crew import Hired, eventually, working
-from tenure import fleet, history, questions, settle, verbs
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.errors import BadSettings
 from tenure.events import (
     ChoreFailed,
@@ -29,13 +31,12 @@ from tenure.events import (
     LeasesSwept,
     StaleWriteBlocked,
 )
-from tenure.history import BOUNDS_SECONDS, FenceStrip, percentile, ring_changes, step_for
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.model import BUCKETS
-from tenure.outcome import DeadLetter, Fail, Outcome, Release, Retry
-from tenure.ring import Ring, moved
-from tenure.tally import REFUSALS_A_SECOND_MAX, SLOTS_MAX, Tally
+from tenure.model.outcome import DeadLetter, Fail, Outcome, Release, Retry
+from tenure.model.ring import Ring, moved
+from tenure.model.rows import BUCKETS
+from tenure.telemetry.tally import REFUSALS_A_SECOND_MAX, SLOTS_MAX, Tally
+from tenure.verbs import fleet, history, questions, settle
+from tenure.verbs.history import BOUNDS_SECONDS, FenceStrip, percentile, ring_changes, step_for
 from world import World
 
 COUNTED = ("acquired", "renewed", "expired", "lost", "stale_writes_blocked")

@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from crew import eventually, working
-from tenure import fleet, housekeeping, questions, verbs
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import ChoreDone, ChoreFailed, JobCompleted
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.verbs import fleet, questions
+from tenure.worker import housekeeping
 from world import World
 
 ALL = {"fleet", "schedules", "leases", "workers", "every_row", "vacuum", "archive"}

@@ -10,7 +10,7 @@ import pytest
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import verbs
 from tenure.errors import IdempotencyConflict
-from tenure.model import NewRow
+from tenure.model.rows import NewRow
 from world import World
 
 KEY = "receipt-9182"

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from crew import eventually, working
-from tenure import questions
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import ExecutionStarted
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.verbs import questions
 from world import World
 
 pytestmark = pytest.mark.one_server

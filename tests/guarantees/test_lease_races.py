@@ -7,10 +7,11 @@ import random
 import pytest
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
-from tenure import questions, settle, verbs
+from tenure import verbs
+from tenure.app.fence import fenced
 from tenure.errors import StaleLease
-from tenure.fence import fenced
-from tenure.model import Lease, NewRow
+from tenure.model.rows import Lease, NewRow
+from tenure.verbs import questions, settle
 from world import World
 
 RACES = 200

@@ -10,11 +10,12 @@ from uuid import UUID
 import pytest
 
 from crew import eventually, working
-from tenure import fleet, questions, verbs
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.drills.proxy import FaultProxy
 from tenure.events import DatabaseBack, JobCompleted, LeaseLost, LeasesRenewed, LeasesSwept, StaleWriteBlocked
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.verbs import fleet, questions
 from world import World
 
 pytestmark = pytest.mark.one_server

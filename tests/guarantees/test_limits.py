@@ -16,18 +16,20 @@ import pytest
 from click.testing import CliRunner
 
 from guarantees.facts import SECONDS_MAX, Beside, together, until, user_connection, waits_for_a_lock
-from tenure import fence, fleet, limits, questions, settle, verbs
+from tenure import verbs
+from tenure.app import fence
 from tenure.cli import queues as face
 from tenure.errors import BadSettings
-from tenure.model import Claimed, Lane, NewRow
-from tenure.statement import Statement
+from tenure.model.rows import Claimed, Lane, NewRow
+from tenure.verbs import fleet, questions, queues, settle
+from tenure.verbs.statement import Statement
 from world import World
 
 MAIL = "mail"
 
 
 def _limit(world: World, queue: str = MAIL, **given: Any) -> None:
-    world.run(limits.limit(queue, **given))
+    world.run(queues.limit(queue, **given))
 
 
 def _send(world: World, n: int = 1, **options: Any) -> list[Any]:
@@ -38,7 +40,7 @@ def _send(world: World, n: int = 1, **options: Any) -> list[Any]:
 def _claim(
     world: World, n: int = 100, worker: str = "A", queue: str = MAIL, conn: Any = None, **more: Any
 ) -> list[Claimed]:
-    return world.run(limits.claim_limited(worker, n, queue, **more), conn)
+    return world.run(queues.claim_limited(worker, n, queue, **more), conn)
 
 
 def _keys(world: World, bucket: int, n: int) -> list[str]:
@@ -86,7 +88,7 @@ def _most_in_flight(world: World, of: str, rows: int = 160, threads: int = 8) ->
 
 @pytest.mark.parametrize("of", COUNTS)
 def test_eight_workers_at_once_never_have_more_in_flight_than_the_limit(world: World, of: str) -> None:
-    world.run(limits.limit(MAIL, max_running=3) if of == "queue" else limits.limit(MAIL, max_per_key=3))
+    world.run(queues.limit(MAIL, max_running=3) if of == "queue" else queues.limit(MAIL, max_per_key=3))
     assert 1 <= _most_in_flight(world, of) <= 3
 
 
@@ -197,13 +199,13 @@ PLAIN: dict[str, Callable[[], Statement[list[Claimed]]]] = {
 def test_a_worker_that_has_not_heard_of_a_limit_takes_nothing_past_it(world: World, claim: str, setting: str) -> None:
     _send(world, 2, key="a", ordered=claim == "claim_ordered")
     if setting == "paused":
-        world.run(limits.pause(MAIL))
+        world.run(queues.pause(MAIL))
     else:
-        world.run(limits.limit(MAIL, **{setting: 1}))  # type: ignore[arg-type]
-    world.run(limits.pause("web"))
+        world.run(queues.limit(MAIL, **{setting: 1}))  # type: ignore[arg-type]
+    world.run(queues.pause("web"))
     assert world.run(PLAIN[claim]()) == []
-    world.run(limits.limit(MAIL, clear=True))
-    world.run(limits.resume(MAIL))
+    world.run(queues.limit(MAIL, clear=True))
+    world.run(queues.resume(MAIL))
     assert world.run(PLAIN[claim]()) != []
 
 
@@ -627,7 +629,7 @@ def test_starts_are_saved_up_to_the_burst_and_no_further(world: World) -> None:
     assert len(_claim(world)) == 3
     world.sql("UPDATE queues SET refilled_at = refilled_at + interval '1 year'")  # a clock that went back
     assert _claim(world) == []
-    assert [round(queue.tokens or 0) for queue in world.run(limits.queues())] == [0, 2]
+    assert [round(queue.tokens or 0) for queue in world.run(queues.queues())] == [0, 2]
 
 
 def test_a_claim_that_finds_nothing_uses_up_nothing_and_refills_nothing(world: World) -> None:
@@ -665,16 +667,16 @@ def test_a_paused_queue_starts_nothing_and_goes_on_when_resumed(world: World) ->
     _send(world, 3)
     _send(world, 3, key="a", ordered=True)
     (running,) = _claim(world, 1)
-    assert world.run(limits.pause(MAIL))
-    assert not world.run(limits.pause(MAIL))
+    assert world.run(queues.pause(MAIL))
+    assert not world.run(queues.pause(MAIL))
     assert _claim(world) == []
     assert world.complete(running.lease).ok
-    assert world.run(limits.pause("web"))
-    assert world.run(limits.resume(MAIL))
-    assert not world.run(limits.resume(MAIL))
+    assert world.run(queues.pause("web"))
+    assert world.run(queues.resume(MAIL))
+    assert not world.run(queues.resume(MAIL))
     assert len(_claim(world)) == 3
-    assert [(queue.queue, queue.paused) for queue in world.run(limits.queues())] == [(MAIL, False), ("web", True)]
-    assert not world.run(limits.resume("never heard of"))
+    assert [(queue.queue, queue.paused) for queue in world.run(queues.queues())] == [(MAIL, False), ("web", True)]
+    assert not world.run(queues.resume("never heard of"))
 
 
 def test_when_pause_has_answered_no_claim_is_under_way(world: World) -> None:
@@ -682,7 +684,7 @@ def test_when_pause_has_answered_no_claim_is_under_way(world: World) -> None:
     _send(world, 3)
     claimer = user_connection(world)
     assert len(_claim(world, 1, conn=claimer)) == 1
-    pausing = Beside(lambda: world.run(limits.pause(MAIL)))
+    pausing = Beside(lambda: world.run(queues.pause(MAIL)))
     waits_for_a_lock(world, world.conn)
     claimer.commit()
     assert pausing.result()
@@ -690,16 +692,16 @@ def test_when_pause_has_answered_no_claim_is_under_way(world: World) -> None:
 
 
 CHANGES: dict[str, Statement[Any]] = {
-    "pause": limits.pause(MAIL),
-    "resume": limits.resume(MAIL),
-    "limit": limits.limit(MAIL, max_running=1),
+    "pause": queues.pause(MAIL),
+    "resume": queues.resume(MAIL),
+    "limit": queues.limit(MAIL, max_running=1),
 }
 
 
 @pytest.mark.parametrize("verb", CHANGES)
 def test_waiting_workers_are_told_to_look_again(world: World, verb: str) -> None:
     if verb == "resume":
-        world.run(limits.pause(MAIL))
+        world.run(queues.pause(MAIL))
     listener = world.connect()
     ((channel,),) = world.sql("SELECT channel()")
     listener.execute(f'LISTEN "{channel}"'.encode())
@@ -712,7 +714,7 @@ def test_changes_are_dated_by_the_clock_and_not_by_their_transaction(world: Worl
     _limit(world, rate_per_second=1_000_000, burst=1_000_000)
     with world.conn.transaction():
         if verb == "resume":
-            world.run(limits.pause(MAIL))
+            world.run(queues.pause(MAIL))
         world.sql("UPDATE queues SET updated_at = now(), refilled_at = now(), tokens = 0")
         world.run(CHANGES[verb])
         assert world.sql("SELECT updated_at > now() FROM queues") == [(True,)]
@@ -725,20 +727,20 @@ def test_changes_are_dated_by_the_clock_and_not_by_their_transaction(world: Worl
 
 def test_what_is_not_given_stays_and_clear_takes_it_away(world: World) -> None:
     _limit(world, max_running=5, max_per_key=2, rate_per_second=2.5)
-    world.run(limits.pause(MAIL))
+    world.run(queues.pause(MAIL))
     _limit(world, max_per_key=1)
-    assert world.run(limits.queues())[0].max_running == 5
+    assert world.run(queues.queues())[0].max_running == 5
     _limit(world, max_running=7)
-    (queue,) = world.run(limits.queues())
+    (queue,) = world.run(queues.queues())
     assert queue[1:6] == (True, 7, 1, 2.5, 3)
     assert (queue.running, queue.tokens) == (0, 3)
     _limit(world, max_per_key=1, clear=True)
-    (queue,) = world.run(limits.queues())
+    (queue,) = world.run(queues.queues())
     assert queue[1:8] == (True, None, 1, None, None, 0, None)
     assert queue.limited
-    world.run(limits.resume(MAIL))
+    world.run(queues.resume(MAIL))
     _limit(world, clear=True)
-    (queue,) = world.run(limits.queues())
+    (queue,) = world.run(queues.queues())
     assert not queue.limited
 
 
@@ -747,7 +749,7 @@ def test_queues_say_how_much_of_a_limit_is_used(world: World) -> None:
     _send(world, 3, key="a")
     _send(world, 2)
     assert len(_claim(world)) == 4
-    (queue,) = world.run(limits.queues())
+    (queue,) = world.run(queues.queues())
     assert queue.running == 4
     assert queue.tokens == pytest.approx(5, abs=0.1)
 
@@ -757,14 +759,14 @@ def test_queues_say_how_much_of_a_limit_is_used(world: World) -> None:
 def test_a_limit_that_is_none_is_refused_with_its_name_and_the_way_out(name: str, value: Any) -> None:
     given = {"rate_per_second": 1.0} | {name: value}
     with pytest.raises(BadSettings, match=rf"{name}={value!r}.*pause it"):
-        limits.limit(MAIL, **given)
+        queues.limit(MAIL, **given)
 
 
 def test_a_limit_of_nothing_and_a_burst_of_no_rate_are_refused() -> None:
     with pytest.raises(BadSettings, match="no limit is given"):
-        limits.limit(MAIL)
+        queues.limit(MAIL)
     with pytest.raises(BadSettings, match="burst=3 needs rate_per_second"):
-        limits.limit(MAIL, burst=3)
+        queues.limit(MAIL, burst=3)
 
 
 @pytest.mark.parametrize(

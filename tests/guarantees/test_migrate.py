@@ -13,9 +13,11 @@ import psycopg
 import pytest
 
 from guarantees.facts import Beside, until, waits_for_a_lock
-from tenure import db, migrate, settle, sql, verbs
+from tenure import postgres, sql, verbs
 from tenure.errors import BadSettings, SchemaMismatch
-from tenure.model import NewRow
+from tenure.model.rows import NewRow
+from tenure.postgres import migrate
+from tenure.verbs import settle
 from world import World
 
 _numbers = itertools.count(1)
@@ -60,7 +62,8 @@ def test_twice_applies_nothing_the_second_time(empty: Empty) -> None:
 
 def test_ten_processes_at_once_apply_each_migration_once(empty: Empty) -> None:
     program = (
-        "import sys; from tenure import db, migrate; print(len(migrate.apply(db.connect(sys.argv[1]), sys.argv[2])))"
+        "import sys; from tenure.postgres import connect, migrate; "
+        "print(len(migrate.apply(connect(sys.argv[1]), sys.argv[2])))"
     )
     children = [
         subprocess.Popen(
@@ -227,7 +230,7 @@ def test_every_migration_says_what_it_is() -> None:
 
 
 def test_a_connection_of_our_own_cares_for_itself(server_url: str) -> None:
-    with db.connect(server_url, application_name="me") as conn:
+    with postgres.connect(server_url, application_name="me") as conn:
         assert conn.autocommit
         shown = [conn.execute(f"SHOW {name}").fetchone() for name in ("application_name", "plan_cache_mode", "jit")]
         assert shown == [("me",), ("force_generic_plan",), ("off",)]

@@ -9,12 +9,13 @@ import psycopg
 import pytest
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
-from tenure import acts, fleet, limits, operate, questions, settle, verbs
+from tenure import operate, verbs
 from tenure.errors import BadSettings, InvalidPayload
-from tenure.filter import Filter, parse
-from tenure.model import NewRow
+from tenure.model.filter import Filter, parse
+from tenure.model.rows import NewRow
 from tenure.operate import Actor, CountChanged, Done, NoSuchVerb, Noted
-from tenure.statement import Statement
+from tenure.verbs import fleet, operators, questions, queues, settle
+from tenure.verbs.statement import Statement
 from world import World
 
 ANN = Actor("ann@host", "python")
@@ -410,12 +411,12 @@ def test_a_reason_that_cannot_be_kept_changes_nothing(world: World) -> None:
 
 
 def test_a_single_mutation_and_its_line_are_one_transaction(world: World) -> None:
-    assert operate.noted(world.conn, limits.pause("mail"), ANN, "pause", "mail", world.schema, reason="too much")
-    assert not operate.noted(world.conn, limits.pause("mail"), ANN, "pause", "mail", world.schema)
+    assert operate.noted(world.conn, queues.pause("mail"), ANN, "pause", "mail", world.schema, reason="too much")
+    assert not operate.noted(world.conn, queues.pause("mail"), ANN, "pause", "mail", world.schema)
     again, first = audit(world)
     assert (first.verb, first.target, first.rows, first.reason) == ("pause", "mail", 1, "too much")
     assert (again.rows, again.done_at is not None) == (0, True)
-    operate.noted(world.conn, limits.limit("mail", max_running=3), ANN, "limit", "mail", world.schema)
+    operate.noted(world.conn, queues.limit("mail", max_running=3), ANN, "limit", "mail", world.schema)
     assert audit(world)[0].rows == 1
 
 
@@ -426,11 +427,11 @@ def test_a_mutation_that_fails_leaves_no_line(world: World) -> None:
 
 
 def test_a_line_that_cannot_be_written_undoes_its_mutation(world: World) -> None:
-    broken: Statement[bool] = limits.pause("mail")
+    broken: Statement[bool] = queues.pause("mail")
     world.sql("ALTER TABLE audit ADD CONSTRAINT never CHECK (done_at IS NULL)")
     with pytest.raises(psycopg.errors.CheckViolation):
         operate.noted(world.conn, broken, ANN, "pause", "mail", world.schema)
-    assert world.run(limits.queues()) == []
+    assert world.run(queues.queues()) == []
 
 
 def test_a_worker_and_a_key_are_handled_through_the_same_door(world: World) -> None:
@@ -439,4 +440,4 @@ def test_a_worker_and_a_key_are_handled_through_the_same_door(world: World) -> N
         operate.noted(world.conn, statement, ANN, statement.name, "it", world.schema)
     assert [(line.verb, line.rows) for line in audit(world)] == [("free_key", 0), ("drain_worker", 1)]
     assert world.run(questions.workers())[0].status == "draining"
-    assert acts.audit is operate.audit
+    assert operators.audit is operate.audit

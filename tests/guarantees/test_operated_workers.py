@@ -12,11 +12,12 @@ import pytest
 
 from crew import Process, eventually, processes, working
 from guarantees.test_wakeup import PROMPT_SECONDS, asleep, noop, sleeps, started
-from tenure import acts, fleet, questions, verbs
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import JobCompleted, LeaseLost, StaleWriteBlocked, WorkerDraining, WorkerExit
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.statement import Statement
+from tenure.verbs import fleet, operators, questions
+from tenure.verbs.statement import Statement
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -46,13 +47,13 @@ def failed(world: World) -> tuple[UUID, Statement[Any]]:
 
 def later(world: World) -> tuple[UUID, Statement[Any]]:
     id = world.enqueue("work", delay_seconds=HOUR)
-    return id, acts.retry_now([id])
+    return id, operators.retry_now([id])
 
 
 def held(world: World) -> tuple[UUID, Statement[Any]]:
     id = world.enqueue("work")
     world.claim_one("somebody")
-    return id, acts.release_held([id])
+    return id, operators.release_held([id])
 
 
 def behind_a_cancelled_head(world: World) -> tuple[UUID, Statement[Any]]:
@@ -62,13 +63,13 @@ def behind_a_cancelled_head(world: World) -> tuple[UUID, Statement[Any]]:
 
 def behind_a_deleted_head(world: World) -> tuple[UUID, Statement[Any]]:
     head = world.enqueue("work", key="order:1", ordered=True, delay_seconds=HOUR)
-    return world.enqueue("work", key="order:1", ordered=True), acts.delete([head])
+    return world.enqueue("work", key="order:1", ordered=True), operators.delete([head])
 
 
 def behind_a_key_on_hold(world: World) -> tuple[UUID, Statement[Any]]:
     world.enqueue("work", key="order:1", ordered=True, hold=True)
     world.dead_letter(world.claim_ordered("somebody")[0].lease)
-    return world.enqueue("work", key="order:1", ordered=True), acts.free_key("default", "order:1")
+    return world.enqueue("work", key="order:1", ordered=True), operators.free_key("default", "order:1")
 
 
 SCENES = [failed, later, held, behind_a_cancelled_head, behind_a_deleted_head, behind_a_key_on_hold]
@@ -105,7 +106,7 @@ def test_a_living_holder_is_told_that_its_row_was_taken_and_its_completion_is_re
         started(hired)
         asked = time.monotonic()
         world.run(fleet.drain(hired.worker.id))  # so that somebody else takes it
-        assert world.run(acts.release_held([id], reason="it hangs")) == [id]
+        assert world.run(operators.release_held([id], reason="it hangs")) == [id]
         (lost,) = hired.saw(LeaseLost)
         assert (lost.job_id, lost.reason) == (id, "lease_lost")
         assert time.monotonic() - asked < PROMPT_SECONDS  # and not at its next renewal, half a minute later
@@ -128,7 +129,7 @@ def test_a_completion_on_its_way_is_refused_when_the_row_was_taken_first(world: 
         hired.worker.keeper.end()  # nobody is left to hear that the row was taken
         eventually(lambda: not hired.worker.keeper.is_alive())
         world.run(fleet.drain(hired.worker.id))
-        world.run(acts.release_held([id]))
+        world.run(operators.release_held([id]))
         gate.set()
         (blocked,) = hired.saw(StaleWriteBlocked)
         assert (blocked.job_id, blocked.reason, blocked.verb) == (id, "already_released", "complete")
@@ -143,7 +144,7 @@ def test_a_drained_worker_finishes_what_it_holds_and_leaves(world: World) -> Non
     first, second = (world.enqueue("work") for _ in range(2))
     with working(world, inbox, slots=1, **SELDOM) as hired:
         assert started(hired) == [first]
-        assert world.run(acts.drain_worker(hired.worker.id))
+        assert world.run(operators.drain_worker(hired.worker.id))
         hired.saw(WorkerDraining)
         gate.set()
         assert hired.gone() == 0
@@ -156,13 +157,13 @@ def test_a_drained_worker_finishes_what_it_holds_and_leaves(world: World) -> Non
 
 def test_a_worker_that_hears_no_notes_drains_at_its_next_heartbeat(world: World) -> None:
     with working(world, noop(), heartbeat_seconds=0.5, listen=False) as hired:
-        assert world.run(acts.drain_worker(hired.worker.id))
+        assert world.run(operators.drain_worker(hired.worker.id))
         assert hired.gone() == 0
 
 
 def test_a_drain_is_for_one_worker(world: World) -> None:
     with asleep(world) as one, asleep(world) as other:
-        assert world.run(acts.drain_worker(one.worker.id))
+        assert world.run(operators.drain_worker(one.worker.id))
         assert one.gone() == 0
         id = world.enqueue("work")
         assert started(other) == [id]
@@ -174,6 +175,6 @@ def test_a_real_process_that_is_drained_exits_with_zero(world: World, tmp_path: 
     with processes(hired):
         (begun,) = hired.saw("worker_started")
         eventually(lambda: world.sql("SELECT status FROM workers") == [("alive",)])
-        assert world.run(acts.drain_worker(begun["worker"]))
+        assert world.run(operators.drain_worker(begun["worker"]))
         assert hired.process.wait(30) == 0
     assert [event["reason"] for event in hired.events("worker_exit")] == ["drained"]

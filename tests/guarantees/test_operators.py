@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
-from tenure import questions, settle, verbs
-from tenure.model import Lane
+from tenure import verbs
+from tenure.model.rows import Lane
+from tenure.verbs import questions, settle
 from world import World
 
 # -- cancel

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import SECONDS_MAX, Beside, together, user_connection, waits_for_a_lock
-from tenure import fleet, questions, settle, verbs
-from tenure.model import NewRow
+from tenure import verbs
+from tenure.model.rows import NewRow
+from tenure.verbs import fleet, questions, settle
 from world import World
 
 

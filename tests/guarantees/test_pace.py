@@ -9,10 +9,11 @@ import time
 import pytest
 
 from crew import eventually, working
-from tenure import limits, verbs
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import JobCompleted, LeaseLost
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.verbs import queues
 from world import World
 
 
@@ -25,7 +26,7 @@ def test_the_next_row_starts_when_the_one_before_it_ends(world: World, ordered: 
         """Nothing to do."""
 
     if not ordered:
-        world.run(limits.limit("default", max_running=1))
+        world.run(queues.limit("default", max_running=1))
     rows = 30
     for _ in range(rows):
         world.run(verbs.enqueue(step.row()))

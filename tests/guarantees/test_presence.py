@@ -6,8 +6,9 @@ import psycopg
 import pytest
 
 from crew import eventually
-from tenure import fleet, limits, questions, verbs
+from tenure import verbs
 from tenure.errors import WorkerEvicted
+from tenure.verbs import fleet, questions, queues
 from world import World
 
 
@@ -249,7 +250,7 @@ def test_who_is_dead_no_longer_asks_to_be_woken(world: World) -> None:
 
 @pytest.mark.parametrize("way", ["claim", "claim_any", "claim_ordered", "claim_limited"])
 def test_a_worker_that_is_missed_claims_nothing_until_it_is_back(world: World, way: str) -> None:
-    world.run(limits.limit("slow", max_running=9))
+    world.run(queues.limit("slow", max_running=9))
     world.enqueue("work")
     world.enqueue("work", key="k", ordered=True)
     world.enqueue("work", queue="slow")
@@ -257,7 +258,7 @@ def test_a_worker_that_is_missed_claims_nothing_until_it_is_back(world: World, w
         "claim": verbs.claim("A", 1, buckets=verbs.ALL_BUCKETS),
         "claim_any": verbs.claim("A", 1),
         "claim_ordered": verbs.claim_ordered("A", 1),
-        "claim_limited": limits.claim_limited("A", 1, "slow"),
+        "claim_limited": queues.claim_limited("A", 1, "slow"),
     }[way]
     vanished(world, "A")
     assert world.run(claim) == []

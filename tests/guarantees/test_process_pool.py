@@ -13,6 +13,8 @@ import pytest
 from apps import crunch
 from crew import Hired, Process, eventually, processes, working
 from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import (
     HandlerOverran,
     JobCancelled,
@@ -22,8 +24,6 @@ from tenure.events import (
     LeaseAcquired,
     StaleWriteBlocked,
 )
-from tenure.inbox import Inbox
-from tenure.job import Job
 from world import World
 
 pytestmark = pytest.mark.one_server

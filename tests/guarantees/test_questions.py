@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 from guarantees.facts import until, user_connection
-from tenure import fleet, limits, questions, verbs
-from tenure.model import Claimed, Lane
-from tenure.statement import Statement
+from tenure import verbs
+from tenure.model.rows import Claimed, Lane
+from tenure.verbs import fleet, questions, queues
+from tenure.verbs.statement import Statement
 from world import World
 
 # Three support queries as people have them in their notes.
@@ -288,10 +289,10 @@ def test_why_says_when_no_worker_would_take_the_row(world: World, says: dict[str
 def test_why_names_a_paused_queue(world: World) -> None:
     now, later = world.enqueue(queue="mail"), world.enqueue(queue="mail", delay_seconds=60)
     world.run(fleet.register("A"))
-    world.run(limits.pause("mail"))
+    world.run(queues.pause("mail"))
     assert _why(world, now) == "It has been runnable for 0 s, but the queue 'mail' is paused."
     assert _why(world, later) == "It becomes runnable in 60 s, but the queue 'mail' is paused."
-    world.run(limits.resume("mail"))
+    world.run(queues.resume("mail"))
     assert "paused" not in _why(world, now)
 
 
@@ -306,9 +307,9 @@ def test_why_names_a_paused_queue(world: World) -> None:
 def test_why_names_the_limit_that_is_reached(world: World, limit: dict[str, Any], obstacle: str) -> None:
     first, second = world.enqueue(key="k"), world.enqueue(key="k")
     world.run(fleet.register("A"))
-    world.run(limits.limit("default", **limit))
+    world.run(queues.limit("default", **limit))
     assert "free slot" in _why(world, first)
-    assert len(world.run(limits.claim_limited("A", 1, "default"))) == 1
+    assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
     waiting = next(id for id in (first, second) if world.status(id) == "pending")
     assert _why(world, waiting) == f"It has been runnable for 0 s, but {obstacle}."
 

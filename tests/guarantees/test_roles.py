@@ -15,14 +15,16 @@ from click.testing import CliRunner
 from psycopg.errors import InsufficientPrivilege, RaiseException
 
 from crew import eventually, working
-from tenure import db, fleet, limits, migrate, questions, schedule, settle, sql, verbs
+from tenure import postgres, sql, verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.cli.migrate import command
 from tenure.errors import IdempotencyConflict
 from tenure.events import ChoreDone, ChoreFailed
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.model import NewRow
-from tenure.statement import Statement
+from tenure.model.rows import NewRow
+from tenure.postgres import migrate
+from tenure.verbs import fleet, questions, queues, schedules, settle
+from tenure.verbs.statement import Statement
 from world import World
 
 ROLES = ("producer", "worker", "operator", "readonly")
@@ -42,7 +44,7 @@ class Cast:
         return psycopg.conninfo.make_conninfo(self.world.url, user=f"{self.prefix}_{role}_login")
 
     def connect(self, role: str) -> psycopg.Connection[tuple[Any, ...]]:
-        conn = db.connect(self.url(role))
+        conn = postgres.connect(self.url(role))
         conn.execute(f'SET search_path = "{self.world.schema}", public'.encode())
         self._open.append(conn)
         return conn
@@ -307,25 +309,25 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
 def test_a_producer_enqueues_with_keys_and_by_the_thousand_and_cannot_read_it_back(cast: Cast) -> None:
     conn, schema = cast.connect("producer"), cast.world.schema
     migrate.require(conn, schema)
-    first = db.run(conn, verbs.enqueue(NewRow("k", {"a": 1}, idempotency_key="once")), schema)
-    again = db.run(conn, verbs.enqueue(NewRow("k", {"a": 1}, idempotency_key="once")), schema)
+    first = postgres.run(conn, verbs.enqueue(NewRow("k", {"a": 1}, idempotency_key="once")), schema)
+    again = postgres.run(conn, verbs.enqueue(NewRow("k", {"a": 1}, idempotency_key="once")), schema)
     assert (first.outcome, again.outcome, again.id) == ("enqueued", "duplicate", first.id)
     with pytest.raises(IdempotencyConflict):
-        db.run(conn, verbs.enqueue(NewRow("k", {"a": 2}, idempotency_key="once")), schema)
+        postgres.run(conn, verbs.enqueue(NewRow("k", {"a": 2}, idempotency_key="once")), schema)
     ((_, outcome),) = conn.execute(
         "SELECT row_id, outcome FROM enqueue('k', '{}', partition_key => 'order:1')"
     ).fetchall()
     assert outcome == "enqueued"
-    assert db.copy(conn, (NewRow("k", {"n": n}, key=f"k{n}") for n in range(1000)), schema) == 1000
+    assert postgres.copy(conn, (NewRow("k", {"n": n}, key=f"k{n}") for n in range(1000)), schema) == 1000
     assert cast.world.count("live") == 1002
     with pytest.raises(InsufficientPrivilege):
-        db.run(conn, questions.row(first.id), schema)
+        postgres.run(conn, questions.row(first.id), schema)
 
 
 def test_an_enqueue_of_a_producer_rolls_back_with_its_transaction(cast: Cast) -> None:
     conn = cast.connect("producer")
     with conn.transaction(force_rollback=True):
-        db.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key="once")), cast.world.schema)
+        postgres.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key="once")), cast.world.schema)
     assert (cast.world.count("live"), cast.world.count("idempotency")) == (0, 0)
 
 
@@ -347,7 +349,7 @@ def test_a_worker_does_all_its_work_as_one(cast: Cast) -> None:
     for n in range(20):
         world.enqueue("send", {"order_id": n}, key=f"order:{n}", ordered=True)
     world.enqueue("boom", max_attempts=1)
-    world.run(limits.limit("slow", max_running=1, rate_per_second=50))
+    world.run(queues.limit("slow", max_running=1, rate_per_second=50))
     world.enqueue("boom", queue="slow", max_attempts=1)
     world.sql("UPDATE chores SET ran_at = '-infinity'")
     with working(world, inbox, url=cast.url("worker"), queues={"default": 1.0, "slow": 1.0}) as hired:
@@ -372,7 +374,7 @@ def test_a_worker_makes_the_partitions_of_the_coming_days_and_drops_those_past_r
     )
     world.sql(f"DROP TABLE {last}")
     world.sql("CREATE TABLE archive_20200101 PARTITION OF archive FOR VALUES FROM ('2020-01-01Z') TO ('2020-01-02Z')")
-    made = db.run(cast.connect("worker"), verbs.archive(), world.schema)
+    made = postgres.run(cast.connect("worker"), verbs.archive(), world.schema)
     assert (made["partitions_made"], made["partitions_dropped"]) == (1, 1)
     with pytest.raises(InsufficientPrivilege):
         cast.connect("worker").execute(f"DROP TABLE {last}".encode())
@@ -387,14 +389,14 @@ def test_a_worker_gone_wrong_cannot_wipe_what_is_kept(cast: Cast) -> None:
     conn.execute("SELECT n FROM keep_history('-10 days', 100000)")
     assert [world.count(table) for table in ("archive", "idempotency", "membership")] == [1, 1, 1]
     world.sql("UPDATE membership SET at = at - interval '15 days'")
-    assert db.run(conn, verbs.archive(), world.schema)["memberships_forgotten"] == 1
+    assert postgres.run(conn, verbs.archive(), world.schema)["memberships_forgotten"] == 1
 
 
 def test_a_worker_without_the_right_to_write_history_starts_and_leaves(cast: Cast) -> None:
     cast.world.sql(f"REVOKE INSERT ON membership FROM {cast.prefix}_worker")
     conn = cast.connect("worker")
-    db.run(conn, fleet.register("A"), cast.world.schema)
-    assert db.run(conn, fleet.leave("A"), cast.world.schema)
+    postgres.run(conn, fleet.register("A"), cast.world.schema)
+    assert postgres.run(conn, fleet.leave("A"), cast.world.schema)
     assert cast.world.count("membership") == 0
 
 
@@ -402,7 +404,7 @@ def test_an_operator_raises_cancels_pauses_and_leaves_a_trace(cast: Cast) -> Non
     world, conn = cast.world, cast.connect("operator")
 
     def run(statement: Statement[Any]) -> Any:
-        return db.run(conn, statement, world.schema)
+        return postgres.run(conn, statement, world.schema)
 
     dead = world.enqueue(max_attempts=1, key="k", ordered=True, hold=True)
     world.fail(world.claim_ordered("A", 1)[0].lease)
@@ -411,33 +413,33 @@ def test_an_operator_raises_cancels_pauses_and_leaves_a_trace(cast: Cast) -> Non
     assert run(verbs.redrive([dead])) == [dead]
     assert run(verbs.cancel([dead, held]))
     assert (world.status(dead), world.row(held).cancel_asked) == ("cancelled", True)
-    assert run(limits.pause("default"))
-    run(limits.limit("default", max_running=3))
-    assert run(limits.resume("default"))
-    world.run(schedule.plan(schedule.Schedule("nightly", "0 0 * * *", "k")))
-    assert run(schedule.pause_schedule("nightly"))
-    assert run(schedule.unplan("nightly"))
+    assert run(queues.pause("default"))
+    run(queues.limit("default", max_running=3))
+    assert run(queues.resume("default"))
+    world.run(schedules.plan(schedules.Schedule("nightly", "0 0 * * *", "k")))
+    assert run(schedules.pause_schedule("nightly"))
+    assert run(schedules.unplan("nightly"))
     with pytest.raises(InsufficientPrivilege):
         run(verbs.claim("A", 1))
     assert world.complete(job.lease).standing == "applied"
 
 
 def test_an_operators_own_verbs_and_their_audit(cast: Cast) -> None:
-    from tenure import acts
+    from tenure.verbs import operators
 
     world, conn = cast.world, cast.connect("operator")
 
     def run(statement: Statement[Any]) -> Any:
-        return db.run(conn, statement, world.schema)
+        return postgres.run(conn, statement, world.schema)
 
     late, held, old = world.enqueue(delay_seconds=3600), world.enqueue(), world.enqueue()
     world.claim("A", 2)
     world.run(settle.complete([world.claim_one("A").lease])) if world.status(old) == "pending" else None
-    number = run(acts.note("ann", "cli", "retry", "status:scheduled", "why not"))
-    assert run(acts.mark(number, 1, done=True))
-    assert run(acts.retry_now([late])) == [late]
-    assert run(acts.release_held([held])) == [held]
-    assert set(run(acts.delete([late, held]))) == {late, held}
+    number = run(operators.note("ann", "cli", "retry", "status:scheduled", "why not"))
+    assert run(operators.mark(number, 1, done=True))
+    assert run(operators.retry_now([late])) == [late]
+    assert run(operators.release_held([held])) == [held]
+    assert set(run(operators.delete([late, held]))) == {late, held}
     ((user,),) = world.sql("SELECT database_user FROM audit")
     assert user == f"{cast.prefix}_operator_login"
 
@@ -445,12 +447,12 @@ def test_an_operators_own_verbs_and_their_audit(cast: Cast) -> None:
 def test_a_reader_sees_every_row_and_cannot_touch_it(cast: Cast) -> None:
     id = cast.world.enqueue(payload={"a": 1})
     conn = cast.connect("readonly")
-    found = db.run(conn, questions.row(id), cast.world.schema)
+    found = postgres.run(conn, questions.row(id), cast.world.schema)
     assert found is not None
     assert found.payload == '{"a": 1}'
-    assert db.run(conn, questions.why(id), cast.world.schema)
+    assert postgres.run(conn, questions.why(id), cast.world.schema)
     with pytest.raises(InsufficientPrivilege):
-        db.run(conn, verbs.cancel([id]), cast.world.schema)
+        postgres.run(conn, verbs.cancel([id]), cast.world.schema)
 
 
 # -- the owner's rights cannot be borrowed
@@ -460,7 +462,7 @@ def _trap(cast: Cast, conn: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
     """Put a function of our own where enqueue_many expects the server's, and see as whom it is run."""
     evil = f"evil_{cast.world.schema}"
     conn.execute(f"SET search_path = {evil}, pg_catalog".encode())
-    db.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key=str(uuid4()))), cast.world.schema)
+    postgres.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key=str(uuid4()))), cast.world.schema)
     return conn.execute(f"SELECT as_whom FROM {evil}.seen".encode()).fetchall()
 
 

@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from guarantees.facts import Beside, together, waits_for_a_lock
-from tenure import schedule as schedules
 from tenure import sql
-from tenure.cron import Round, fire_due
 from tenure.errors import BadSettings, InvalidPayload
-from tenure.model import Row
-from tenure.schedule import CATCH_UP_MAX, Due, Fired, Planned, Schedule, next_after, ticks_due
-from tenure.statement import Statement
+from tenure.model.rows import Row
+from tenure.verbs import schedules as schedules
+from tenure.verbs.schedules import CATCH_UP_MAX, Due, Fired, Planned, Schedule, next_after, ticks_due
+from tenure.verbs.statement import Statement
+from tenure.worker.cron import Round, fire_due
 from world import World
 
 FLEET = 8

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from guarantees.facts import Beside, user_connection, waits_for_a_lock
-from tenure import fence, questions, settle, verbs
+from tenure import verbs
+from tenure.app import fence
 from tenure.errors import StaleLease
-from tenure.model import Lease, Settled
+from tenure.model.rows import Lease, Settled
+from tenure.verbs import questions, settle
 from world import World
 
 # -- how a lease becomes stale; each gives the stale lease

@@ -10,7 +10,7 @@ import pytest
 import servers
 from apps.ledger import read
 from crew import Process, eventually, processes
-from tenure import questions
+from tenure.verbs import questions
 from world import World
 
 TERMS = ["--lease-seconds=2", "--drain-seconds=1", "--poll-seconds=0.3"]

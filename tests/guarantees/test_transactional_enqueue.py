@@ -16,9 +16,10 @@ import pytest
 from psycopg.rows import dict_row
 
 from guarantees.facts import until, user_connection
-from tenure import db, settle, verbs
+from tenure import postgres, verbs
 from tenure.errors import InvalidPayload
-from tenure.model import NewRow
+from tenure.model.rows import NewRow
+from tenure.verbs import settle
 from world import World
 
 TABLES = ("live", "idempotency", "orders")
@@ -50,7 +51,7 @@ def test_a_rolled_back_enqueue_leaves_nothing(shop: World, how: dict[str, Any]) 
     conn.execute("INSERT INTO orders VALUES (1)")
     assert shop.run(verbs.enqueue(KEYED), conn).outcome == "enqueued"
     assert shop.run(verbs.enqueue(KEYED), conn).outcome == "duplicate"
-    db.copy(conn, [NewRow("send_receipt")], shop.schema)
+    postgres.copy(conn, [NewRow("send_receipt")], shop.schema)
     conn.rollback()
     assert _counts(shop) == [0, 0, 0]
     assert shop.run(verbs.enqueue(KEYED)).outcome == "enqueued"
@@ -61,7 +62,7 @@ def test_a_committed_enqueue_stands_beside_the_users_own_rows(shop: World, how: 
     conn = user_connection(shop, **how)
     conn.execute("INSERT INTO orders VALUES (1)")
     sent = shop.run(verbs.enqueue(KEYED), conn)
-    db.copy(conn, [NewRow("send_receipt", {"n": n}) for n in range(3)], shop.schema)
+    postgres.copy(conn, [NewRow("send_receipt", {"n": n}) for n in range(3)], shop.schema)
     assert _counts(shop) == [0, 0, 0]  # nothing is visible before the commit
     assert shop.claim("A") == []
     conn.commit()
@@ -101,8 +102,8 @@ def test_on_an_awaiting_connection_too(shop: World, how: dict[str, Any]) -> None
         conn: Any = await psycopg.AsyncConnection.connect(shop.url, **how)
         async with conn:
             await conn.execute(f"INSERT INTO {shop.schema}.orders VALUES (1)")
-            await db.run(conn, verbs.enqueue(row), shop.schema)
-            assert await db.copy_async(conn, [NewRow("send_receipt")] * 2, shop.schema) == 2
+            await postgres.run(conn, verbs.enqueue(row), shop.schema)
+            assert await postgres.copy_async(conn, [NewRow("send_receipt")] * 2, shop.schema) == 2
             await end(conn)
 
     asyncio.run(story(lambda conn: conn.rollback(), KEYED))
@@ -131,7 +132,7 @@ def test_what_was_sent_comes_back_as_it_was(shop: World) -> None:
         [], {}, "", 0, None, False, [[[]]], {"": {"": ""}}, "%(name)s :name tenure. $1",
     ]  # fmt: skip
     shop.run(verbs.enqueue_many([NewRow("send_receipt", payload) for payload in payloads]))
-    db.copy(shop.conn, [NewRow("send_receipt", payload) for payload in payloads], shop.schema)
+    postgres.copy(shop.conn, [NewRow("send_receipt", payload) for payload in payloads], shop.schema)
     back = [json.loads(payload) for (payload,) in shop.sql("SELECT payload::text FROM live ORDER BY seq")]
     assert back == payloads * 2
     decoded = [job.decode() for job in shop.claim(n=100)]
@@ -151,7 +152,7 @@ def test_copy_carries_every_option(shop: World) -> None:
         ordered=True,
         hold=True,
     )
-    assert db.copy(shop.conn, [row, NewRow("later", delay_seconds=60)], shop.schema) == 2
+    assert postgres.copy(shop.conn, [row, NewRow("later", delay_seconds=60)], shop.schema) == 2
     first, second = shop.sql(
         "SELECT payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, status"
         " FROM live ORDER BY seq"
@@ -163,7 +164,7 @@ def test_copy_carries_every_option(shop: World) -> None:
 def test_a_copy_that_meets_a_bad_row_leaves_nothing(shop: World) -> None:
     for bad in (NewRow("send_receipt", idempotency_key="k"), NewRow(""), NewRow("send_receipt", {"a": "\0"})):
         with pytest.raises(InvalidPayload):
-            db.copy(shop.conn, [NewRow("send_receipt"), bad], shop.schema)
+            postgres.copy(shop.conn, [NewRow("send_receipt"), bad], shop.schema)
         assert shop.count("live") == 0
         assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
@@ -175,7 +176,7 @@ from tenure.model import NewRow
 url, schema, when = sys.argv[1:]
 import psycopg
 conn = psycopg.connect(url, application_name="producer " + schema)
-db.run(conn, verbs.enqueue(NewRow("send_receipt", {"n": 1}, idempotency_key="k")), schema)
+postgres.run(conn, verbs.enqueue(NewRow("send_receipt", {"n": 1}, idempotency_key="k")), schema)
 if when == "after_commit":
     conn.commit()
 print("here", flush=True)

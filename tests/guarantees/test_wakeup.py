@@ -13,13 +13,15 @@ import psycopg
 import pytest
 
 from crew import Hired, eventually, working
-from tenure import db, fleet, keeper, questions, verbs
+from tenure import postgres, verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import ExecutionStarted, JobCompleted, WakeupChanged
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.model import BUCKETS, NewRow
-from tenure.outcome import Snooze
-from tenure.ring import Ring
+from tenure.model.outcome import Snooze
+from tenure.model.ring import Ring
+from tenure.model.rows import BUCKETS, NewRow
+from tenure.verbs import fleet, questions
+from tenure.worker import lease_keeper
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -105,7 +107,7 @@ def test_nothing_starts_before_the_commit_and_a_rollback_starts_nothing(world: W
 
 def echoed(world: World) -> None:
     """Returns when a note of another transaction has gone round: whoever was to hear something has heard it."""
-    with db.connect(world.url) as ears:
+    with postgres.connect(world.url) as ears:
         channel = world.run(questions.channel())
         ears.execute(f'LISTEN "{channel}"'.encode())
         world.run(fleet.tell("nothing"))
@@ -215,7 +217,7 @@ def test_a_worker_that_works_on_asks_not_to_be_woken(world: World) -> None:
 
 def test_rows_that_came_by_copy_are_found_by_looking(world: World) -> None:
     with asleep(world, poll_seconds=1.0) as hired:
-        assert db.copy(world.conn, [NewRow("work") for _ in range(3)], world.schema) == 3
+        assert postgres.copy(world.conn, [NewRow("work") for _ in range(3)], world.schema) == 3
         started(hired, 3)
 
 
@@ -274,7 +276,7 @@ def test_a_note_that_nobody_knows_harms_nobody(world: World) -> None:
 
 
 def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "ECHO_EVERY_SECONDS", 1.0)
+    monkeypatch.setattr(lease_keeper, "ECHO_EVERY_SECONDS", 1.0)
     with asleep(world, poll_seconds=1.0, grace_seconds=1.5) as hired:
         (first,) = hired.of(WakeupChanged)
         assert first.source == "notify"
@@ -284,7 +286,7 @@ def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypat
         assert (second.source, second.reason[:19]) == ("poll", "a note to ourselves")
         world.enqueue("work")
         started(hired)
-        hired.worker.keeper.__class__ = keeper.Keeper
+        hired.worker.keeper.__class__ = lease_keeper.Keeper
         hired.saw(WakeupChanged, 3)
         assert [event.source for event in hired.of(WakeupChanged)] == ["notify", "poll", "notify"]
 
@@ -292,7 +294,7 @@ def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypat
 def deafen(hired: Hired) -> None:
     """From now on its notes to itself go where it does not listen."""
 
-    class Deaf(keeper.Keeper):
+    class Deaf(lease_keeper.Keeper):
         def _test_ears(self, conn: Any) -> None:
             kept, self._private = self._private, f"{self._private}_elsewhere"
             try:
@@ -304,7 +306,7 @@ def deafen(hired: Hired) -> None:
 
 
 def test_a_deaf_ear_costs_no_lease(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "ECHO_EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(lease_keeper, "ECHO_EVERY_SECONDS", 0.2)
     inbox = Inbox()
     gate = threading.Event()
 

@@ -15,8 +15,9 @@ import psycopg
 import pytest
 
 from crew import eventually, working
-from tenure import questions, verbs
-from tenure.backoff import Fixed
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.errors import BadSettings, Cancelled, InvalidPayload, RolledBack, StaleLease, telling_line
 from tenure.events import (
     Bus,
@@ -29,13 +30,13 @@ from tenure.events import (
     JobRetried,
     LeaseAcquired,
 )
-from tenure.inbox import Inbox
-from tenure.job import Job
-from tenure.line import Crew
-from tenure.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
-from tenure.pools import Pools
-from tenure.settling import batches
-from tenure.terms import Terms
+from tenure.model.backoff import Fixed
+from tenure.model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
+from tenure.verbs import questions
+from tenure.worker.config import Terms
+from tenure.worker.db_thread import Crew
+from tenure.worker.outcomes import batches
+from tenure.worker.pools import Pools
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -14,10 +14,10 @@ import servers
 from apps.crashing import POINTS
 from apps.ledger import read
 from crew import Hired, Process, eventually, processes
-from tenure import questions
+from tenure.app.inbox import Inbox
 from tenure.drills.proxy import FaultProxy
-from tenure.inbox import Inbox
-from tenure.terms import Terms
+from tenure.verbs import questions
+from tenure.worker.config import Terms
 from world import World, new_world
 
 KINDS = ("plain", "fenced")

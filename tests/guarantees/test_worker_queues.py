@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 from crew import eventually, working
-from tenure import limits, questions, verbs
-from tenure.backoff import Fixed
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
 from tenure.events import JobCompleted, JobDeadLettered, JobRetried, RingChanged, ScheduleFired
-from tenure.inbox import Inbox
-from tenure.job import Job
+from tenure.model.backoff import Fixed
+from tenure.verbs import questions, queues
 from world import World
 
 
@@ -103,7 +104,7 @@ def test_a_limit_holds_exactly_across_workers(world: World) -> None:
         with lock:
             running -= 1
 
-    world.run(limits.limit("default", max_running=3))
+    world.run(queues.limit("default", max_running=3))
     for _ in range(60):
         world.enqueue("work")
     with ExitStack() as stack:
@@ -137,7 +138,7 @@ def test_a_rate_is_kept_and_used(world: World) -> None:
     @inbox.handler("work")
     async def work(job: Job) -> None: ...
 
-    world.run(limits.limit("default", rate_per_second=20, burst=5))
+    world.run(queues.limit("default", rate_per_second=20, burst=5))
     for _ in range(30):
         world.enqueue("work")
     with working(world, inbox, poll_seconds=60) as hired:
@@ -154,13 +155,13 @@ def test_a_paused_queue_starts_nothing_until_it_is_resumed(world: World) -> None
     @inbox.handler("work")
     async def work(job: Job) -> None: ...
 
-    world.run(limits.pause("default"))
+    world.run(queues.pause("default"))
     id = world.enqueue("work")
     with working(world, inbox, queues={"default": 1.0, "other": 1.0}, poll_seconds=0.1) as hired:
         world.enqueue("work", queue="other")
         hired.saw(JobCompleted)
         assert world.row(id).status == "pending"
-        world.run(limits.resume("default"))
+        world.run(queues.resume("default"))
         hired.saw(JobCompleted, 2)
 
 

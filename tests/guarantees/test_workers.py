@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from guarantees.facts import together
-from tenure import fleet, questions, verbs
+from tenure import verbs
 from tenure.errors import BadSettings, WorkerEvicted
+from tenure.verbs import fleet, questions
 from world import World
 
 

@@ -15,29 +15,30 @@ import pytest
 from psycopg import Cursor
 
 import tenure
-from tenure import acts, finding, fleet, history, limits, questions, schedule, settle, sql, verbs
+from tenure import sql, verbs
 from tenure.doctor import asks
-from tenure.filter import Filter
-from tenure.model import Lease, NewRow
-from tenure.statement import Statement
+from tenure.model.filter import Filter
+from tenure.model.rows import Lease, NewRow
+from tenure.verbs import fleet, history, lifecycle, operators, questions, queues, schedules, search, settle
+from tenure.verbs.statement import Statement
 from world import World
 
 LEASE = Lease(UUID(int=1), "A", 1, 1 << 40, 0.0)
 ID = UUID(int=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-NIGHTLY = schedule.Schedule("nightly", "0 0 * * *", "k")
+NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
 
 # Every function that makes a Statement, called as it would be.
 SAMPLES: dict[str, list[Statement[Any]]] = {
-    "verbs.enqueue": [verbs.enqueue(NewRow("k"))],
-    "verbs.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
-    "verbs.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
-    "verbs.claim_ordered": [verbs.claim_ordered("A", 1)],
-    "verbs.renew": [verbs.renew([LEASE])],
-    "verbs.sweep": [verbs.sweep()],
-    "verbs.cancel": [verbs.cancel([ID])],
-    "verbs.redrive": [verbs.redrive([ID])],
-    "verbs.archive": [verbs.archive()],
+    "lifecycle.enqueue": [verbs.enqueue(NewRow("k"))],
+    "lifecycle.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
+    "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
+    "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],
+    "lifecycle.renew": [verbs.renew([LEASE])],
+    "lifecycle.sweep": [verbs.sweep()],
+    "lifecycle.cancel": [verbs.cancel([ID])],
+    "lifecycle.redrive": [verbs.redrive([ID])],
+    "lifecycle.archive": [verbs.archive()],
     "fleet.register": [fleet.register("A")],
     "fleet.heartbeat": [fleet.heartbeat("A")],
     "fleet.drain": [fleet.drain("A")],
@@ -51,10 +52,10 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "fleet.tell": [fleet.tell("ring")],
     "fleet.echo": [fleet.echo("channel", "note")],
     "fleet.vacuum_live": [fleet.vacuum_live()],
-    "verbs.fence": [verbs.fence("printer", 1)],
-    "verbs.once": [verbs.once(LEASE, "receipt")],
-    "verbs.holding": [verbs.holding(LEASE)],
-    "verbs.enter": [verbs.enter(LEASE)],
+    "lifecycle.fence": [verbs.fence("printer", 1)],
+    "lifecycle.once": [verbs.once(LEASE, "receipt")],
+    "lifecycle.holding": [verbs.holding(LEASE)],
+    "lifecycle.enter": [verbs.enter(LEASE)],
     "settle.complete": [settle.complete([LEASE])],
     "settle.retry": [settle.retry([LEASE], ["boom"])],
     "settle.release": [settle.release([LEASE])],
@@ -82,14 +83,14 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "questions.queue_depths": [questions.queue_depths()],
     "questions.queue_lags": [questions.queue_lags()],
     "questions.held_by_worker": [questions.held_by_worker()],
-    "finding.page": [finding.page(Filter())],
-    "finding.ids": [finding.ids(Filter())],
-    "finding.count": [finding.count(Filter())],
-    "finding.statuses": [finding.statuses(Filter())],
-    "finding.overview": [finding.overview()],
-    "finding.dead_groups": [finding.dead_groups()],
-    "finding.effects": [finding.effects(ID)],
-    "finding.first_sent": [finding.first_sent(ID)],
+    "search.page": [search.page(Filter())],
+    "search.ids": [search.ids(Filter())],
+    "search.count": [search.count(Filter())],
+    "search.statuses": [search.statuses(Filter())],
+    "search.overview": [search.overview()],
+    "search.dead_groups": [search.dead_groups()],
+    "search.effects": [search.effects(ID)],
+    "search.first_sent": [search.first_sent(ID)],
     "history.tally": [history.tally([], age_seconds=0.0)],
     "history.refuse": [history.refuse([])],
     "history.series": [history.series()],
@@ -97,16 +98,16 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "history.refusals": [history.refusals(ID)],
     "history.recent_refusals": [history.recent_refusals()],
     "history.membership": [history.membership()],
-    "acts.retry_now": [acts.retry_now([ID])],
-    "acts.release_held": [acts.release_held([ID])],
-    "acts.delete": [acts.delete([ID])],
-    "acts.free_key": [acts.free_key("default", "k")],
-    "acts.drain_worker": [acts.drain_worker("A")],
-    "acts.note": [acts.note("ann", "cli", "redrive", "kind:a")],
-    "acts.mark": [acts.mark(1, 1, done=True)],
-    "acts.lock_within": [acts.lock_within(0.5)],
-    "acts.audit": [acts.audit()],
-    "acts.lock_free": [acts.lock_free([ID])],
+    "operators.retry_now": [operators.retry_now([ID])],
+    "operators.release_held": [operators.release_held([ID])],
+    "operators.delete": [operators.delete([ID])],
+    "operators.free_key": [operators.free_key("default", "k")],
+    "operators.drain_worker": [operators.drain_worker("A")],
+    "operators.note": [operators.note("ann", "cli", "redrive", "kind:a")],
+    "operators.mark": [operators.mark(1, 1, done=True)],
+    "operators.lock_within": [operators.lock_within(0.5)],
+    "operators.audit": [operators.audit()],
+    "operators.lock_free": [operators.lock_free([ID])],
     "doctor.asks.server_facts": [asks.server_facts()],
     "doctor.asks.transactions": [asks.transactions()],
     "doctor.asks.indexes": [asks.indexes()],
@@ -117,26 +118,26 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "doctor.asks.grants": [asks.grants()],
     "doctor.asks.backlog_per_worker": [asks.backlog_per_worker()],
     "doctor.asks.busy_queues": [asks.busy_queues()],
-    "limits.claim_limited": [limits.claim_limited("A", 1, "default")],
-    "limits.pause": [limits.pause("default")],
-    "limits.resume": [limits.resume("default")],
-    "limits.limit": [limits.limit("default", max_running=1)],
-    "limits.queues": [limits.queues()],
-    "schedule.plan": [schedule.plan(NIGHTLY), schedule.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
-    "schedule.tick": [schedule.tick(schedule.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
-    "schedule.unplan": [schedule.unplan("nightly")],
-    "schedule.pause_schedule": [schedule.pause_schedule("nightly")],
-    "schedule.resume_schedule": [schedule.resume_schedule("nightly")],
-    "schedule.schedules": [schedule.schedules()],
-    "schedule.due_schedules": [schedule.due_schedules()],
+    "queues.claim_limited": [queues.claim_limited("A", 1, "default")],
+    "queues.pause": [queues.pause("default")],
+    "queues.resume": [queues.resume("default")],
+    "queues.limit": [queues.limit("default", max_running=1)],
+    "queues.queues": [queues.queues()],
+    "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
+    "schedules.tick": [schedules.tick(schedules.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
+    "schedules.unplan": [schedules.unplan("nightly")],
+    "schedules.pause_schedule": [schedules.pause_schedule("nightly")],
+    "schedules.resume_schedule": [schedules.resume_schedule("nightly")],
+    "schedules.schedules": [schedules.schedules()],
+    "schedules.due_schedules": [schedules.due_schedules()],
 }
-NO_STATEMENT = {"copy"}  # rows on the wire: db.copy and db.copy_async send it
+NO_STATEMENT = {"copy"}  # rows on the wire: postgres.copy and copy_async send it
 NO_ROWS = {"vacuum_live"}  # cannot run inside a transaction, and answers nothing
 NO_TABLE = {"copy", "tell", "echo", "channel", "ping", "clock", "bucket", "dead_share", "vacuum_live", "lock_within"}
 
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
-    "migrate.py": "asks whether there is a schema at all, before any file of ours could",
+    "postgres/migrate.py": "asks whether there is a schema at all, before any file of ours could",
     "embedded": "makes the database in which the schema will live",
     "doctor": "tells people what to type, and runs none of it",
     "drills": "plays the user, whose tables and clock are not Tenure's",
@@ -175,8 +176,8 @@ def _named(listing: str) -> list[str]:
 
 def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
     found = {
-        f"{module.__name__.removeprefix('tenure.')}.{name}"
-        for module in (verbs, settle, fleet, limits, schedule, questions, finding, history, acts, asks)
+        f"{module.__name__.removeprefix('tenure.').removeprefix('verbs.')}.{name}"
+        for module in (lifecycle, settle, fleet, queues, schedules, questions, search, history, operators, asks)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__
         and not name.startswith("_")
@@ -289,5 +290,5 @@ def test_python_has_no_sql_of_its_own() -> None:
 
 
 def test_the_search_for_sql_in_python_would_find_some() -> None:
-    source = (Path(tenure.__file__).parent / "migrate.py").read_text()
+    source = (Path(tenure.__file__).parent / "postgres/migrate.py").read_text()
     assert "SELECT pg_advisory_xact_lock" in source  # the exception is still one; else take it off the list

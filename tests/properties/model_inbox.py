@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tenure.model import Lease, NewRow
+from tenure.model.rows import Lease, NewRow
 
 # How each way of ending an attempt is called on the tape, and what it makes of the row while nothing else speaks.
 OUTCOMES = {

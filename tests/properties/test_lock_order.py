@@ -11,9 +11,10 @@ from uuid import UUID
 import pytest
 
 import servers
-from tenure import settle, verbs
-from tenure.model import Lease, NewRow
-from tenure.statement import Statement
+from tenure import verbs
+from tenure.model.rows import Lease, NewRow
+from tenure.verbs import settle
+from tenure.verbs.statement import Statement
 from world import World
 
 pytestmark = pytest.mark.parametrize("server_url", servers.available()[:1], indirect=True)

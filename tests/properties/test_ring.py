@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.model import BUCKETS
-from tenure.ring import Ring, moved, room_for
+from tenure.model.ring import Ring, moved, room_for
+from tenure.model.rows import BUCKETS
 
 FLEETS = st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=32, unique=True)
 quick = settings(max_examples=25, deadline=None, derandomize=True, database=None)

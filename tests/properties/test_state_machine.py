@@ -20,9 +20,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import servers
 from properties.model_inbox import LEGAL, Model, ModelRow, WorkerFact
-from tenure import fleet, questions, settle, verbs
+from tenure import verbs
 from tenure.errors import IdempotencyConflict, ServerBehind, StaleFence, StaleLease, WorkerEvicted
-from tenure.model import Claimed, Held, Lane, Lease, NewRow, Settled
+from tenure.model.rows import Claimed, Held, Lane, Lease, NewRow, Settled
+from tenure.verbs import fleet, questions, settle
 from world import World
 
 STEPS = int(os.environ.get("TENURE_TEST_STEPS", "5000"))

@@ -13,11 +13,12 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from .. import db, migrate, operate
-from ..connect import QueueConnection
+from .. import operate, postgres
 from ..errors import INTERRUPTED, NO, USAGE
-from ..filter import Filter
-from ..log import printable
+from ..model.filter import Filter
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection
+from ..telemetry.log import printable
 from .database import Database, opened, options
 from .words import filter_of
 
@@ -98,7 +99,7 @@ def _act(
 ) -> None:
     with (
         opened(database_url, schema) as database,
-        db.connect(database.url, application_name=f"tenure {verb}") as conn,
+        postgres.connect(database.url, application_name=f"tenure {verb}") as conn,
     ):
         migrate.require(conn, database.schema)
         matched = operate.would(conn, verb, filter, database.schema)
@@ -127,8 +128,8 @@ def _change(
     except KeyboardInterrupt:
         if not begun:
             return {"changed": 0, "interrupted": True}
-        with db.connect(database.url) as other:  # the first one may be in the middle of something
-            (line,) = db.run(other, operate.audit(1, begun[0] + 1), database.schema)
+        with postgres.connect(database.url) as other:  # the first one may be in the middle of something
+            (line,) = postgres.run(other, operate.audit(1, begun[0] + 1), database.schema)
         return {"action": line.id, "changed": line.rows, "interrupted": True}
     return {"action": done.action, "changed": done.changed, "skipped": done.skipped}
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from .. import db, migrate, operate
+from .. import operate, postgres
+from ..postgres import migrate
 from .database import opened, options
 from .shown import show
 
@@ -27,9 +28,9 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
     switch it is 1, or 0 where there was nothing to turn. An action that is not done is at work still, or was broken
     off: rows says how far it had come.
     """
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        found = db.run(conn, operate.audit(n, before), database.schema)
+        found = postgres.run(conn, operate.audit(n, before), database.schema)
     if as_json:
         click.echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
     else:

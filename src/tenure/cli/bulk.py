@@ -12,9 +12,9 @@ from typing import IO, Any
 import click
 from psycopg import Connection
 
-from .. import db, verbs
+from .. import postgres, verbs
 from ..errors import INTERRUPTED, InvalidPayload
-from ..model import NewRow
+from ..model.rows import NewRow
 
 BATCH = 500
 Line = tuple[int, bytes]
@@ -31,7 +31,7 @@ def send(conn: Connection[Any], schema: str, file: IO[bytes], make: Callable[[in
             for lines in _batches(file):
                 rows = [_row(line, make, outcomes.total()) for line in lines if line[1].strip()]
                 if rows:
-                    outcomes.update(each.outcome for each in db.run(conn, verbs.enqueue_many(rows), schema))
+                    outcomes.update(each.outcome for each in postgres.run(conn, verbs.enqueue_many(rows), schema))
                 advance(sum(len(text) for _, text in lines))
     except KeyboardInterrupt:
         said = f"{outcomes.total():,} rows were sent, and all or none of the next {BATCH}"

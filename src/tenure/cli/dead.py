@@ -7,9 +7,11 @@ from datetime import datetime
 
 import click
 
-from .. import db, migrate, questions
-from ..finding import DeadGroup, dead_groups
-from ..log import printable
+from .. import postgres
+from ..postgres import migrate
+from ..telemetry.log import printable
+from ..verbs import questions
+from ..verbs.search import DeadGroup, dead_groups
 from .database import opened, options
 from .shown import ago, as_json, counted, error_line, lines, note, said
 
@@ -26,10 +28,13 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
     Errors that differ only in numbers and in what is quoted have one fingerprint. To act on a group:
     tenure redrive status:dead_letter kind:KIND fingerprint:FINGERPRINT
     """
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure dead") as conn:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name="tenure dead") as conn,
+    ):
         migrate.require(conn, database.schema)
-        groups = db.run(conn, dead_groups(most), database.schema)
-        now = db.run(conn, questions.clock(), database.schema)
+        groups = postgres.run(conn, dead_groups(most), database.schema)
+        now = postgres.run(conn, questions.clock(), database.schema)
     if form == "json":
         found = [{**each._asdict(), "filter": str(each.filter)} for each in groups]
         click.echo(as_json({"schema": 1, "groups": found}))

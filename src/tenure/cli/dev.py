@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from .. import __version__, db, migrate, settings
+from .. import __version__, postgres, settings
 from ..demo.dashboard import browse
 from ..errors import BadSettings
+from ..postgres import migrate
 from .database import Database, opened, options, setting
 from .drill import describe
 from .numbers import Number
@@ -74,7 +75,7 @@ def _roots(app: str) -> list[Path]:
 
 def _schema(database: Database, *, remote: bool) -> str:
     """Migrate it; what is on another machine is not touched unless they say so: its rows may be somebody's."""
-    with db.connect(database.url, application_name="tenure dev") as conn:
+    with postgres.connect(database.url, application_name="tenure dev") as conn:
         if not remote and not _is_here(conn.info.host, conn.info.hostaddr):
             raise BadSettings(
                 f"{database.source} leads to {conn.info.host}, which is not this machine, and code you are editing "

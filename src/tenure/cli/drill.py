@@ -251,12 +251,12 @@ def _other(name: str) -> click.Command:
 
 def describe(database: Database) -> str:
     """Which Postgres this is, how it came up, and where its rows live; fails here if it does not answer."""
-    from .. import db, embedded
+    from .. import embedded, postgres
 
     if database.source == "embedded":
         folder = str(embedded.home_folder(embedded.binaries().major)).replace(str(Path.home()), "~", 1)
         return f"  postgres   {database.words:<38}  {folder}"
-    with db.connect(database.url, application_name="tenure drill") as conn:
+    with postgres.connect(database.url, application_name="tenure drill") as conn:
         major, minor = divmod(conn.info.server_version, 10000)
         return (
             f"  postgres   {f'{major}.{minor}, given by {database.source}':<38}  {conn.info.dbname} on {conn.info.host}"

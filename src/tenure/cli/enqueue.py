@@ -11,9 +11,10 @@ from typing import IO, Any
 import click
 import msgspec
 
-from .. import db, migrate, verbs
+from .. import postgres, verbs
 from ..errors import NO, InvalidPayload
-from ..model import NewRow
+from ..model.rows import NewRow
+from ..postgres import migrate
 from .bulk import send
 from .database import opened, options
 
@@ -47,10 +48,10 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
     database_url, schema = rest.pop("database_url"), rest.pop("schema")
     options = {**_when(at), **rest}
     statement = None if file else verbs.enqueue(NewRow(kind, _payload("{}" if payload is None else payload), **options))
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         if statement is not None:
-            answer = db.run(conn, statement, database.schema)
+            answer = postgres.run(conn, statement, database.schema)
             one = {"schema": 1, "id": str(answer.id), "outcome": answer.outcome}
             click.echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
         elif file is not None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from .. import db, migrate, settings
+from .. import postgres, settings
 from ..errors import NO, migrate_command
-from ..questions import Applied
+from ..postgres import migrate
+from ..verbs.questions import Applied
 from .database import Database, opened, options
 
 
@@ -35,7 +36,10 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
     if asked["print_sql"]:
         click.echo(_script(settings.load(schema=schema).schema, asked), nl=False)
         return
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure migrate") as conn:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name="tenure migrate") as conn,
+    ):
         if asked["check"]:
             _check(migrate.applied(conn, database.schema), database.schema, asked["to"], asked["as_json"])
         else:
@@ -69,7 +73,7 @@ def _script(schema: str, asked: dict[str, Any]) -> str:
     return migrate.script(schema, asked["to"], asked["after"] or 0)
 
 
-def _apply(conn: db.QueueConnection, database: Database, asked: dict[str, Any]) -> None:
+def _apply(conn: postgres.QueueConnection, database: Database, asked: dict[str, Any]) -> None:
     done = migrate.apply(conn, database.schema, asked["to"])
     if asked["roles"]:
         migrate.grant(conn, database.schema, asked["role_prefix"])
@@ -89,10 +93,10 @@ def _apply(conn: db.QueueConnection, database: Database, asked: dict[str, Any]) 
     click.echo(f"schema   {database.schema} is at migration {at}")
 
 
-def _roles_in_use(conn: db.QueueConnection, schema: str) -> bool:
+def _roles_in_use(conn: postgres.QueueConnection, schema: str) -> bool:
     from ..doctor.asks import grants
 
-    return db.run(conn, grants(), schema).used
+    return postgres.run(conn, grants(), schema).used
 
 
 def _check(done: Sequence[Applied], schema: str, to: int | None, as_json: bool) -> None:

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from .. import db, limits, migrate, operate, questions
-from ..connect import QueueConnection
+from .. import operate, postgres
 from ..errors import NO, BadSettings
-from ..limits import Queue
-from ..log import printable
-from ..model import BlockedKey, Depth
-from ..statement import Statement
+from ..model.rows import BlockedKey, Depth
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection
+from ..telemetry.log import printable
+from ..verbs import questions, queues
+from ..verbs.queues import Queue
+from ..verbs.statement import Statement
 from .act import answer, me, noting
 from .database import opened, options
 from .shown import as_json as one_document
@@ -38,7 +40,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free", "blocked"), given)
         return
     with _place(database_url, schema) as place:
-        depth, known = place.run(questions.depth()), place.run(limits.queues())
+        depth, known = place.run(questions.depth()), place.run(queues.queues())
     rows = _rows(depth, known)
     if as_json:
         click.echo(json.dumps({"schema": 1, "queues": rows}, sort_keys=True, default=str))
@@ -54,7 +56,7 @@ def pause(name: str, reason: str, as_json: bool, database_url: str | None, schem
     """Let nothing more of a queue start; what runs goes on."""
     with _place(database_url, schema) as place:
         place.warn_of(name)
-        changed = place.noted(limits.pause(name), name, reason)
+        changed = place.noted(queues.pause(name), name, reason)
     said = f"{name} is paused" if changed else f"{name} was paused already"
     answer(as_json, said, queue=name, paused=True, changed=changed)
 
@@ -66,7 +68,7 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
     """Let a paused queue go on."""
     with _place(database_url, schema) as place:
         place.warn_of(name)
-        changed = place.noted(limits.resume(name), name, reason)
+        changed = place.noted(queues.resume(name), name, reason)
     said = f"{name} goes on" if changed else f"{name} was not paused"
     answer(as_json, said, queue=name, paused=False, changed=changed)
 
@@ -82,14 +84,14 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
 def limit(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, **given: Any) -> None:
     """Limit a queue across all workers; what is not given stays as it was."""
     try:
-        statement = limits.limit(name, **given)
+        statement = queues.limit(name, **given)
     except BadSettings as refused:
         raise click.UsageError(_in_options(str(refused))) from None
     target = " ".join([name, *(f"{each}={value:g}" for each, value in given.items() if value)])
     with _place(database_url, schema) as place:
         place.warn_of(name)
         place.noted(statement, target, reason)
-        (now,) = (queue._asdict() for queue in place.run(limits.queues()) if queue.queue == name)
+        (now,) = (queue._asdict() for queue in place.run(queues.queues()) if queue.queue == name)
     answer(as_json, f"{name}: {_words(now) or 'no limits'}", **now)
 
 
@@ -140,7 +142,7 @@ class Place(NamedTuple):
 
     def run(self, statement: Statement[T]) -> T:
         """One answer."""
-        return db.run(self.conn, statement, self.schema)
+        return postgres.run(self.conn, statement, self.schema)
 
     def noted(self, statement: Statement[T], target: str, reason: str) -> T:
         """Run one mutation, and its line of the audit with it."""
@@ -148,7 +150,7 @@ class Place(NamedTuple):
 
     def warn_of(self, name: str) -> None:
         """Say so if nobody has heard of this queue: it is set all the same, rows may come later."""
-        known = {each.queue for each in self.run(limits.queues())}
+        known = {each.queue for each in self.run(queues.queues())}
         known |= {each.queue for each in self.run(questions.queue_depths(cap=1))}
         known |= {queue for worker in self.run(questions.workers()) for queue in worker.metadata.get("queues", ())}
         if name not in known:
@@ -161,7 +163,10 @@ class Place(NamedTuple):
 
 @contextmanager
 def _place(database_url: str | None, schema: str | None) -> Iterator[Place]:
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure queues") as conn:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name="tenure queues") as conn,
+    ):
         migrate.require(conn, database.schema)
         yield Place(conn, database.schema)
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from .. import db, migrate
+from .. import postgres
 from ..errors import NO
-from ..model import BUCKETS
-from ..questions import bucket as bucket_of
-from ..questions import live_workers
-from ..ring import Ring, rings_of
+from ..model.ring import Ring, rings_of
+from ..model.rows import BUCKETS
+from ..postgres import migrate
+from ..verbs.questions import bucket as bucket_of
+from ..verbs.questions import live_workers
 from .database import opened, options
 from .shown import show
 from .table import draws
@@ -34,12 +35,12 @@ def command(key: str | None, bucket: int | None, as_json: bool, database_url: st
     """
     if key is not None and bucket is not None:
         raise click.UsageError("--key and --bucket are two questions: ask one")
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        alive = db.run(conn, live_workers(), database.schema)
+        alive = postgres.run(conn, live_workers(), database.schema)
         rings = rings_of(alive)
         if key is not None:
-            bucket = db.run(conn, bucket_of(key), database.schema)
+            bucket = postgres.run(conn, bucket_of(key), database.schema)
     if bucket is None:
         _show(rings, as_json)
         return

@@ -8,12 +8,14 @@ from uuid import UUID
 
 import click
 
-from .. import db, finding, history, migrate, questions
-from ..connect import QueueConnection
+from .. import postgres
 from ..errors import NO
-from ..history import Refusal
-from ..log import printable
-from ..model import Attempt, Row
+from ..model.rows import Attempt, Row
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection
+from ..telemetry.log import printable
+from ..verbs import history, questions, search
+from ..verbs.history import Refusal
 from .database import opened, options
 from .shown import as_json, document, error_line, said
 from .table import draws
@@ -28,7 +30,7 @@ class Picture(NamedTuple):
     why: str
     attempts: list[Attempt]
     refusals: list[Refusal]
-    effects: list[finding.Effect]
+    effects: list[search.Effect]
     first_sent: tuple[str, datetime] | None
     now: datetime
 
@@ -43,7 +45,10 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
     On the tape each attempt has a line, drawn over time: it was held where the line is full. An x is a write that was
     refused because its lease was over.
     """
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure row") as conn:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name="tenure row") as conn,
+    ):
         migrate.require(conn, database.schema)
         picture = _look(conn, id, database.schema)
     if picture is None:
@@ -58,18 +63,18 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
 
 def _look(conn: QueueConnection, id: UUID, schema: str) -> Picture | None:
     with conn.transaction():
-        row = db.run(conn, questions.row(id), schema)
+        row = postgres.run(conn, questions.row(id), schema)
         if row is None:
             return None
         asked = (
             questions.why(id),
             questions.tape(id),
             history.refusals(id),
-            finding.effects(id),
-            finding.first_sent(id),
+            search.effects(id),
+            search.first_sent(id),
             questions.clock(),
         )
-        answers: list[Any] = [db.run(conn, question, schema) for question in asked]
+        answers: list[Any] = [postgres.run(conn, question, schema) for question in asked]
     return Picture(row, *answers)
 
 

@@ -10,12 +10,14 @@ from uuid import UUID
 import click
 from click.core import ParameterSource
 
-from .. import db, migrate, questions
-from ..connect import QueueConnection
-from ..filter import FIELDS, Filter
-from ..finding import Page, page
-from ..log import printable
-from ..model import Row
+from .. import postgres
+from ..model.filter import FIELDS, Filter
+from ..model.rows import Row
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection
+from ..telemetry.log import printable
+from ..verbs import questions
+from ..verbs.search import Page, page
 from .database import opened, options
 from .shown import ago, as_json, document, error_line, lines, note
 from .words import filter_of
@@ -54,7 +56,10 @@ def command(
     if as_document and as_objects:
         raise click.UsageError("--json and --jsonl contradict each other: give one")
     filter = filter_of(words)
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure rows") as conn:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name="tenure rows") as conn,
+    ):
         migrate.require(conn, database.schema)
         pages = found(conn, filter, before, None if everything else most, database.schema)
         if as_objects:
@@ -63,7 +68,7 @@ def command(
                     click.echo(as_json(document(row)))
             return
         every = list(pages)
-        now = db.run(conn, questions.clock(), database.schema)
+        now = postgres.run(conn, questions.clock(), database.schema)
     rows = [row for each in every for row in each.rows]
     whole = Page(rows, every[-1].next, sum(each.searched for each in every), every[-1].done)
     if as_document:
@@ -77,7 +82,7 @@ def found(conn: QueueConnection, filter: Filter, before: UUID | None, most: int 
     """Page after page until there are so many rows, or no more."""
     left = most
     while True:
-        each = db.run(conn, page(filter, before=before, n=PAGE if left is None else min(PAGE, left)), schema)
+        each = postgres.run(conn, page(filter, before=before, n=PAGE if left is None else min(PAGE, left)), schema)
         left = None if left is None else left - len(each.rows)
         yield each
         if each.done or left == 0:

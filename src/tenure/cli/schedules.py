@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from .. import db, migrate, operate
+from .. import operate, postgres
 from ..errors import NO
-from ..log import printable
-from ..schedule import Planned, pause_schedule, resume_schedule, schedules, unplan
+from ..postgres import migrate
+from ..telemetry.log import printable
+from ..verbs.schedules import Planned, pause_schedule, resume_schedule, schedules, unplan
 from .act import agreed, answer, attended, me, noting
 from .database import opened
 from .shown import show
@@ -42,7 +43,7 @@ def command(
     """
     if verb and not name:
         raise click.UsageError(f"{verb} which schedule? `tenure schedules` lists them")
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         if verb and name:
             if verb == "remove" and not yes:
@@ -52,7 +53,7 @@ def command(
             found = operate.noted(conn, statement, me(), statement.name, name, database.schema, reason=reason)
             _switched(verb, name, found, as_json)
             return
-        every = db.run(conn, schedules(), database.schema)
+        every = postgres.run(conn, schedules(), database.schema)
     if as_json:
         click.echo(json.dumps(_document(every), sort_keys=True))
     else:

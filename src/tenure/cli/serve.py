@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import db, migrate, settings
+from .. import postgres, settings
 from ..errors import BadSettings
+from ..postgres import migrate
 from .database import Database, opened, options
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     door = door_of(host, rest.pop("allowed"), insecure=rest.pop("insecure"))
     prefix = _prefix(rest.pop("prefix"))
     with opened(database_url, schema) as database:
-        with db.connect(database.url, application_name="tenure serve") as conn:
+        with postgres.connect(database.url, application_name="tenure serve") as conn:
             migrate.require(conn, database.schema)
         with listening(host, port) as listener:
             _serve(listener, database, prefix, door, rest)

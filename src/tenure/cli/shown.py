@@ -13,9 +13,9 @@ from uuid import UUID
 import click
 
 from ..errors import telling_line
-from ..finding import Count
-from ..log import printable
-from ..model import Row
+from ..model.rows import Row
+from ..telemetry.log import printable
+from ..verbs.search import Count
 from .table import table
 
 TOKENS = ("generation", "fence", "stale_token", "current_token")  # 64 bits, more than some readers of JSON can hold

@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import psycopg
 
-from .. import db, migrate
-from ..connect import QueueConnection
+from .. import postgres
 from ..errors import ServerBehind
-from ..trouble import trouble_of
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection
+from ..postgres.sqlstates import trouble_of
 from .database import Database
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ class Steady:
             return None
 
     def _connect(self) -> QueueConnection:
-        conn = db.connect(self._database.url, application_name=self._name)
+        conn = postgres.connect(self._database.url, application_name=self._name)
         try:
             migrate.require(conn, self.schema)
         except BaseException:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from ..log import printable
+from ..telemetry.log import printable
 
 GAP = "  "  # between two columns, and before what goes on below
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from .. import db
-from ..connect import QueueConnection
+from .. import postgres
 from ..errors import BadSettings
 from ..events import Event
-from ..fleet import tell
-from ..log import printable, short
-from ..questions import channel, live_workers
-from ..tail import ASK_SECONDS, DROPPED, NOTE, channel_of
+from ..postgres.connection import QueueConnection
+from ..telemetry.log import printable, short
+from ..telemetry.tail import ASK_SECONDS, DROPPED, NOTE, channel_of
+from ..verbs.fleet import tell
+from ..verbs.questions import channel, live_workers
 from .database import opened, options
 from .numbers import Number
 from .shown import note
@@ -51,7 +51,7 @@ def command(
     with opened(database_url, schema) as database, Steady(database, "tenure tail") as watch:
         if watch.conn.pooled:
             raise BadSettings("a pooler stands in between, through which no events come: give the server's own address")
-        alive = len(db.run(watch.conn, live_workers(), watch.schema))
+        alive = len(postgres.run(watch.conn, live_workers(), watch.schema))
         note(f"{alive} {'worker is' if alive == 1 else 'workers are'} alive; Ctrl-C ends this")
         with contextlib.suppress(KeyboardInterrupt):
             said = ""
@@ -63,9 +63,9 @@ def command(
 
 def watched(conn: QueueConnection, schema: str, by: float) -> Iterator[dict[str, Any]]:
     """The fleet's events until then; workers are asked for them again and again."""
-    conn.execute(f'LISTEN "{channel_of(db.run(conn, channel(), schema))}"'.encode())
+    conn.execute(f'LISTEN "{channel_of(postgres.run(conn, channel(), schema))}"'.encode())
     while (at := time.monotonic()) < by:
-        db.run(conn, tell(NOTE), schema)
+        postgres.run(conn, tell(NOTE), schema)
         for heard in conn.notifies(timeout=min(ASK_SECONDS, by - at)):
             yield from map(json.loads, heard.payload.splitlines())
 

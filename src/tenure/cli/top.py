@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import click
 from psycopg import Connection
 
-from .. import db, finding, history, questions
+from .. import postgres
 from ..doctor.asks import BusyQueue, busy_queues
 from ..doctor.verdict import spoken
-from ..log import printable
-from ..questions import Member
+from ..telemetry.log import printable
+from ..verbs import history, questions, search
+from ..verbs.questions import Member
 from .database import opened, options
 from .numbers import Number
 from .shown import note
@@ -34,7 +35,7 @@ CAP = 10_001
 class Picture(NamedTuple):
     """What there is to see at one moment."""
 
-    overview: finding.Overview
+    overview: search.Overview
     queues: list[BusyQueue]
     workers: list[Member]
     fence: history.FenceStrip
@@ -66,11 +67,11 @@ def command(once: bool, seconds: float, as_json: bool, database_url: str | None,
 def look(conn: Connection[Any], schema: str) -> Picture:
     """One picture: five questions, each of which takes milliseconds however many rows there are."""
     return Picture(
-        db.run(conn, finding.overview(), schema),
-        db.run(conn, busy_queues(LINES_MAX, cap=CAP), schema),
-        db.run(conn, questions.workers(), schema),
-        db.run(conn, history.fence_strip(3600), schema),
-        db.run(conn, history.recent_refusals(5), schema),
+        postgres.run(conn, search.overview(), schema),
+        postgres.run(conn, busy_queues(LINES_MAX, cap=CAP), schema),
+        postgres.run(conn, questions.workers(), schema),
+        postgres.run(conn, history.fence_strip(3600), schema),
+        postgres.run(conn, history.recent_refusals(5), schema),
     )
 
 
@@ -129,7 +130,7 @@ def _wrapped(fields: list[str], width: int | None) -> str:
     return "\n".join(every)
 
 
-def _numbers(overview: finding.Overview) -> list[str]:
+def _numbers(overview: search.Overview) -> list[str]:
     oldest = overview.oldest_runnable_seconds
     said = {
         "runnable": _count(overview.runnable),
@@ -142,7 +143,7 @@ def _numbers(overview: finding.Overview) -> list[str]:
     return [f"{name} {value}" for name, value in said.items()]
 
 
-def _count(count: finding.Count) -> str:
+def _count(count: search.Count) -> str:
     return f"{count.n}+" if count.more else str(count.n)
 
 
@@ -181,7 +182,7 @@ def _refusal(refusal: history.Refusal) -> tuple[str, ...]:
 def document(picture: Picture) -> dict[str, Any]:
     """The picture for programs."""
     overview = picture.overview._asdict()
-    counts = {name: value._asdict() if isinstance(value, finding.Count) else value for name, value in overview.items()}
+    counts = {name: value._asdict() if isinstance(value, search.Count) else value for name, value in overview.items()}
     return {
         "schema": 1,
         "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),

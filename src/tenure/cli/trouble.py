@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors as pg
 
 from ..errors import BAD_SETTINGS, BUG, IO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, TenureError
-from ..trouble import trouble_of
+from ..postgres.sqlstates import trouble_of
 
 _BY_STATE = {
     pg.InsufficientPrivilege: (NOT_ALLOWED, "ask its owner for the right, or connect as another user"),

@@ -6,10 +6,11 @@ from uuid import UUID
 
 import click
 
-from .. import db, migrate
+from .. import postgres
 from ..errors import NO
-from ..log import printable
-from ..questions import row, why, why_in_sql
+from ..postgres import migrate
+from ..telemetry.log import printable
+from ..verbs.questions import row, why, why_in_sql
 from .database import opened, options
 from .shown import as_json
 
@@ -20,10 +21,13 @@ from .shown import as_json
 @options
 def command(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
     """Say in one sentence why a row is not running, or how it ended; then the SQL that shows the same."""
-    with opened(database_url, schema) as database, db.connect(database.url, application_name="tenure why") as conn:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name="tenure why") as conn,
+    ):
         migrate.require(conn, database.schema)
-        known = db.run(conn, row(id), database.schema) is not None
-        sentence = printable(db.run(conn, why(id), database.schema))
+        known = postgres.run(conn, row(id), database.schema) is not None
+        sentence = printable(postgres.run(conn, why(id), database.schema))
         query = why_in_sql(id, database.schema)
     if form == "json":
         click.echo(as_json({"schema": 1, "id": id, "why": sentence, "sql": query}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..filter import BadFilter, Filter, parse
+from ..model.filter import BadFilter, Filter, parse
 
 
 def filter_of(words: Sequence[str], text: str = "") -> Filter:

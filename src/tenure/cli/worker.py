@@ -20,7 +20,7 @@ from .database import opened, options, setting
 from .trouble import tell
 
 if TYPE_CHECKING:
-    from ..worker import Worker
+    from ..worker.worker import Worker
 
 
 def _some(_: click.Context, __: click.Parameter, names: str | None) -> str | None:
@@ -61,10 +61,10 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
     (the database did not answer; their leases run out), 70 a bug in Tenure, 78 bad settings.
     """
     from ..events import Bus
-    from ..health import Health
-    from ..log import Log
-    from ..terms import Terms
-    from ..worker import Worker
+    from ..telemetry.health import Health
+    from ..telemetry.log import Log
+    from ..worker.config import Terms
+    from ..worker.worker import Worker
 
     inbox = load(app)
     with opened(rest.pop("database_url"), rest.pop("schema") or inbox.schema) as database:
@@ -129,7 +129,7 @@ def _leave(code: int) -> NoReturn:
 
 def load(app: str) -> Any:
     """The inbox that MODULE:INBOX or FILE:INBOX names; BadSettings with what was found instead."""
-    from ..inbox import Inbox
+    from ..app.inbox import Inbox
 
     module, name = parted(app)
     found = _load_file(app, module) if is_path(module) else _import(app, module, Path.cwd())

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from .. import db, migrate, operate
+from .. import operate, postgres
 from ..errors import NO
-from ..questions import Member, workers
+from ..postgres import migrate
+from ..verbs.questions import Member, workers
 from .act import answer, me, noting
 from .database import opened, options
 from .shown import show
@@ -31,9 +32,9 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     if ctx.invoked_subcommand is not None:
         ctx.default_map = {"drain": {"database_url": database_url, "schema": schema, "as_json": as_json}}
         return
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        found = db.run(conn, workers(), database.schema)
+        found = postgres.run(conn, workers(), database.schema)
     if as_json:
         click.echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}, sort_keys=True))
     else:
@@ -49,7 +50,7 @@ def drain(worker: str, reason: str, as_json: bool, database_url: str | None, sch
     What started it decides whether another one comes. It hears of it at once, or at its next heartbeat.
     """
     statement = operate.drain_worker(worker)
-    with opened(database_url, schema) as database, db.connect(database.url) as conn:
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         asked = operate.noted(conn, statement, me(), statement.name, worker, database.schema, reason=reason)
     if not asked:

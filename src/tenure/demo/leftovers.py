@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg import sql as identifiers
 
-from .. import db
+from .. import postgres
 from ..drills.stage import MINE
 
 FIND = """
@@ -18,7 +18,7 @@ DROP = "DROP SCHEMA IF EXISTS {} CASCADE"
 def remove(url: str) -> list[str]:
     """Remove them; the names of those that went. One whose stage still stands is held by it, and left alone."""
     gone = []
-    with db.connect(url, application_name="tenure demo") as conn:
+    with postgres.connect(url, application_name="tenure demo") as conn:
         conn.execute("SELECT set_config('client_min_messages', 'warning', false)")
         for (name,) in conn.execute(FIND).fetchall():
             if conn.execute(TAKE, [f"{MINE} {name}"]).fetchall() == [(True,)]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .. import questions
 from ..drills.picture import bare
 from ..drills.ring import needless
 from ..drills.stage import Stage
-from ..ring import Ring, moved
+from ..model.ring import Ring, moved
+from ..verbs import questions
 
 
 class Moves(NamedTuple):

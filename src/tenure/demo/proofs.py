@@ -6,8 +6,8 @@ from ..drills.picture import bare
 from ..drills.ring import EVENING_OUT_MAX
 from ..drills.scene import Proof
 from ..drills.stage import Stage
-from ..model import BUCKETS
-from ..ring import Ring
+from ..model.ring import Ring
+from ..model.rows import BUCKETS
 from .moves import moves, ring_now
 
 CRASH, PAUSE, TWICE, POISON = 9181, 9182, 9183, 9184  # the orders of the tour

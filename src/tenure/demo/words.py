@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..drills.picture import bare
 from ..errors import telling_line
-from ..model import BUCKETS
+from ..model.rows import BUCKETS
 
 Fields = dict[str, Any]
 ERROR_MAX = 80

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from .. import __version__, finding, limits, migrate, questions, settings
-from ..connect import Patience, QueueConnection, connect
-from ..db import run
+from .. import __version__, settings
 from ..errors import BadSettings, SchemaMismatch
-from ..fleet import echo
-from ..statement import Statement
+from ..postgres import migrate
+from ..postgres.connection import Patience, QueueConnection, connect
+from ..postgres.runner import run
+from ..verbs import questions, queues, search
+from ..verbs.fleet import echo
+from ..verbs.statement import Statement
 from . import asks, fleet, server, tables, terms
 from .verdict import Finding as Finding
 
@@ -78,11 +80,11 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("archive", lambda: tables.archive(ask(asks.archive_days())))
     yield _look("housekeeping", lambda: _housekeeping(ask))
     yield _look("leases", lambda: fleet.leases(*ask(asks.overdue())))
-    yield _look("paused", lambda: fleet.paused(ask(limits.queues())))
+    yield _look("paused", lambda: fleet.paused(ask(queues.queues())))
     yield _look("fleet", lambda: fleet.fleet(ask(questions.workers())))
     yield _look("kinds", lambda: _kinds(ask))
     yield _look("keys", lambda: fleet.keys(ask(questions.blocked_keys(fleet.KEYS_MAX))))
-    yield _look("lag", lambda: fleet.lag(ask(finding.overview())))
+    yield _look("lag", lambda: fleet.lag(ask(search.overview())))
 
 
 def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
@@ -91,7 +93,7 @@ def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
 
 
 def _kinds(ask: Callable[[Statement[Any]], Any]) -> Finding:
-    return fleet.kinds(ask(finding.page(fleet.TURNED_AWAY, n=1000, head=0)).rows, ask(questions.workers()))
+    return fleet.kinds(ask(search.page(fleet.TURNED_AWAY, n=1000, head=0)).rows, ask(questions.workers()))
 
 
 def _look(check: str, look: Callable[[], F]) -> F | Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..statement import Statement
+from ..verbs.statement import Statement
 
 
 class Server(NamedTuple):

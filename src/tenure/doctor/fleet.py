@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..filter import Filter
-from ..finding import Overview
-from ..limits import Queue
-from ..model import BlockedKey, Row
-from ..questions import Member
+from ..model.filter import Filter
+from ..model.rows import BlockedKey, Row
+from ..verbs.questions import Member
+from ..verbs.queues import Queue
+from ..verbs.search import Overview
 from .asks import Chore
 from .verdict import Finding, spoken
 

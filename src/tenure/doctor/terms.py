@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from .. import settings
 from ..errors import BadSettings
-from ..terms import Terms
-from ..worker import LAST_WORDS_SECONDS
+from ..worker.config import Terms
+from ..worker.worker import LAST_WORDS_SECONDS
 from .verdict import Finding
 
 SHORT_LEASE_SECONDS = 15.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from ..questions import spoken as spoken
+from ..verbs.questions import spoken as spoken
 
 Level = Literal["ok", "warn", "fault"]
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from .. import acts, db, verbs
+from .. import postgres, verbs
 from ..errors import BadSettings
-from ..model import Enqueued, NewRow
+from ..model.rows import Enqueued, NewRow
+from ..verbs import operators
 from .crowd import at_once
 from .racer import Guard
 from .shop import CURE
@@ -103,7 +104,7 @@ class Crowd(Act, frozen=True):
         """Each on a connection and a thread of its own, let go together."""
         stage.sql(TAKE, self.order)
         each = Enqueue(self.order, keyed=self.keyed)
-        answers = at_once(self.n, stage.connect, lambda conn: db.run(conn, verbs.enqueue(each.row), stage.schema))
+        answers = at_once(self.n, stage.connect, lambda conn: postgres.run(conn, verbs.enqueue(each.row), stage.schema))
         for answer in sorted(answers, key=lambda answer: answer.outcome != "enqueued"):
             each.tell(stage, answer)
 
@@ -261,7 +262,7 @@ class SkipBackoff(Act, frozen=True, tag="skip_backoff"):
     def do(self, stage: Stage) -> None:
         """As an operator does; said openly, with the seconds that were skipped."""
         waiting = dict(stage.sql(WAITING))
-        if stage.run(acts.retry_now(list(waiting))):
+        if stage.run(operators.retry_now(list(waiting))):
             stage.say("drill", "backoff_skipped", seconds=round(max(waiting.values()), 1))
 
 

@@ -5,13 +5,13 @@ ALTER DATABASE shop SET tenure.drills = 'forbid'
 
 from __future__ import annotations
 
-from .. import db
+from .. import postgres
 from ..errors import BadSettings
 
 ASK = "SELECT current_database(), current_setting('tenure.drills', true)"
 
 
-def check_allowed(conn: db.QueueConnection) -> None:
+def check_allowed(conn: postgres.QueueConnection) -> None:
     """BadSettings, and the connection closed, where they are forbidden; whatever is not `allow` forbids."""
     ((database, said),) = conn.execute(ASK).fetchall()
     if said not in (None, "", "allow"):  # empty: it was set and taken back

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 
 from .. import events
-from ..terms import Terms
-from ..worker import Worker
+from ..worker.config import Terms
+from ..worker.worker import Worker
 from . import words
 from .at_work import heed, work
 from .shop import Shop

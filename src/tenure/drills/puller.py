@@ -6,10 +6,10 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from ..app.inbox import Inbox
 from ..events import Bus, ClaimAnswered, Event, Woken
-from ..inbox import Inbox
-from ..terms import Terms
-from ..worker import Worker
+from ..worker.config import Terms
+from ..worker.worker import Worker
 from . import words
 from .at_work import heed, work
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeVar
 
 from psycopg import Connection, Rollback
 
-from .. import db, sql, verbs
+from .. import postgres, sql, verbs
+from ..app.fence import fenced
 from ..errors import StaleFence, StaleLease
 from ..events import (
     ExecutionStarted,
@@ -28,9 +29,8 @@ from ..events import (
     StaleWriteBlocked,
     WorkerExit,
 )
-from ..fence import fenced
-from ..model import Claimed
-from ..statement import Statement
+from ..model.rows import Claimed
+from ..verbs.statement import Statement
 from . import shop, words
 from .words import hear, say
 
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _connected(part: Part) -> Connection[Any]:
-    return db.connect(part.url, application_name=f"tenure drill {part.name}")
+    return postgres.connect(part.url, application_name=f"tenure drill {part.name}")
 
 
 class Racer:
@@ -128,7 +128,7 @@ class Racer:
         """Each third of the lease. A lost one is said, and no more: a thread in mid-call cannot be stopped."""
         while not over.wait(self._part.lease_seconds / 3):
             renew = verbs.renew([job.lease], lease_seconds=self._part.lease_seconds)
-            if db.run(self._keeping, renew, self._part.schema).lost:
+            if postgres.run(self._keeping, renew, self._part.schema).lost:
                 say(LeaseLost(self._part.name, job.id, job.generation, "lease_expired").fields())
                 return
             say(LeasesRenewed(self._part.name, 1).fields())
@@ -173,7 +173,7 @@ class Racer:
         conn.execute(self._sql(shop.WRITE), [order, 0, job.id, self._part.name, job.lease.generation])
 
     def _run(self, statement: Statement[T]) -> T:
-        return db.run(self._conn, statement, self._part.schema)
+        return postgres.run(self._conn, statement, self._part.schema)
 
     def _sql(self, text: str) -> bytes:
         return sql.in_schema(text, self._part.schema).encode()

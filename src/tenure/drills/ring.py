@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import ring as engine
-from ..model import BUCKETS
+from ..model import ring as engine
+from ..model.rows import BUCKETS
 from .act import Act, Kill, Orders, Start
 from .scene import Drill, Event, Fact, Proof, Scene, Step
 from .stage import Props, Stage

@@ -7,10 +7,10 @@ import time
 from contextlib import closing
 from typing import Any
 
-from .. import db, sql
-from ..backoff import Exponential
-from ..inbox import Inbox
-from ..job import Job
+from .. import postgres, sql
+from ..app.inbox import Inbox
+from ..app.job import Job
+from ..model.backoff import Exponential
 from .words import say
 
 # No key on the ledger and none on the mailbox but the one a letter brings: a duplicate must be able to show.
@@ -95,11 +95,11 @@ class Shop:
             raise ValueError(f"order {order_id} names a product that nobody has ever made")
         self._write(job, order_id)
 
-    def _outside(self) -> closing[db.QueueConnection]:
+    def _outside(self) -> closing[postgres.QueueConnection]:
         """A connection that knows nothing of the job: what is written here no fence can take back."""
-        return closing(db.connect(self._url, application_name=f"tenure shop {self._worker}"))
+        return closing(postgres.connect(self._url, application_name=f"tenure shop {self._worker}"))
 
-    def _ask(self, outside: db.QueueConnection) -> tuple[float, bool, bool]:
+    def _ask(self, outside: postgres.QueueConnection) -> tuple[float, bool, bool]:
         return outside.execute(self._sql(ASK)).fetchone() or (0.0, True, False)
 
     def _write(self, job: Job, order_id: int, step: int = 0) -> None:

@@ -15,9 +15,10 @@ import psycopg
 from psycopg import sql as identifiers
 from psycopg.conninfo import make_conninfo
 
-from .. import db, migrate, sql
+from .. import postgres, sql
 from ..errors import BadSettings
-from ..statement import Statement
+from ..postgres import migrate
+from ..verbs.statement import Statement
 from . import hand, puller, racer, shop
 from .actor import Actor, DrillFailed
 from .allowed import check_allowed
@@ -144,13 +145,13 @@ class Stage:
             raise BadSettings(f"there is no {name} on this stage: {here} is")
         return actor
 
-    def connect(self) -> db.QueueConnection:
+    def connect(self) -> postgres.QueueConnection:
         """Another connection, for whoever must not wait for the stage's own."""
-        return db.connect(self._url, application_name="tenure drill")
+        return postgres.connect(self._url, application_name="tenure drill")
 
     def run(self, statement: Statement[T]) -> T:
         """A verb or question on the stage's own connection."""
-        return db.run(self.conn, statement, self.schema)
+        return postgres.run(self.conn, statement, self.schema)
 
     def sql(self, text: str, *params: object) -> list[tuple[Any, ...]]:
         """Plain SQL, written for the schema tenure; rows if it has any."""
@@ -277,7 +278,7 @@ class Stage:
             self.say("drill", "schema_removed", schema=self.schema)
 
 
-def _where(conn: db.QueueConnection) -> str:
+def _where(conn: postgres.QueueConnection) -> str:
     """The server that was reached, whatever the address left to the environment or to chance."""
     words: dict[str, Any] = {**conn.info.get_parameters(), "host": conn.info.host, "port": conn.info.port}
     return make_conninfo(**words | {"hostaddr": conn.info.hostaddr or None, "password": conn.info.password or None})

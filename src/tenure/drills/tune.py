@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
 
-from .. import db, questions, verbs
-from ..model import NewRow
+from .. import postgres, verbs
+from ..model.rows import NewRow
+from ..verbs import questions
 from .actor import Actor
 from .puller import KIND
 from .stage import NAMES, Said, Stage
@@ -176,7 +177,7 @@ class Run:
             self._stage.run(verbs.enqueue_many(rows))
         else:
             with self._stage.conn.transaction():
-                db.copy(self._stage.conn, rows, self._stage.schema)
+                postgres.copy(self._stage.conn, rows, self._stage.schema)
                 self._stage.sql(WAKE)  # COPY wakes nobody
         self._came = due
 

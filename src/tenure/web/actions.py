@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from .. import db, finding, operate
-from ..connect import QueueConnection
-from ..filter import Filter
+from .. import operate, postgres
+from ..model.filter import Filter
 from ..operate import Done
+from ..postgres.connection import QueueConnection
+from ..verbs import search
 from .audit import NotedShape, noted_shape
 from .refusal import Refused
 from .route import Ask, Asked, Error, FilterText, Reply, Route, when
@@ -72,9 +73,9 @@ async def action(ask: Ask[Any, ActionAsked]) -> Would | DoneShape | Reply:
 
 
 async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
-    def counted(conn: QueueConnection) -> tuple[int, dict[str, finding.Count]]:
+    def counted(conn: QueueConnection) -> tuple[int, dict[str, search.Count]]:
         matched = operate.would(conn, ask.body.verb, wanted, ask.site.store.schema)
-        return matched, db.run(conn, finding.statuses(wanted), ask.site.store.schema)
+        return matched, postgres.run(conn, search.statuses(wanted), ask.site.store.schema)
 
     matched, counts = await ask.site.store.blocking(counted, "count")
     narrowed = operate.narrow(ask.body.verb, wanted)

@@ -8,8 +8,9 @@ from uuid import UUID
 
 import msgspec
 
-from .. import finding, operate, questions
-from ..filter import Filter
+from .. import operate
+from ..model.filter import Filter
+from ..verbs import questions, search
 from .refusal import Refused
 from .route import Ask, Asked, Error, Key, Name, Route
 from .shapes import utc
@@ -76,10 +77,10 @@ class Freed(msgspec.Struct, frozen=True):
 
 async def dead(ask: Ask[HowMany, None]) -> DeadShape:
     """Failed rows and dead letters by kind and error, the latest first."""
-    return DeadShape([_group(each) for each in await ask.site.store.ask(finding.dead_groups(ask.query.n))])
+    return DeadShape([_group(each) for each in await ask.site.store.ask(search.dead_groups(ask.query.n))])
 
 
-def _group(each: finding.DeadGroup) -> GroupShape:
+def _group(each: search.DeadGroup) -> GroupShape:
     kind = f"{each.kind[:-1]}\\*" if each.kind.endswith("*") else each.kind
     found_by = Filter(statuses=(each.status,), kind=kind, fingerprint=each.fingerprint)
     return GroupShape(

@@ -10,8 +10,8 @@ import msgspec
 
 from .. import verbs
 from ..errors import IdempotencyConflict
-from ..model import NewRow
-from ..payload import DELAY_SECONDS_MAX
+from ..model.payload import DELAY_SECONDS_MAX
+from ..model.rows import NewRow
 from .refusal import Refused
 from .route import Ask, Asked, Key, Name, Reply, Route, together, when
 

@@ -13,9 +13,10 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from .. import db, finding, questions
-from ..filter import Filter
-from ..model import Row
+from .. import postgres
+from ..model.filter import Filter
+from ..model.rows import Row
+from ..verbs import questions, search
 from .refusal import Refused, refusal
 from .route import Ask, Asked, FilterText, Route
 from .shapes import RowShape, row_shape
@@ -58,8 +59,8 @@ async def _pages(site: Site, wanted: Filter, left: int, write: Write) -> AsyncIt
         if site.closed:
             raise Refused(503, "the server stops: this export is not complete")
         async with site.store.reading() as conn:
-            now = await db.run(conn, questions.clock(), site.store.schema)
-            found = await db.run(conn, finding.page(wanted, before=before, n=min(n, left)), site.store.schema)
+            now = await postgres.run(conn, questions.clock(), site.store.schema)
+            found = await postgres.run(conn, search.page(wanted, before=before, n=min(n, left)), site.store.schema)
         page = await in_thread(partial(_page, found.rows, now, site, write))
         left -= len(found.rows)
         before, done = found.next, found.done

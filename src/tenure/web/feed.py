@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .. import db
-from ..fleet import tell
-from ..questions import channel
-from ..tail import ASK_SECONDS, NOTE, channel_of
-from ..trouble import trouble_of
+from .. import postgres
+from ..postgres.sqlstates import trouble_of
+from ..telemetry.tail import ASK_SECONDS, NOTE, channel_of
+from ..verbs.fleet import tell
+from ..verbs.questions import channel
 from .refusal import Refused, refusal
 from .store import Store
 
@@ -172,10 +172,10 @@ class Feed:
         try:
             if conn.pooled:
                 await asyncio.Event().wait()  # no note comes through a pooler: until somebody cancels this
-            name = channel_of(await db.run(conn, channel(), self._store.schema))
+            name = channel_of(await postgres.run(conn, channel(), self._store.schema))
             await conn.execute(f'LISTEN "{name}"'.encode())
             while True:
-                await db.run(conn, tell(NOTE), self._store.schema)
+                await postgres.run(conn, tell(NOTE), self._store.schema)
                 async for heard in conn.notifies(timeout=ASK_SECONDS):
                     self._keep(heard.payload.splitlines())
         finally:

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from .. import __version__, db, finding, history, migrate, questions
-from ..filter import Filter
+from .. import __version__, postgres
+from ..model.filter import Filter
+from ..postgres import migrate
+from ..verbs import history, questions, search
 from .access import COOKIE
 from .route import Ask, Asked, Name, Route
 from .rows import RefusalShape, refusal_shape
@@ -129,13 +131,13 @@ async def overview(ask: Ask[OverviewAsked, None]) -> OverviewShape:
     queue = None if ask.query.queue is UNSET else ask.query.queue
     step = history.step_for(seconds)
     async with ask.site.store.reading() as conn:
-        now = await db.run(conn, questions.clock(), schema)
-        inbox = await db.run(conn, finding.overview(), schema)
-        strip = await db.run(conn, history.fence_strip(seconds), schema)
-        points = await db.run(conn, history.series(seconds=seconds, step_seconds=step, queue=queue), schema)
-        refused = await db.run(conn, history.recent_refusals(REFUSALS_MAX), schema)
-        asked = finding.page(Filter(ids=tuple({each.row_id for each in refused})), n=REFUSALS_MAX, head=0)
-        found = (await db.run(conn, asked, schema)).rows if refused else []
+        now = await postgres.run(conn, questions.clock(), schema)
+        inbox = await postgres.run(conn, search.overview(), schema)
+        strip = await postgres.run(conn, history.fence_strip(seconds), schema)
+        points = await postgres.run(conn, history.series(seconds=seconds, step_seconds=step, queue=queue), schema)
+        refused = await postgres.run(conn, history.recent_refusals(REFUSALS_MAX), schema)
+        asked = search.page(Filter(ids=tuple({each.row_id for each in refused})), n=REFUSALS_MAX, head=0)
+        found = (await postgres.run(conn, asked, schema)).rows if refused else []
     keys = {row.id: row.partition_key for row in found if row.partition_key != str(row.id)}
     return OverviewShape(
         **_numbers(now, inbox, strip, seconds),
@@ -148,13 +150,13 @@ async def overview(ask: Ask[OverviewAsked, None]) -> OverviewShape:
 async def tick(store: Store) -> Numbers:
     """What every open tab hears every two seconds."""
     async with store.reading() as conn:
-        now = await db.run(conn, questions.clock(), store.schema)
-        inbox = await db.run(conn, finding.overview(), store.schema)
-        strip = await db.run(conn, history.fence_strip(TICK_FENCE_SECONDS), store.schema)
+        now = await postgres.run(conn, questions.clock(), store.schema)
+        inbox = await postgres.run(conn, search.overview(), store.schema)
+        strip = await postgres.run(conn, history.fence_strip(TICK_FENCE_SECONDS), store.schema)
     return Numbers(**_numbers(now, inbox, strip, TICK_FENCE_SECONDS))
 
 
-def _numbers(now: datetime, inbox: finding.Overview, strip: history.FenceStrip, seconds: int) -> dict[str, Any]:
+def _numbers(now: datetime, inbox: search.Overview, strip: history.FenceStrip, seconds: int) -> dict[str, Any]:
     return {
         "at": utc(now),
         "runnable": count(inbox.runnable),

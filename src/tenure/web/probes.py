@@ -9,9 +9,10 @@ import psycopg
 from psycopg import errors as pg
 from starlette.responses import Response
 
-from .. import migrate, questions
 from ..errors import TenureError
-from ..metrics import CONTENT_TYPE
+from ..postgres import migrate
+from ..telemetry.metrics import CONTENT_TYPE
+from ..verbs import questions
 from .access import PUBLIC
 from .refusal import RETRY_SECONDS, Refused, refusal
 from .route import Ask, Route

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from .. import db, limits, questions
-from ..limits import RATE_MAX, RATE_MIN, SLOTS_MAX
-from ..questions import QueueDepth
+from .. import postgres
+from ..verbs import questions
+from ..verbs import queues as verbs
+from ..verbs.questions import QueueDepth
+from ..verbs.queues import RATE_MAX, RATE_MIN, SLOTS_MAX
 from .route import Ask, Asked, Route, when
 
 
@@ -65,16 +67,16 @@ async def queues(ask: Ask[Any, None]) -> QueuesShape:
     """Every queue with its rows by state, its limits and its lag."""
     schema = ask.site.store.schema
     async with ask.site.store.reading() as conn:
-        depth = await db.run(conn, questions.queue_depths(), schema)
-        lag = await db.run(conn, questions.queue_lags(), schema)
-        known = {each.queue: each for each in await db.run(conn, limits.queues(), schema)}
+        depth = await postgres.run(conn, questions.queue_depths(), schema)
+        lag = await postgres.run(conn, questions.queue_lags(), schema)
+        known = {each.queue: each for each in await postgres.run(conn, verbs.queues(), schema)}
     found: dict[str, list[QueueDepth]] = {name: [] for name in known}
     for each in depth:
         found.setdefault(each.queue, []).append(each)
     return QueuesShape([_shape(name, found[name], lag.get(name), known.get(name)) for name in sorted(found)])
 
 
-def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: limits.Queue | None) -> QueueShape:
+def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: verbs.Queue | None) -> QueueShape:
     counts: dict[str, Any] = {**dict.fromkeys(STATES, 0), **{each.status: each.rows for each in depth}}
     given: dict[str, Any] = {each: getattr(known, each, None) for each in SETTINGS}
     return QueueShape(
@@ -91,18 +93,18 @@ def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: limits.
 async def pause(ask: Ask[Any, None]) -> Changed:
     """Let nothing more of a queue start; what runs goes on."""
     name = ask.path["name"]
-    return Changed(name, await ask.change(limits.pause(name), name))
+    return Changed(name, await ask.change(verbs.pause(name), name))
 
 
 async def resume(ask: Ask[Any, None]) -> Changed:
     """Let a paused queue go on."""
     name = ask.path["name"]
-    return Changed(name, await ask.change(limits.resume(name), name))
+    return Changed(name, await ask.change(verbs.resume(name), name))
 
 
 async def limit(ask: Ask[Any, LimitsAsked]) -> LimitsAsked:
     """Set all limits of a queue at once."""
-    statement = limits.limit(ask.path["name"], **msgspec.structs.asdict(ask.body), clear=True)
+    statement = verbs.limit(ask.path["name"], **msgspec.structs.asdict(ask.body), clear=True)
     await ask.change(statement, ask.path["name"], _words(ask.body))
     return ask.body
 

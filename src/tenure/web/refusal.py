@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..errors import BAD_SETTINGS, NO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, SchemaMismatch, TenureError
-from ..trouble import trouble_of
+from ..postgres.sqlstates import trouble_of
 
 RETRY_SECONDS = 2
 _LOG = logging.getLogger("tenure.web")

@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from .. import db, history, questions
-from ..model import BUCKETS
-from ..ring import Ring, rings_of
+from .. import postgres
+from ..model.ring import Ring, rings_of
+from ..model.rows import BUCKETS
+from ..verbs import history, questions
 from .refusal import Refused
 from .route import Ask, Asked, Error, Route
 from .shapes import utc
@@ -51,11 +52,11 @@ async def ring(ask: Ask[RingAsked, None]) -> RingShape:
     """Who owns which of the 1024 buckets, for one set of queues."""
     schema = ask.site.store.schema
     async with ask.site.store.reading() as conn:
-        alive = await db.run(conn, questions.live_workers(), schema)
-        changes = await db.run(conn, history.membership(50), schema)
+        alive = await postgres.run(conn, questions.live_workers(), schema)
+        changes = await postgres.run(conn, history.membership(50), schema)
         rings = rings_of(alive)
         queues = _chosen(ask.query.queues, list(rings))
-        depth = await db.run(conn, questions.ring_depth(list(queues)), schema)
+        depth = await postgres.run(conn, questions.ring_depth(list(queues)), schema)
     chosen = rings.get(queues, Ring(()))
     told = [each for each in history.ring_changes(alive, changes) if each.queues == queues]
     index = {worker: n for n, worker in enumerate(chosen.workers)}

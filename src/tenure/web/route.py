@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..operate import Actor, noted
-from ..statement import Statement
+from ..verbs.statement import Statement
 from .access import PUBLIC, VERBS, Access
 from .refusal import Refused
 from .site import Site

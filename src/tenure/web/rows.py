@@ -9,9 +9,10 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from .. import db, finding, history, questions
-from ..filter import Filter
-from ..model import Attempt, Row
+from .. import postgres
+from ..model.filter import Filter
+from ..model.rows import Attempt, Row
+from ..verbs import history, questions, search
 from .refusal import Refused
 from .route import Ask, Asked, Error, FilterText, Route
 from .shapes import HEAD_MAX, Count, RowShape, count, row_shape, utc
@@ -118,8 +119,10 @@ async def page(ask: Ask[PageAsked, None]) -> PageShape:
     wanted, site = ask.site.filter(ask.query.filter), ask.site
     before = None if ask.query.before is UNSET else ask.query.before
     async with site.store.reading() as conn:
-        now = await db.run(conn, questions.clock(), site.store.schema)
-        found = await db.run(conn, finding.page(wanted, before=before, n=ask.query.n, head=HEAD_MAX), site.store.schema)
+        now = await postgres.run(conn, questions.clock(), site.store.schema)
+        found = await postgres.run(
+            conn, search.page(wanted, before=before, n=ask.query.n, head=HEAD_MAX), site.store.schema
+        )
     shown = await in_thread(lambda: [row_shape(row, now, site, excerpt=True) for row in found.rows])
     return PageShape(str(wanted), shown, found.next, found.searched, found.done)
 
@@ -127,14 +130,14 @@ async def page(ask: Ask[PageAsked, None]) -> PageShape:
 async def counted(ask: Ask[CountAsked, None]) -> Counts:
     """How many rows match a filter, up to 10,000 or exactly."""
     wanted = ask.site.filter(ask.query.filter)
-    statement = finding.count(wanted, cap=None) if ask.query.exact else finding.count(wanted)
+    statement = search.count(wanted, cap=None) if ask.query.exact else search.count(wanted)
     found = await ask.site.store.ask(statement)
     return Counts(str(wanted), found.n, found.more)
 
 
 async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:
     """How many rows match a filter in each state, whatever states it names."""
-    found = await ask.site.store.ask(finding.statuses(ask.site.filter(ask.query.filter)))
+    found = await ask.site.store.ask(search.statuses(ask.site.filter(ask.query.filter)))
     return {status: count(n) for status, n in found.items()}
 
 
@@ -142,17 +145,17 @@ async def one(ask: Ask[Any, None]) -> RowPage:
     """One row with its lease tape, and why it is not running."""
     id, site = ask.path["id"], ask.site
     async with site.store.reading() as conn:
-        now = await db.run(conn, questions.clock(), site.store.schema)
-        row = await db.run(conn, questions.row(id), site.store.schema)
+        now = await postgres.run(conn, questions.clock(), site.store.schema)
+        row = await postgres.run(conn, questions.row(id), site.store.schema)
         if row is None:
             raise Refused(404, f"there is no row {id}: it may have been archived away or deleted")
-        why = await db.run(conn, questions.why(id), site.store.schema)
-        tape = await db.run(conn, questions.tape(id), site.store.schema)
-        refused = await db.run(conn, history.refusals(id), site.store.schema)
-        effects = await db.run(conn, finding.effects(id), site.store.schema)
-        first = await db.run(conn, finding.first_sent(id), site.store.schema)
-        asked = finding.page(_neighbours(row), n=NEIGHBOURS_MAX + 1, head=HEAD_MAX)
-        near = await db.run(conn, asked, site.store.schema)
+        why = await postgres.run(conn, questions.why(id), site.store.schema)
+        tape = await postgres.run(conn, questions.tape(id), site.store.schema)
+        refused = await postgres.run(conn, history.refusals(id), site.store.schema)
+        effects = await postgres.run(conn, search.effects(id), site.store.schema)
+        first = await postgres.run(conn, search.first_sent(id), site.store.schema)
+        asked = search.page(_neighbours(row), n=NEIGHBOURS_MAX + 1, head=HEAD_MAX)
+        near = await postgres.run(conn, asked, site.store.schema)
     others = [each for each in near.rows if each.id != id][:NEIGHBOURS_MAX]
     short = await in_thread(lambda: [row_shape(each, now, site, excerpt=True) for each in others])
     return RowPage(

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from cronsim import CronSim
 
-from .. import schedule
-from ..schedule import ALIASES, Planned
-from ..statement import Statement
+from ..verbs import schedules as verbs
+from ..verbs.schedules import ALIASES, Planned
+from ..verbs.statement import Statement
 from .refusal import Refused
 from .route import Ask, Error, Route
 from .shapes import utc
@@ -46,7 +46,7 @@ class Switched(msgspec.Struct, frozen=True):
 
 async def schedules(ask: Ask[Any, None]) -> SchedulesShape:
     """Every schedule with its cron in words."""
-    return SchedulesShape([_shape(each) for each in await ask.site.store.ask(schedule.schedules())])
+    return SchedulesShape([_shape(each) for each in await ask.site.store.ask(verbs.schedules())])
 
 
 def _shape(each: Planned) -> ScheduleShape:
@@ -74,17 +74,17 @@ def _words(cron: str) -> str:
 
 async def pause(ask: Ask[Any, None]) -> Switched:
     """Let a schedule enqueue nothing until it is resumed."""
-    return await _switch(ask, schedule.pause_schedule(ask.path["name"]))
+    return await _switch(ask, verbs.pause_schedule(ask.path["name"]))
 
 
 async def resume(ask: Ask[Any, None]) -> Switched:
     """Let a paused schedule go on, the ticks it missed by its misfire policy."""
-    return await _switch(ask, schedule.resume_schedule(ask.path["name"]))
+    return await _switch(ask, verbs.resume_schedule(ask.path["name"]))
 
 
 async def remove(ask: Ask[Any, None]) -> Switched:
     """Remove a schedule; it comes back with the next worker whose inbox has it."""
-    return await _switch(ask, schedule.unplan(ask.path["name"]))
+    return await _switch(ask, verbs.unplan(ask.path["name"]))
 
 
 async def _switch(ask: Ask[Any, None], statement: Statement[bool]) -> Switched:

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from ..errors import telling_line
-from ..finding import Count as Counted
-from ..model import Row
+from ..model.rows import Row
+from ..verbs.search import Count as Counted
 from .site import Site
 
 EXCERPT_MAX = 300

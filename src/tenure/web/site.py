@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ..filter import BadFilter, Filter, parse
-from ..fleet_metrics import FleetMetrics
+from ..model.filter import BadFilter, Filter, parse
+from ..telemetry.fleet_metrics import FleetMetrics
 from .access import Access, Credentials, Door
 from .feed import Feed
 from .redact import NAMES, Redaction

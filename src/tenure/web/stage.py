@@ -13,7 +13,6 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from .. import questions
 from ..drills import host as hosting
 from ..drills.act import AnyAct
 from ..drills.book import BOOK
@@ -22,6 +21,7 @@ from ..drills.picture import shown
 from ..drills.plan import Plan
 from ..drills.stage import WORKERS_MAX
 from ..operate import noted
+from ..verbs import questions
 from .access import is_near
 from .refusal import Refused
 from .route import Ask, Asked, Error, Reply, Route

@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from .. import db
-from ..connect import AsyncQueueConnection, Patience, QueueConnection
-from ..questions import ping
-from ..statement import Statement
+from .. import postgres
+from ..postgres.connection import AsyncQueueConnection, Patience, QueueConnection
+from ..verbs.questions import ping
+from ..verbs.statement import Statement
 from .refusal import Refused
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Store:
     async def ask(self, statement: Statement[T], slots: Slots = "read") -> T:
         """The answer to one question."""
         async with self.reading(slots) as conn:
-            return await db.run(conn, statement, self.schema)
+            return await postgres.run(conn, statement, self.schema)
 
     @asynccontextmanager
     async def reading(self, slots: Slots = "read") -> AsyncIterator[AsyncQueueConnection]:
@@ -112,13 +112,13 @@ class Store:
         while (conn := _taken(self._reading)) is not None:
             patience, conn.answer_seconds = conn.answer_seconds, PING_SECONDS
             try:
-                await db.run(conn, ping(), self.schema)
+                await postgres.run(conn, ping(), self.schema)
             except psycopg.Error:
                 await self._drop_readable(conn)
             else:
                 conn.answer_seconds = patience
                 return conn
-        return await db.connect_async(self.url, application_name=NAME, patience=READING)
+        return await postgres.connect_async(self.url, application_name=NAME, patience=READING)
 
     async def _drop_readable(self, conn: AsyncQueueConnection | None) -> None:
         while conn is not None:
@@ -129,13 +129,13 @@ class Store:
         while (conn := _taken(self._changing)) is not None:
             patience, conn.answer_seconds = conn.answer_seconds, PING_SECONDS
             try:
-                db.run(conn, ping(), self.schema)
+                postgres.run(conn, ping(), self.schema)
             except psycopg.Error:
                 self._drop_changeable(conn)
             else:
                 conn.answer_seconds = patience
                 return conn
-        return db.connect(self.url, application_name=NAME, patience=CHANGING)
+        return postgres.connect(self.url, application_name=NAME, patience=CHANGING)
 
     def _drop_changeable(self, conn: QueueConnection | None) -> None:
         while conn is not None:
@@ -144,7 +144,7 @@ class Store:
 
     async def listen(self) -> AsyncQueueConnection:
         """A connection outside the count, for whoever keeps it."""
-        return await db.connect_async(self.url, application_name=f"{NAME} events", patience=READING)
+        return await postgres.connect_async(self.url, application_name=f"{NAME} events", patience=READING)
 
     def close(self) -> None:
         """Begin no further change and break off those that are made: none of them is half made; from any thread."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from .. import db, operate, questions
-from ..questions import Member
-from ..ring import rings_of
+from .. import operate, postgres
+from ..model.ring import rings_of
+from ..verbs import questions
+from ..verbs.questions import Member
 from .refusal import Refused
 from .route import Ask, Error, Route
 
@@ -51,9 +52,9 @@ async def workers(ask: Ask[Any, None]) -> WorkersShape:
     """Every worker the registry knows, the dead last."""
     schema = ask.site.store.schema
     async with ask.site.store.reading() as conn:
-        found = await db.run(conn, questions.workers(), schema)
-        alive = await db.run(conn, questions.live_workers(), schema)
-        held = await db.run(conn, questions.held_by_worker(), schema)
+        found = await postgres.run(conn, questions.workers(), schema)
+        alive = await postgres.run(conn, questions.live_workers(), schema)
+        held = await postgres.run(conn, questions.held_by_worker(), schema)
     owned = {id: len(ring.buckets_of(id)) for ring in rings_of(alive).values() for id in ring.workers}
     return WorkersShape([_shape(each, owned.get(each.id, 0), held.get(each.id, 0)) for each in found])
 

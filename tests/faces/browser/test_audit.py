@@ -10,8 +10,10 @@ from playwright.sync_api import expect
 from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop
 from faces.browser.yard import Yard, open_yard
-from tenure import filter, limits, operate
+from tenure import operate
+from tenure.model import filter
 from tenure.operate import Actor
+from tenure.verbs import queues
 
 ANN = Actor("ann@desk", "cli")
 
@@ -25,7 +27,7 @@ def yard(shop: Shop) -> Iterator[Yard]:
 
 def pause(yard: Yard, queue: str) -> None:
     """Ann pauses a queue."""
-    operate.noted(yard.world.conn, limits.pause(queue), ANN, "pause", queue, yard.world.schema)
+    operate.noted(yard.world.conn, queues.pause(queue), ANN, "pause", queue, yard.world.schema)
 
 
 def test_before_anything_was_changed_it_says_so(visit: Visit, yard: Yard) -> None:
@@ -45,7 +47,7 @@ def test_an_action_over_rows_is_told_with_its_filter_its_count_and_its_reason(vi
 
 
 def test_what_is_done_here_stands_there_a_moment_later(visit: Visit, yard: Yard) -> None:
-    yard.world.run(limits.limit("mail", max_running=1))
+    yard.world.run(queues.limit("mail", max_running=1))
     page = visit("queues", url=yard.url)
     page.get_by_role("switch", name="Queue mail").click()
     expect(page.get_by_role("switch", name="Queue mail: paused")).to_be_visible()

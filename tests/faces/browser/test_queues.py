@@ -12,8 +12,8 @@ from crew import eventually
 from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop, served
 from faces.browser.yard import OPERATOR, Yard, enter_as_operator, open_yard
-from tenure import limits
-from tenure.schedule import Schedule, plan
+from tenure.verbs import queues
+from tenure.verbs.schedules import Schedule, plan
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_what_i_change_is_shown_although_i_hold_the_page_still(visit: Visit, yar
 
 
 def test_limits_are_set_and_taken_away(visit: Visit, yard: Yard) -> None:
-    yard.world.run(limits.limit("default", max_per_key=9))
+    yard.world.run(queues.limit("default", max_per_key=9))
     page = visit("queues", url=yard.url)
     page.get_by_role("button", name="Edit the limits of default").click()
     form = page.get_by_role("form", name="Limits of default")
@@ -94,7 +94,7 @@ def test_limits_are_set_and_taken_away(visit: Visit, yard: Yard) -> None:
 
 
 def test_a_limit_that_cannot_be_is_refused_in_the_form(visit: Visit, yard: Yard) -> None:
-    yard.world.run(limits.limit("default", max_running=4))
+    yard.world.run(queues.limit("default", max_running=4))
     page = visit("queues", url=yard.url, expect="400")
     page.get_by_role("button", name="Edit the limits of default").click()
     form = page.get_by_role("form", name="Limits of default")
@@ -164,7 +164,7 @@ def test_a_schedule_is_removed_after_a_question(visit: Visit, yard: Yard) -> Non
 
 
 def test_who_may_only_read_sees_no_switch(visit: Visit, yard: Yard) -> None:
-    yard.world.run(limits.pause("default"))
+    yard.world.run(queues.pause("default"))
     yard.world.run(plan(Schedule("nightly", "30 2 * * *", "report")))
     with served(yard.world, "--read-only") as url:
         page = visit("queues", url=url)
@@ -189,13 +189,13 @@ def test_it_follows_what_others_do(visit: Visit, yard: Yard) -> None:
     yard.world.enqueue("haul")
     page = visit("queues", url=yard.url)
     expect(page.get_by_role("switch", name="Queue default: runs")).to_be_visible()
-    eventually(lambda: yard.world.run(limits.pause("default")))
+    eventually(lambda: yard.world.run(queues.pause("default")))
     expect(page.get_by_role("switch", name="Queue default: paused")).to_be_visible()
 
 
 def test_everybody_can_read_it(visit: Visit, yard: Yard) -> None:
-    yard.world.run(limits.limit("a-queue-with-a-rather-long-name", max_running=4, max_per_key=1, rate_per_second=10))
-    yard.world.run(limits.pause("a-queue-with-a-rather-long-name"))
+    yard.world.run(queues.limit("a-queue-with-a-rather-long-name", max_running=4, max_per_key=1, rate_per_second=10))
+    yard.world.run(queues.pause("a-queue-with-a-rather-long-name"))
     yard.world.run(plan(Schedule("nightly", "*/15 8-18 * * MON-FRI", "report", zone="Europe/Berlin")))
     yard.dead("ship", 1, key="customer:a-rather-long-key-of-somebody", ordered=True, hold=True)
     page = visit("queues", url=yard.url)

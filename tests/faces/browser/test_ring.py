@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop
 from faces.browser.yard import Yard, open_yard
-from tenure.ring import Ring, moved
+from tenure.model.ring import Ring, moved
 
 
 @pytest.fixture(scope="module")

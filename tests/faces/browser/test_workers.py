@@ -11,7 +11,7 @@ from crew import working
 from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop, served
 from faces.browser.yard import Yard, open_yard
-from tenure.inbox import Inbox
+from tenure.app.inbox import Inbox
 
 
 @pytest.fixture(scope="module")

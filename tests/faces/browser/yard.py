@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import expect
 
 from faces.browser.shop import Shop, served
-from tenure import fleet
+from tenure.verbs import fleet
 from world import World, new_world
 
 OPERATOR = {"TENURE_WEB_TOKENS": "ann:operate:a-token-of-the-yard"}

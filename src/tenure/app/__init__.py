@@ -1,0 +1,1 @@
+"""What the author of a handler sees: the inbox, its handlers, and the job they are called with."""

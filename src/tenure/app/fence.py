@@ -1,0 +1,124 @@
+"""Fenced effects: the user's writes and the completion commit together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any
+
+from psycopg import AsyncConnection, Connection, IsolationLevel, Rollback, pq
+
+from ..errors import BadSettings, RolledBack, StaleLease
+from ..model.rows import Held, Settled
+from ..postgres.runner import run
+from ..settings import DEFAULT_SCHEMA
+from ..verbs.lifecycle import enter
+from ..verbs.settle import complete
+
+
+class fenced:
+    """A transaction that ends by completing its row: `with fenced(conn, lease) as tx:` or `async with`.
+
+    A lease that is no longer current raises StaleLease before the body runs, or, if it was lost meanwhile, at the end;
+    either way nothing of the body is committed. The row is not locked in between, so the lease can be renewed from
+    another connection; the guard of the completion, in this same transaction, is what decides. Between two of its
+    statements the body may be silent for as long as the lease had left when it began; then the server ends it.
+    A psycopg.Rollback that leaves the body is raised as RolledBack, never swallowed; a savepoint's stays inside.
+    """
+
+    def __init__(
+        self,
+        conn: Connection[Any] | AsyncConnection[Any],
+        lease: Held,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        accept_late: bool = False,
+    ) -> None:
+        self._conn, self._lease, self._schema = conn, lease, schema
+        self._completion = complete([lease], accept_late=accept_late)
+        self._block: Any = None
+
+    def __enter__(self) -> Connection[Any]:
+        if not isinstance(self._conn, Connection):
+            raise TypeError("this connection awaits: write `async with fenced(...)`")
+        self._block = self._blocking(self._conn)
+        conn: Connection[Any] = self._block.__enter__()
+        return conn
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        swallowed: bool | None = self._block.__exit__(kind, error, trace)
+        return swallowed
+
+    async def __aenter__(self) -> AsyncConnection[Any]:
+        if not isinstance(self._conn, AsyncConnection):
+            raise TypeError("this connection blocks: write `with fenced(...)`")
+        self._block = self._awaiting(self._conn)
+        conn: AsyncConnection[Any] = await self._block.__aenter__()
+        return conn
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        swallowed: bool | None = await self._block.__aexit__(kind, error, trace)
+        return swallowed
+
+    @contextmanager
+    def _blocking(self, conn: Connection[Any]) -> Iterator[Connection[Any]]:
+        _require_idle(conn)
+        before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
+        try:
+            with conn.transaction():
+                run(conn, enter(self._lease), self._schema)
+                try:
+                    yield conn
+                except Rollback as quiet:
+                    raise RolledBack(self._lease) from quiet
+                _require_open(conn)
+                _require_applied(run(conn, self._completion, self._schema)[0])
+        finally:
+            if not conn.closed:
+                conn.isolation_level = before
+
+    @asynccontextmanager
+    async def _awaiting(self, conn: AsyncConnection[Any]) -> AsyncIterator[AsyncConnection[Any]]:
+        _require_idle(conn)
+        before = conn.isolation_level
+        await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
+        try:
+            async with conn.transaction():
+                await run(conn, enter(self._lease), self._schema)
+                try:
+                    yield conn
+                except Rollback as quiet:
+                    raise RolledBack(self._lease) from quiet
+                _require_open(conn)
+                _require_applied((await run(conn, self._completion, self._schema))[0])
+        finally:
+            if not conn.closed:
+                await conn.set_isolation_level(before)
+
+
+def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:
+    """Inside another transaction the block would be a savepoint: what it "committed" could still be undone."""
+    if conn.info.transaction_status != pq.TransactionStatus.IDLE:
+        raise BadSettings(
+            "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
+        )
+
+
+def _require_open(conn: Connection[Any] | AsyncConnection[Any]) -> None:
+    """Once the body has ended the transaction itself, the completion would commit without its writes."""
+    if conn.info.transaction_status == pq.TransactionStatus.IDLE:
+        raise BadSettings(
+            "the body of fenced() ended its transaction, so the row is not completed: "
+            "leave COMMIT and ROLLBACK to fenced()"
+        )
+
+
+def _require_applied(settled: Settled) -> None:
+    """Only a completion made by this very transaction may commit its writes; one made before has committed its own."""
+    if settled.standing != "applied":
+        raise StaleLease(settled.lease, "complete", settled.reason or "already_completed", settled.current)

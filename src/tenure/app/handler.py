@@ -1,0 +1,225 @@
+"""A Handler: one kind of work, the function that does it, and how its rows are sent."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
+
+import msgspec
+from psycopg import AsyncConnection
+
+from ..errors import BadSettings, InvalidPayload
+from ..events import Bus, RowEnqueued
+from ..model.backoff import Backoff, check_backoff
+from ..model.payload import DELAY_SECONDS_MAX, check_row
+from ..model.rows import Enqueued, NewRow
+from ..postgres.runner import run
+from ..telemetry.tracing import Span, Tracing
+from ..verbs.lifecycle import LEASE_SECONDS_MAX, enqueue
+from .job import Job
+from .signature import Signature
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Pool = Literal["loop", "thread", "process"]
+LEASE_SECONDS_MIN = 1.0  # renewed at a third of it, over a network
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How rows of a kind are sent; `using` changes them for one call."""
+
+    queue: str = "default"
+    key: str | Callable[..., str] | None = None
+    priority: int = 0
+    max_attempts: int = 5
+    ordered: bool = False
+    hold: bool = False
+    at: datetime | None = None
+    delay_seconds: float = 0.0
+    idempotency_key: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How a worker runs a kind."""
+
+    pool: Pool
+    lease_seconds: float | None = None
+    timeout_seconds: float | None = None
+    backoff: Backoff | None = None
+    late_completion: Literal["reject", "accept"] = "reject"
+
+    def __post_init__(self) -> None:
+        if self.pool not in get_args(Pool):
+            raise BadSettings(f"pool={self.pool!r} is not known: choose from {', '.join(get_args(Pool))}")
+        if not _within(self.lease_seconds, LEASE_SECONDS_MIN, LEASE_SECONDS_MAX):
+            raise BadSettings(
+                f"lease_seconds={self.lease_seconds!r} must be a number within {LEASE_SECONDS_MIN:g} and "
+                f"{LEASE_SECONDS_MAX:.0f}: leave it out for the worker's own"
+            )
+        if not _within(self.timeout_seconds, 0.0, DELAY_SECONDS_MAX) or self.timeout_seconds == 0:
+            raise BadSettings(
+                f"timeout_seconds={self.timeout_seconds!r} must be a number above 0 and at most "
+                f"{DELAY_SECONDS_MAX:.0f}: leave it out for no limit"
+            )
+        if self.backoff is not None:
+            check_backoff(self.backoff)
+        if self.late_completion not in ("reject", "accept"):
+            raise BadSettings(f"late_completion={self.late_completion!r} must be 'reject' or 'accept'")
+
+
+class Handler(Generic[P, R]):
+    """A function with a kind. It stays callable as it was; `enqueue` sends a row that a worker will call it for."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        kind: str,
+        *,
+        schema: str,
+        options: Options,
+        handling: Handling,
+        payload: type[Any] | None = None,
+        bus: Bus | None = None,
+        tracing: Tracing | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.kind, self.schema = function, kind, schema
+        self.options, self.handling = check_options(kind, options), handling
+        self.signature = Signature(function, kind, payload)
+        self.bus, self.tracing = bus or Bus(), tracing or Tracing()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function itself, as in a test."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Handler {self.kind!r} in queue {self.options.queue!r}>"
+
+    def using(self, **options: Any) -> Sender:
+        """The same kind sent differently: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""
+        return Sender(self, options)
+
+    @overload
+    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    @overload
+    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+        """Send one row in the caller's transaction; awaitable if the connection is."""
+        answer: Enqueued | Awaitable[Enqueued] = Sender(self).enqueue(conn, *payload, **fields)
+        return answer
+
+    def row(self, *payload: Any, **fields: Any) -> NewRow:
+        """What enqueue would send, for enqueue_many or COPY."""
+        return Sender(self).row(*payload, **fields)
+
+    def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the function is called with for this job; raises for this row alone if its payload does not fit."""
+        return self.signature.arguments(job, job.claimed.payload)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A handler with options for one call."""
+
+    handler: Handler[..., Any]
+    changed: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = self.changed.keys() - set(Options.__dataclass_fields__)
+        if unknown:
+            raise BadSettings(
+                f"unknown option {sorted(unknown)[0]!r}: choose from {', '.join(Options.__dataclass_fields__)}"
+            )
+
+    @overload
+    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    @overload
+    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+        """Send one row in the caller's transaction; awaitable if the connection is."""
+        row = self._row(payload, fields)
+        if isinstance(conn, AsyncConnection):
+            return self._send_awaiting(conn, row)
+        with self.handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, run(conn, enqueue(self._traced(row)), self.handler.schema))
+
+    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow) -> Enqueued:
+        with self.handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
+
+    def _sent(self, span: Span, row: NewRow, answer: Enqueued) -> Enqueued:
+        span.sent(answer)
+        if self.handler.bus.each_job:
+            self.handler.bus.emit(RowEnqueued(answer.id, row.kind, row.queue, answer.outcome))
+        return answer
+
+    def row(self, *payload: Any, **fields: Any) -> NewRow:
+        """The row these arguments make; InvalidPayload if the handler could not be called with them."""
+        return self._traced(self._row(payload, fields))
+
+    def _traced(self, row: NewRow) -> NewRow:
+        """The row with the trace context of the moment in its headers."""
+        headers = self.handler.tracing.carried(row.headers)
+        return row if headers is row.headers else replace(row, headers=headers)
+
+    def _row(self, payload: tuple[Any, ...], fields: dict[str, Any]) -> NewRow:
+        options = replace(self.handler.options, **self.changed)
+        sent = self.handler.signature.payload(payload, fields)
+        plain = {name: getattr(options, name) for name in Options.__dataclass_fields__ if name != "key"}
+        return NewRow(self.handler.kind, sent, key=self._key(options, sent), **plain)
+
+    def _key(self, options: Options, sent: Any) -> str | None:
+        if options.key is None or (isinstance(options.key, str) and "{" not in options.key):
+            return options.key
+        fields = sent if isinstance(sent, dict) else msgspec.to_builtins(sent)
+        try:
+            return options.key.format_map(fields) if isinstance(options.key, str) else options.key(**fields)
+        except (KeyError, IndexError, AttributeError, TypeError) as error:
+            raise InvalidPayload(
+                f"key={options.key!r} of {self.handler.kind!r} cannot be made from the payload ({error!r}): "
+                "name its fields, e.g. 'order:{order_id}'"
+            ) from None
+
+
+def default_pool(function: Callable[..., Any]) -> Pool:
+    """Where a function runs when nobody says otherwise: a coroutine on the loop, any other in a thread."""
+    return "loop" if inspect.iscoroutinefunction(function) else "thread"
+
+
+def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
+    """BadSettings for a function that cannot run there."""
+    if (pool == "loop") != inspect.iscoroutinefunction(function):
+        raise BadSettings(
+            f"handler {kind!r} has pool={pool!r}: async functions run on the loop, others in thread or process"
+        )
+    name = getattr(function, "__qualname__", "<no name>")
+    if pool == "process" and "<" in name:
+        raise BadSettings(
+            f"handler {kind!r} has pool='process' and is {name!r}, which another process cannot import: "
+            "define it with def at the top of a module"
+        )
+
+
+def check_options(kind: str, options: Options) -> Options:
+    """The options themselves, or BadSettings if no row could be sent with them, whatever its payload."""
+    plain = {name: getattr(options, name) for name in Options.__dataclass_fields__}
+    try:
+        check_row(NewRow(kind, **{**plain, "key": "made" if callable(options.key) else options.key}))
+    except InvalidPayload as error:
+        raise BadSettings(f"handler {kind!r} cannot be sent: {error}") from None
+    return options
+
+
+def _within(seconds: Any, least: float, most: float) -> bool:
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return seconds is None or (number and least <= seconds <= most)

@@ -1,0 +1,145 @@
+"""The Inbox: the handlers of an application by kind, and where their rows live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from ..errors import BadSettings, UnknownHandler
+from ..events import Bus
+from ..model.backoff import Backoff
+from ..model.rows import NewRow
+from ..settings import DEFAULT_SCHEMA, check_schema_name, find
+from ..telemetry.tracing import Mode, Tracing
+from ..verbs.schedules import Schedule
+from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_SOME_TICK = "2000-01-01T00:00:00Z"  # stands for the times that are to come
+
+
+class Inbox:
+    """What an application can do: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions.
+
+    Its rows live in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`.
+    """
+
+    def __init__(self, *, schema: str | None = None, trace: Mode | None = None) -> None:
+        found = find("TENURE_SCHEMA", schema, "schema")
+        self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
+        self.bus, self.tracing = Bus(), Tracing(trace)
+        self.handlers: dict[str, Handler[..., Any]] = {}
+        self.schedules: dict[str, Schedule] = {}
+
+    def use_schema(self, schema: str) -> None:
+        """Let its rows live here: a worker told another schema takes the handlers' own enqueues along."""
+        self.schema = check_schema_name(schema)
+        for handler in self.handlers.values():
+            handler.schema = schema
+
+    def handler(
+        self,
+        kind: str,
+        *,
+        key: str | Callable[..., str] | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        ordered: bool = False,
+        hold: bool = False,
+        max_attempts: int = 5,
+        lease_seconds: float | None = None,
+        timeout_seconds: float | None = None,
+        backoff: Backoff | None = None,
+        late_completion: Literal["reject", "accept"] = "reject",
+        payload: type[Any] | None = None,
+        pool: Pool | None = None,
+    ) -> Callable[[Callable[P, R]], Handler[P, R]]:
+        """Make a function the handler of a kind: async ones run on the loop, plain ones in threads, or in processes."""
+        if not isinstance(kind, str):
+            raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
+        if kind in self.handlers:
+            raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
+        if ordered and key is None:
+            raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
+
+        def decorate(function: Callable[P, R]) -> Handler[P, R]:
+            where = default_pool(function) if pool is None else pool
+            handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion)
+            check_pool(kind, function, where)
+            made = Handler(
+                function,
+                kind,
+                schema=self.schema,
+                options=Options(queue, key, priority, max_attempts, ordered, hold),
+                handling=handling,
+                payload=payload,
+                bus=self.bus,
+                tracing=self.tracing,
+            )
+            self.handlers[kind] = made
+            return made
+
+        return decorate
+
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        handler: Handler[..., Any],
+        *payload: Any,
+        zone: str = "UTC",
+        misfire: Literal["once", "skip", "all"] = "once",
+        tick_as: str | None = None,
+        **fields: Any,
+    ) -> Schedule:
+        """Let a handler be called by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
+
+        `tick_as` names the field in which it gets the time it is called for, in UTC like "2026-10-25T00:30:00Z".
+        """
+        if name in self.schedules:
+            raise BadSettings(f"schedule {name!r} is there already: {self.schedules[name].cron}")
+        if not isinstance(handler, Handler):
+            raise BadSettings(f"schedule {name!r} calls {handler!r}: give it a handler, made with @inbox.handler(…)")
+        tick = {tick_as: _SOME_TICK} if tick_as is not None and not payload else {}
+        row = handler.row(*payload, **fields, **tick)
+        _check_can_tick(name, row)
+        self.schedules[name] = Schedule(
+            name,
+            cron,
+            row.kind,
+            fields if tick else row.payload,
+            zone=zone,
+            queue=row.queue,
+            key=row.key,
+            priority=row.priority,
+            max_attempts=row.max_attempts,
+            ordered=row.ordered,
+            misfire=misfire,
+            tick_as=tick_as,
+        )
+        return self.schedules[name]
+
+    def __getitem__(self, kind: str) -> Handler[..., Any]:
+        """The handler of a kind, or UnknownHandler."""
+        if kind not in self.handlers:
+            raise UnknownHandler(
+                f"no handler for kind {kind!r}: this inbox has {', '.join(sorted(self.handlers)) or 'none'}"
+            )
+        return self.handlers[kind]
+
+    @property
+    def queues(self) -> Mapping[str, float]:
+        """The queues its handlers are sent to, all of the same weight."""
+        return dict.fromkeys(sorted({handler.options.queue for handler in self.handlers.values()}), 1.0)
+
+
+def _check_can_tick(name: str, row: NewRow) -> None:
+    if row.hold:
+        raise BadSettings(
+            f"schedule {name!r} calls {row.kind!r}, which has hold=True: hold is not for schedules, drop it"
+        )
+    if _SOME_TICK in (row.key or ""):
+        raise BadSettings(
+            f"schedule {name!r} has its tick in key={row.key!r}: all its rows share one key, drop the tick"
+        )

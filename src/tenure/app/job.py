@@ -1,0 +1,236 @@
+"""A Job: a claimed row as its handler sees it, with the proof of holding it always at hand."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+import msgspec
+
+from ..errors import Cancelled, StaleLease
+from ..model.rows import Claimed, Lease
+from ..postgres.runner import run
+from ..settings import DEFAULT_SCHEMA
+from ..telemetry.tracing import NOTHING, Span
+from ..verbs.lifecycle import fence, holding, once
+from .fence import fenced
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, Connection
+
+    from .handler import Handler
+
+
+class Connections(Protocol):
+    """Where a job gets a connection for its own writes when the handler brings none."""
+
+    def blocking(self) -> Any:
+        """A context manager that lends a connection."""
+
+    def awaiting(self) -> Any:
+        """The same for `async with`."""
+
+
+class Job:
+    """One attempt at one row. It is the handler's until `lost` is true; then whatever it writes is refused."""
+
+    __slots__ = (
+        "_connections",
+        "accept_late",
+        "answered",
+        "cancel_asked",
+        "claimed",
+        "deadline",
+        "ended",
+        "handler",
+        "lease_seconds",
+        "lost",
+        "outcome",
+        "overran",
+        "renew_at",
+        "schema",
+        "settled",
+        "settling",
+        "source",
+        "started",
+        "stop",
+        "timer",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        *,
+        deadline: float = float("inf"),
+        connections: Connections | None = None,
+        schema: str = DEFAULT_SCHEMA,
+    ) -> None:
+        self.claimed, self.schema, self._connections = claimed, schema, connections
+        self.deadline = deadline  # on the monotonic clock, counted from when the claim was sent
+        self.renew_at = float("inf")
+        self.lease_seconds = 0.0
+        self.source = ""  # where its claim looked
+        self.lost = ""  # why, once it is lost
+        self.cancel_asked = False
+        self.accept_late = False
+        self.ended = False  # its handler has returned
+        self.overran = False  # its row was settled before it returned
+        self.answered = False  # the database has spoken, or need not
+        self.settled = False  # completed by the handler's own fenced transaction
+        self.settling = False  # that transaction is about to end: its own answer counts
+        self.started = 0.0
+        self.handler: Handler[..., Any] | None = None
+        self.stop: Any = None  # how to stop its handler, once it runs
+        self.timer: Any = None  # what will stop it when its time is up
+        self.outcome: Any = None
+        self.trace: Any = None  # the context of its span
+
+    def __repr__(self) -> str:
+        return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
+
+    @property
+    def id(self) -> UUID:
+        """The row's id."""
+        return self.claimed.id
+
+    @property
+    def kind(self) -> str:
+        """What is to be done."""
+        return self.claimed.kind
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self.claimed.queue
+
+    @property
+    def key(self) -> str:
+        """Its partition key (its own id if it was sent without one)."""
+        return self.claimed.partition_key
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self.claimed.attempts
+
+    @property
+    def max_attempts(self) -> int:
+        """After how many attempts it becomes a dead letter."""
+        return self.claimed.max_attempts
+
+    @property
+    def lease(self) -> Lease:
+        """The proof of holding it."""
+        return self.claimed.lease
+
+    @property
+    def token(self) -> int:
+        """The generation of the lease: 1 for the first holder, higher for each later one."""
+        return self.claimed.generation
+
+    @property
+    def fence(self) -> int:
+        """The fencing token for other stores: a later holder, of any row, on any promoted server, has a higher one."""
+        return self.claimed.fence
+
+    @property
+    def seconds_left(self) -> float:
+        """How long this worker may still act without another renewal, by its own clock."""
+        return self.deadline - time.monotonic()
+
+    def check(self) -> None:
+        """Raise if the work should stop: StaleLease when the lease is lost or over, Cancelled when somebody asked."""
+        if self.cancel_asked:
+            raise Cancelled(self.id)
+        if self.lost or self.seconds_left <= 0:
+            raise StaleLease(self.claimed, "check", self.lost or "lease_expired")
+
+    @property
+    def sent_headers(self) -> dict[str, str]:
+        """What its producer sent along, the trace context among it; nothing if that is not text named by text."""
+        try:
+            return msgspec.json.decode(self.claimed.headers or "{}", type=dict[str, str])
+        except msgspec.ValidationError:
+            return {}  # COPY checks nothing
+
+    def headers(self) -> dict[str, str]:
+        """For an HTTP call made for this job: the receiver can dedupe by id and refuse an older fence."""
+        return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
+
+    def fenced(self, conn: Connection[Any] | AsyncConnection[Any] | None = None) -> JobFence:
+        """A transaction whose writes and this job's completion commit together, or not at all.
+
+        Left by psycopg.Rollback it raises RolledBack, a retry unless it is caught: no writes are lost in silence.
+        """
+        return JobFence(self, conn)
+
+    def once(self, tx: Any, effect: str) -> Any:
+        """True for the first caller of this effect of this job, in whatever attempt; awaitable if the connection is."""
+        return run(tx, once(self.claimed, effect), self.schema)
+
+    def fence_off(self, tx: Any, resource: str) -> Any:
+        """Admit a write to this resource, or raise StaleFence if a newer token has written; awaitable alike."""
+        return run(tx, fence(resource, self.fence), self.schema)
+
+    def holding(self, tx: Any) -> Any:
+        """Ask the database: seconds left of the lease, or StaleLease; awaitable alike."""
+        return run(tx, holding(self.claimed), self.schema)
+
+
+class JobFence:
+    """`with job.fenced() as tx:` or `async with`; afterwards the job is completed, whatever its handler returns."""
+
+    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | None) -> None:
+        self._job, self._conn = job, conn
+        self._stack: Any = None
+
+    def __enter__(self) -> Connection[Any]:
+        self._stack = stack = ExitStack()
+        with ExitStack() as opening:
+            conn = self._conn or opening.enter_context(self._lender().blocking())
+            tx: Connection[Any] = opening.enter_context(self._fenced(conn))
+            stack.push(opening.pop_all())
+        return tx
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._job.settling = error is None
+        with self._span(error):
+            swallowed: bool | None = self._stack.__exit__(kind, error, trace)
+        self._job.settled = error is None
+        return swallowed
+
+    async def __aenter__(self) -> AsyncConnection[Any]:
+        self._stack = stack = AsyncExitStack()
+        async with AsyncExitStack() as opening:
+            conn = self._conn or await opening.enter_async_context(self._lender().awaiting())
+            tx: AsyncConnection[Any] = await opening.enter_async_context(self._fenced(conn))
+            stack.push_async_exit(opening.pop_all())
+        return tx
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._job.settling = error is None
+        with self._span(error):
+            swallowed: bool | None = await self._stack.__aexit__(kind, error, trace)
+        self._job.settled = error is None
+        return swallowed
+
+    def _fenced(self, conn: Any) -> fenced:
+        return fenced(conn, self._job.claimed, schema=self._job.schema, accept_late=self._job.accept_late)
+
+    def _span(self, error: BaseException | None) -> Span:
+        """The completion, if there is one to come: an error rolls back."""
+        handler = self._job.handler
+        return NOTHING if handler is None or error else handler.tracing.settling("complete", self._job.claimed)
+
+    def _lender(self) -> Connections:
+        if self._job._connections is None:
+            raise RuntimeError("this job was made without a worker: give a connection, job.fenced(conn)")
+        return self._job._connections

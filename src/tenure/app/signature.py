@@ -1,0 +1,125 @@
+"""How a payload becomes a function's arguments, and back: checked where it is sent, and again where it is run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..errors import BadSettings, InvalidPayload
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Signature:
+    """What a handler's function takes: the job or not, and its payload as fields or as one value of a type."""
+
+    def __init__(self, function: Callable[..., Any], kind: str, payload: type[Any] | None) -> None:
+        self.kind = kind
+        parameters = list(_parameters(function, kind))
+        self.takes_job = bool(parameters) and parameters[0].name == "job"
+        fields = parameters[1:] if self.takes_job else parameters
+        self._names = tuple(field.name for field in fields)
+        self._open = any(field.kind is inspect.Parameter.VAR_KEYWORD for field in fields)
+        if payload is not None and not isinstance(payload, type):
+            raise BadSettings(f"handler {kind!r} has payload={payload!r}: give it a type, e.g. a dataclass")
+        self._type: Any = payload
+        if payload is None and not self._open:
+            self._type = _struct(fields)
+        elif payload is not None and len(fields) != 1:
+            raise BadSettings(f"handler {kind!r} has payload={payload.__name__}: let it take the job and that alone")
+        self._whole = payload is not None
+        self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
+        self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
+
+    def arguments(self, job: Any, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments for one call; InvalidPayload if the payload does not fit."""
+        try:
+            value = self._validate(text) if self._validate else self._decode(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}: {error}") from None
+        first = (job,) if self.takes_job else ()
+        if self._whole:
+            return (*first, value), {}
+        if self._open:
+            return first, value if isinstance(value, dict) else _not_fields(self.kind, value)
+        return first, {name: getattr(value, name) for name in self._names}
+
+    def payload(self, given: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+        """What is sent for these arguments, once it is sure that the function can be called with them."""
+        if self._whole:
+            if len(given) != 1 or fields:
+                raise InvalidPayload(
+                    f"{self.kind!r} is sent with one {self._type.__name__}: enqueue(conn, {self._type.__name__}(…))"
+                )
+            return self._checked_whole(given[0])
+        if given:
+            raise InvalidPayload(
+                f"{self.kind!r} is sent with named fields: enqueue(conn, {', '.join(f'{n}=…' for n in self._names)})"
+            )
+        unknown = [] if self._open else sorted(fields.keys() - set(self._names))
+        if unknown:
+            raise InvalidPayload(
+                f"{self.kind!r} does not take {unknown[0]!r}: it takes {', '.join(self._names) or 'nothing'}"
+            )
+        return fields if self._open else self._checked(fields)
+
+    def _checked(self, fields: dict[str, Any]) -> Any:
+        try:
+            plain = msgspec.to_builtins(fields)
+            msgspec.convert(plain, self._type)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidPayload(f"{self.kind!r} cannot be called with this payload: {error}") from None
+        return fields
+
+    def _checked_whole(self, value: Any) -> Any:
+        if self._validate:
+            model = value if isinstance(value, self._type) else self._type.model_validate(value)
+            return model.model_dump(mode="json")
+        try:
+            return value if isinstance(value, self._type) else msgspec.convert(value, self._type)
+        except (TypeError, ValueError) as error:
+            raise InvalidPayload(f"{self.kind!r} cannot be called with this payload: {error}") from None
+
+
+def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Parameter]:
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except Exception as error:  # annotations are expressions: they raise whatever expressions do
+        raise BadSettings(
+            f"handler {kind!r} has an annotation that cannot be read ({error}): import it at run time"
+        ) from None
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (*_NAMED, inspect.Parameter.VAR_KEYWORD):
+            raise BadSettings(
+                f"handler {kind!r} takes {parameter}: payload fields are named, use plain parameters or **fields"
+            )
+    return list(signature.parameters.values())
+
+
+def _struct(fields: list[inspect.Parameter]) -> type[msgspec.Struct]:
+    """The payload as a type of its own, so that decoding and checking is one pass in C."""
+    return msgspec.defstruct("payload", [_member(field) for field in fields], kw_only=True)
+
+
+def _decoder(kind: str, payload: Any) -> msgspec.json.Decoder[Any]:
+    try:
+        return msgspec.json.Decoder(payload)
+    except (TypeError, ValueError, NameError) as error:
+        said = " ".join(str(error).split())
+        raise BadSettings(
+            f"handler {kind!r} takes what no JSON can be read as ({said}): use plain types, dataclasses or Structs"
+        ) from None
+
+
+def _member(field: inspect.Parameter) -> Any:
+    annotation = Any if field.annotation is inspect.Parameter.empty else field.annotation
+    if field.default is inspect.Parameter.empty:
+        return field.name, annotation
+    return field.name, annotation, msgspec.field(default_factory=lambda: field.default)
+
+
+def _not_fields(kind: str, value: Any) -> Any:
+    raise InvalidPayload(f"the payload of {kind!r} is {type(value).__name__}, not an object with fields")

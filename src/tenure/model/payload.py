@@ -1,0 +1,270 @@
+"""What may go into the inbox, checked before it is sent: what Postgres or Python cannot give back would be lost."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from ..errors import InvalidPayload
+from . import numbers
+from .rows import NewRow
+
+PAYLOAD_BYTES_MAX = 1024 * 1024
+DEPTH_MAX = 200
+KEY_BYTES_MAX = 512
+NAME_BYTES_MAX = 128
+DELAY_SECONDS_MAX = 315_576_000.0
+ERROR_BYTES_MAX = 8192
+HEADERS_BYTES_MAX = 4096
+
+_BOXES = (dict, list, tuple)
+_Path = tuple[str | int, ...]
+_TYPED = (bytes, bytearray, datetime, date, clock, timedelta, UUID, Decimal)  # as keys, they may equal a text in JSON
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object of a Raw with all its pairs: Postgres looks at each, also where a name comes twice."""
+
+
+def encode(payload: Any) -> str:
+    """The payload as JSON text that Postgres takes and every Python gives back, or InvalidPayload.
+
+    A msgspec.Raw is JSON already and stays as it was written, digit by digit.
+    """
+    if isinstance(payload, msgspec.Raw):
+        return _encode_raw(payload)
+    try:
+        typed = msgspec.to_builtins(payload, builtin_types=_TYPED)
+        plain = msgspec.to_builtins(typed, str_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_json(payload, error) from None
+    growth = _inspect(typed)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    _check_size(len(text.encode()), growth)
+    return text
+
+
+def _encode_raw(raw: msgspec.Raw) -> str:
+    written = bytes(raw)
+    _check_size(len(written))
+    text = _utf8(written)
+    try:
+        value = json.loads(text, parse_int=numbers.noted, parse_float=numbers.noted, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as error:
+        raise _not_json(raw, error) from None
+    _check_size(len(written), _inspect(value))
+    return text
+
+
+def encode_headers(headers: Mapping[str, str] | None) -> str | None:
+    """What a producer sends along with a row, as JSON text; None for nothing, InvalidPayload for what is not text."""
+    if headers is None or headers == {}:
+        return None
+    if not isinstance(headers, Mapping):
+        raise InvalidPayload(f"headers={headers!r} must be a mapping of text to text, not {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidPayload(f"headers[{name!r}]={value!r} must be text named by text: use str()")
+        check_text(name, f"headers: the name {name[:40]!r}")
+        check_text(value, f"headers[{name[:40]!r}]")
+    text = json.dumps(dict(headers), ensure_ascii=False, separators=(", ", ": "))
+    if len(text.encode()) > HEADERS_BYTES_MAX:
+        raise InvalidPayload(
+            f"headers have {len(text.encode())} bytes, the limit is {HEADERS_BYTES_MAX}: "
+            "put what is larger into the payload"
+        )
+    return text
+
+
+def _not_json(payload: Any, error: Exception) -> InvalidPayload:
+    if isinstance(error, RecursionError):
+        return InvalidPayload(f"payload is nested deeper than {DEPTH_MAX} levels or contains itself: flatten it")
+    return InvalidPayload(f"payload of type {type(payload).__name__} is not JSON ({error}): send plain values")
+
+
+def _utf8(written: bytes) -> str:
+    """The text of JSON in UTF-8; in UTF-16 and UTF-32 there are zero bytes, in JSON there are none."""
+    if not written.startswith(codecs.BOM_UTF8) and b"\0" not in written:
+        with contextlib.suppress(UnicodeDecodeError):
+            return written.decode()
+    raise InvalidPayload("payload is JSON in another encoding than UTF-8: decode it, then send it with text.encode()")
+
+
+def _check_size(size: int, growth: int = 0) -> None:
+    if size + growth > PAYLOAD_BYTES_MAX:
+        how = " with its numbers written out" if growth else ""
+        raise InvalidPayload(
+            f"payload has {size + growth} bytes{how}, the limit is {PAYLOAD_BYTES_MAX}: "
+            "store it elsewhere and send its address"
+        )
+
+
+def _inspect(value: Any) -> int:
+    """Walk without recursion; refuse what Postgres would refuse, and what it would keep but Python could not read.
+
+    Answers by how many bytes the numbers grow in Postgres, which writes 5e-324 with all its zeros.
+    """
+    growth = 0
+    stack: list[tuple[Any, _Path]] = [(_Pairs([("payload", value)]), ())]
+    while stack:
+        box, path = stack.pop()
+        if len(path) >= DEPTH_MAX and box:
+            raise InvalidPayload(f"payload is nested deeper than {DEPTH_MAX} levels: flatten it")
+        for step, inner in _steps(box, path):
+            if isinstance(inner, _BOXES):
+                stack.append((inner, (*path, step)))
+            else:
+                growth += _inspect_scalar(inner, path, step)
+    return growth
+
+
+def _steps(box: Any, path: _Path) -> Iterable[tuple[Any, Any]]:
+    """What is in a box, by its number or by its name in JSON."""
+    if not isinstance(box, (dict, _Pairs)):
+        return enumerate(box)
+    pairs = box if isinstance(box, _Pairs) else _named(box, path)
+    for name, _ in pairs:
+        if not _is_ascii(name):
+            check_text(name, f"a key in {_place(path)}")
+    return pairs
+
+
+def _named(box: dict[Any, Any], path: _Path) -> Iterable[tuple[str, Any]]:
+    """The pairs of an object whose keys need not be text: in JSON, 1 and "1" are the same name."""
+    if set(map(type, box)) <= {str}:
+        return box.items()
+    where = _place(path)
+    named: dict[str, Any] = {}
+    for key, inner in box.items():
+        if not numbers.is_finite(key):
+            raise InvalidPayload(f"a key in {where} is {key}, which JSON does not have: send a string")
+        (name,) = msgspec.to_builtins({key: None}, str_keys=True)
+        if name in named:
+            raise InvalidPayload(f"two keys in {where} become {name[:40]!r} in JSON, one would be lost: rename one")
+        named[name] = inner
+    return named.items()
+
+
+def _inspect_scalar(value: Any, path: _Path, step: str | int) -> int:
+    if value is None or (isinstance(value, float) and 1e-4 <= abs(value) < 1e16):  # written without an exponent
+        return 0
+    if isinstance(value, str) and not isinstance(value, numbers.Number):
+        if not _is_ascii(value):
+            check_text(value, _place((*path, step)))
+        return 0
+    if trouble := numbers.trouble(value):
+        raise InvalidPayload(f"{_place((*path, step))} is {trouble}")
+    return numbers.growth(value)
+
+
+def _is_ascii(text: str) -> bool:
+    return text.isascii() and "\x00" not in text
+
+
+def _place(path: _Path) -> str:
+    """Like payload['lines'][0], to find it."""
+    inner = (f"[{step[:40]!r}]" if isinstance(step, str) else f"[{step}]" for step in path[1:])
+    return f"{path[0]}{''.join(inner)}"
+
+
+def check_text(text: str, where: str) -> str:
+    """The text itself, or InvalidPayload if Postgres cannot store it."""
+    if "\x00" in text:
+        raise InvalidPayload(f"{where} contains a NUL character, which Postgres cannot store: remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPayload(
+            f"{where} contains a lone surrogate ({text[error.start]!r}), which is no character: decode it properly"
+        ) from None
+    return text
+
+
+def check_row(row: NewRow) -> None:
+    """Refuse options that contradict each other or the inbox, naming the value and the way out."""
+    check_name(row.kind, "kind")
+    check_name(row.queue, "queue")
+    for key, name in ((row.key, "key"), (row.idempotency_key, "idempotency_key")):
+        if key is not None:
+            _check_bytes(key, name, KEY_BYTES_MAX)
+    _check_int(row.priority, "priority", -100, 100)
+    _check_int(row.max_attempts, "max_attempts", 1, 10_000)
+    if not isinstance(row.delay_seconds, int | float) or not 0 <= row.delay_seconds <= DELAY_SECONDS_MAX:
+        raise InvalidPayload(
+            f"delay_seconds={row.delay_seconds!r} must be within 0 and {DELAY_SECONDS_MAX:.0f}: leave it out for now"
+        )
+    if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
+        raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
+    if row.at is not None and abs(row.at.timestamp() - time.time()) > DELAY_SECONDS_MAX:
+        raise InvalidPayload(f"at={row.at} must lie within ten years of now")
+    if row.at is not None and row.delay_seconds:
+        raise InvalidPayload(
+            f"at={row.at} and delay_seconds={row.delay_seconds} are two answers to one question: give one"
+        )
+    for flag, name in ((row.ordered, "ordered"), (row.hold, "hold")):
+        if not isinstance(flag, bool):
+            raise InvalidPayload(f"{name}={flag!r} must be True or False")
+    if row.ordered and row.key is None:
+        raise InvalidPayload("ordered=True needs a key: order is kept per key")
+    if row.hold and not row.ordered:
+        raise InvalidPayload("hold=True needs ordered=True: it keeps the key waiting for an operator")
+    encode_headers(row.headers)
+
+
+def copy_row(row: NewRow) -> tuple[object, ...]:
+    """One row in the columns of COPY, checked like any other; a delay counts from now, on the producer's clock."""
+    check_row(row)
+    if row.idempotency_key is not None:
+        raise InvalidPayload(f"idempotency_key={row.idempotency_key!r} cannot go through COPY: use enqueue_many")
+    at = row.at or datetime.now(UTC) + timedelta(seconds=row.delay_seconds)
+    return (
+        row.kind,
+        encode(row.payload),
+        row.key,
+        row.queue,
+        row.priority,
+        at,
+        row.max_attempts,
+        row.ordered,
+        row.hold,
+        encode_headers(row.headers),
+    )
+
+
+def check_name(name: str, what: str) -> str:
+    """A kind, queue, worker or effect name, or InvalidPayload."""
+    return _check_bytes(name, what, NAME_BYTES_MAX)
+
+
+def clean_error(error: str | None) -> str | None:
+    """An error text that Postgres will take whatever the exception contained: the attempt must end even so."""
+    if error is None:
+        return None
+    safe = error.replace("\x00", "\\0").encode("utf-8", "backslashreplace")
+    return safe[:ERROR_BYTES_MAX].decode("utf-8", "ignore")
+
+
+def _check_bytes(text: str, what: str, most: int) -> str:
+    if not isinstance(text, str):
+        raise InvalidPayload(f"{what}={text!r} must be text, not {type(text).__name__}")
+    check_text(text, what)
+    if not 1 <= len(text.encode()) <= most:
+        shown = repr(text) if len(text) <= 40 else f"{text[:40]!r}…"
+        raise InvalidPayload(f"{what}={shown} has {len(text.encode())} bytes: it must have 1 to {most}")
+    return text
+
+
+def _check_int(value: int, what: str, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        shown = "a huge number" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
+        raise InvalidPayload(f"{what}={shown} must be a whole number within {least} and {most}")

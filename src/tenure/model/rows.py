@@ -1,0 +1,259 @@
+"""The nouns: a Row for people, a Lease for its holder, and what the verbs answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from ..errors import StaleLease
+
+BUCKETS = 1024
+
+
+class Lane(NamedTuple):
+    """A queue at one priority: what a claim walks, most urgent first."""
+
+    queue: str = "default"
+    priority: int = 0
+
+
+Token = tuple[UUID, int]
+
+
+class Lease(NamedTuple):
+    """Proof of holding a row: changing a held row takes one of these, never an id."""
+
+    id: UUID
+    worker: str
+    generation: int
+    fence: int
+    ends_seconds: float  # since 1970, on the database's clock
+
+    @property
+    def token(self) -> Token:
+        """What tells this lease from every other, also from an older one of the same row."""
+        return self.id, self.fence
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the lease ends if it is not renewed."""
+        return datetime.fromtimestamp(self.ends_seconds, UTC)
+
+    @property
+    def epoch(self) -> int:
+        """Which incarnation of the server handed this lease out."""
+        return self.fence >> 40
+
+
+class Claimed(NamedTuple):
+    """A row as its claim hands it over; the payload is text until the handler's own try decodes it."""
+
+    id: UUID
+    kind: str
+    queue: str
+    partition_key: str
+    partition_bucket: int
+    payload: str
+    attempts: int
+    max_attempts: int
+    available_seconds: float  # since 1970, on the database's clock
+    generation: int
+    fence: int
+    ends_seconds: float
+    headers: str | None  # what the producer sent along, as JSON text
+    worker: str
+
+    @property
+    def lease(self) -> Lease:
+        """What its holder must show to change it, without the rest; the settling verbs take the row itself as well."""
+        return Lease(self.id, self.worker, self.generation, self.fence, self.ends_seconds)
+
+    @property
+    def token(self) -> Token:
+        """What tells this claim from every other of the same row."""
+        return self.id, self.fence
+
+    @property
+    def available_at(self) -> datetime:
+        """Since when the row could run."""
+        return datetime.fromtimestamp(self.available_seconds, UTC)
+
+    def decode(self) -> Any:
+        """The payload as Python values; raises for this row alone if it cannot be decoded."""
+        return msgspec.json.decode(self.payload)
+
+
+Held = Lease | Claimed
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """What a producer sends: one row, not yet in the inbox."""
+
+    kind: str
+    payload: Any = field(default_factory=dict)
+    key: str | None = None
+    queue: str = "default"
+    priority: int = 0
+    at: datetime | None = None
+    delay_seconds: float = 0.0
+    idempotency_key: str | None = None
+    max_attempts: int = 5
+    ordered: bool = False
+    hold: bool = False
+    headers: Mapping[str, str] | None = None
+
+
+class Enqueued(NamedTuple):
+    """The answer to one enqueued row; a duplicate carries the id of the row that was first."""
+
+    id: UUID
+    outcome: Literal["enqueued", "duplicate", "conflict"]
+
+
+Standing = Literal["applied", "already_mine", "stale", "unknown"]
+
+
+class Settled(NamedTuple):
+    """How one lease's write was answered.
+
+    applied: it is done · already_mine: it was done before, under this very lease (a reply was lost) ·
+    stale: refused, and `reason` and `current` say why · unknown: the row is nowhere to be found.
+    """
+
+    lease: Held
+    verb: str
+    standing: Standing
+    status: str | None = None
+    next_at: datetime | None = None
+    reason: str = ""
+    current: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True when the row stands as the holder asked."""
+        return self.standing in ("applied", "already_mine")
+
+    def or_raise(self) -> Settled:
+        """Itself when the write stands, StaleLease when it was refused."""
+        if self.ok:
+            return self
+        raise StaleLease(self.lease, self.verb, self.reason or self.standing, self.current)
+
+
+class Renewed(NamedTuple):
+    """Which leases live on, with their new end, which were lost, and which rows somebody asked to cancel.
+
+    Passed over: somebody has the row locked right now, or its holder has just ended it; the lease is as it was.
+    """
+
+    kept: tuple[Lease, ...]
+    lost: tuple[Lease, ...] = ()
+    cancel_asked: frozenset[UUID] = frozenset()
+    passed_over: tuple[Lease, ...] = ()
+
+
+class Swept(NamedTuple):
+    """A row whose attempt ended because its lease ran out."""
+
+    id: UUID
+    fence_token: int
+    status: str
+    next_at: datetime
+
+
+class Row(NamedTuple):
+    """A read-only picture of any row in any state."""
+
+    id: UUID
+    partition_key: str
+    partition_bucket: int
+    payload: str
+    status: str
+    attempts: int
+    max_attempts: int
+    claimed_by: str | None
+    claimed_at: datetime | None
+    lease_expires_at: datetime | None
+    lease_generation: int
+    available_at: datetime
+    completed_at: datetime | None
+    last_error: str | None
+    idempotency_key: str | None
+    created_at: datetime
+    kind: str
+    queue: str
+    priority: int
+    ordered: bool
+    fence_token: int
+    cancel_asked: bool
+    finished_at: datetime | None
+    finished_by: str | None
+    headers: str | None
+
+
+class Attempt(NamedTuple):
+    """One stretch of the lease tape: who held the row, under which token, from when to when, and how it ended."""
+
+    lease_generation: int
+    fence_token: int
+    worker: str
+    claimed_at: datetime
+    ended_at: datetime | None
+    outcome: str
+    error: str | None
+
+
+class Offer(NamedTuple):
+    """What the board shows of a lane: whether order is kept in it, whether it is limited, when its next row is due."""
+
+    queue: str
+    priority: int
+    ordered: bool
+    limited: bool
+    due_seconds: float | None  # from now; None where nobody knows
+
+
+class Depth(NamedTuple):
+    """How many rows of a queue are in a state; scheduled ones are pending but not yet due."""
+
+    queue: str
+    status: str
+    rows: int
+
+
+class Stuck(NamedTuple):
+    """A row whose lease is over and that nobody has swept yet."""
+
+    id: UUID
+    partition_key: str
+    claimed_by: str
+    lease_expires_at: datetime
+    attempts: int
+    last_error: str | None
+
+
+class BlockedKey(NamedTuple):
+    """An ordered key that cannot go on: its head is held, waits for its time, or waits for an operator."""
+
+    queue: str
+    partition_key: str
+    head: UUID
+    status: str
+    reason: str
+    waiting: int
+
+
+class Worker(NamedTuple):
+    """One process of the fleet."""
+
+    id: str
+    status: str
+    last_seen_at: datetime
+    started_at: datetime
+    metadata: Mapping[str, Any]

@@ -1,0 +1,95 @@
+"""Connections for handlers: opened when the first one asks, as many as there are slots at most."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, Connection
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from .connection import AsyncQueueConnection, Patience, QueueConnection, conninfo, find_pooler, find_pooler_async
+
+
+class Lender:
+    """Lends ordinary connections in autocommit: the user's own statements run on them, so no plan is pinned.
+
+    Behind a pooler nothing is prepared on them either: a name would mean another statement in another session.
+    """
+
+    def __init__(self, url: str, most: int = 1) -> None:
+        self._conninfo = conninfo(url, "tenure handler", Patience(), settings=False)
+        self._most = most
+        self._blocking: ConnectionPool[QueueConnection] | None = None
+        self._awaiting: AsyncConnectionPool[AsyncQueueConnection] | None = None
+        self._opening = asyncio.Lock()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def blocking(self) -> Iterator[Connection[Any]]:
+        """For `with`, from any thread."""
+        with self._lock:
+            if self._blocking is None:
+                self._blocking = ConnectionPool(
+                    self._conninfo,
+                    connection_class=QueueConnection,
+                    configure=find_pooler,
+                    check=_check,
+                    open=True,
+                    **self._shape(),
+                )
+        with self._blocking.connection() as conn:
+            yield conn
+
+    @asynccontextmanager
+    async def awaiting(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """For `async with`, on the worker's loop."""
+        async with self._opening:
+            if self._awaiting is None:
+                self._awaiting = AsyncConnectionPool(
+                    self._conninfo,
+                    connection_class=AsyncQueueConnection,
+                    configure=find_pooler_async,
+                    check=_check_async,
+                    open=False,
+                    **self._shape(),
+                )
+                await self._awaiting.open()
+        async with self._awaiting.connection() as conn:
+            yield conn
+
+    def _shape(self) -> dict[str, Any]:
+        return {
+            "min_size": 0,
+            "max_size": self._most,
+            "timeout": 30.0,
+            "kwargs": {"autocommit": True},
+        }
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        if self._awaiting is not None:
+            await self._awaiting.close(timeout=1.0)
+        if self._blocking is not None:
+            self._blocking.close(timeout=1.0)
+
+
+def _has_news(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Is there something to read on an idle connection? Mostly that it has ended; the others cost no round trip."""
+    poll = select.poll()
+    poll.register(conn.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _check(conn: Connection[Any]) -> None:
+    if _has_news(conn):
+        ConnectionPool.check_connection(conn)
+
+
+async def _check_async(conn: AsyncConnection[Any]) -> None:
+    if _has_news(conn):
+        await AsyncConnectionPool.check_connection(conn)

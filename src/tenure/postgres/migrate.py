@@ -1,0 +1,202 @@
+"""Bring a schema to the version this package speaks: numbered SQL, checksummed, one transaction, one at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from psycopg import Connection
+from psycopg.errors import InvalidSchemaName, UndefinedColumn, UndefinedTable, WrongObjectType
+
+from .. import postgres, sql
+from ..errors import BadSettings, SchemaMismatch
+from ..settings import DEFAULT_SCHEMA, check_schema_name
+from ..verbs.questions import Applied, migrations
+
+ROLE_PREFIX = "tenure"
+_KIND = re.compile(r"^-- kind: (expand|contract)$", re.MULTILINE)
+_ROLE = re.compile(r"\btenure_(producer|worker|operator|readonly)\b")
+_ROLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file. An expanding one leaves older workers running; a contracting one does not."""
+
+    version: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """What the database remembers of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def kind(self) -> str:
+        """expand or contract, as the file says of itself."""
+        found = _KIND.search(self.text)
+        assert found, f"{self.name} does not say `-- kind: expand` or `-- kind: contract`"
+        return found.group(1)
+
+
+@cache
+def known() -> tuple[Migration, ...]:
+    """Every migration this package ships, in order."""
+    folder = files(sql) / "migrations"
+    shipped = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    return tuple(Migration(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in shipped)
+
+
+def newest() -> int:
+    """The version this package speaks."""
+    return known()[-1].version
+
+
+def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0) -> str:
+    """All of it, or what comes after a version, as SQL for somebody else to run: each with its entry in the record."""
+    check_schema_name(schema)
+    wanted = _up_to(to)
+    if not 0 <= after < len(wanted):
+        raise BadSettings(f"there is nothing to print after migration {after} and up to {len(wanted)}")
+    first = _addressed(_text("after"), schema).replace(":'version'", str(after)) if after else _begin(schema)
+    parts = ["BEGIN;", first]
+    for migration in wanted[after:]:
+        parts += [sql.in_schema(migration.text, schema), _record(migration, schema)]
+    return "\n".join([*parts, _addressed(_text("closed"), schema), "COMMIT;", ""])
+
+
+def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None) -> list[Migration]:
+    """Apply what is missing, up to a version; safe to run twice and by ten processes at once."""
+    check_schema_name(schema)
+    wanted = _up_to(to)
+    with conn.transaction():
+        _lock(conn, schema)
+        done = applied(conn, schema)
+        check(done, schema)
+        if not done:
+            _refuse_others(conn, schema)
+            _run_script(conn, _begin(schema))
+        missing = [migration for migration in wanted if migration.version > len(done)]
+        for migration in missing:
+            _run_script(conn, sql.in_schema(migration.text, schema))
+            _run_script(conn, _record(migration, schema))
+        if missing:
+            _run_script(conn, _addressed(_text("closed"), schema))
+    return missing
+
+
+def roles(schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> str:
+    """The SQL that makes the four group roles, where they are missing, and grants each the least it needs."""
+    check_schema_name(schema)
+    if not _ROLE_PREFIX.fullmatch(prefix) or prefix.startswith("pg_"):
+        raise BadSettings(
+            f"--role-prefix {prefix!r} is not a plain name: use a-z, 0-9 and _, at most 48 letters, not pg_ at first"
+        )
+    return _addressed(_ROLE.sub(rf"{prefix}_\1", _text("roles")), schema)
+
+
+def grant(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> None:
+    """Make and grant the roles; safe to run twice and by ten processes at once."""
+    with conn.transaction():
+        _lock(conn, schema)
+        _run_script(conn, roles(schema, prefix))
+
+
+def applied(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Sequence[Applied]:
+    """What the database has; nothing if Tenure was never there, BadSettings if it cannot be there."""
+    check_encoding(conn)
+    try:
+        with conn.transaction():
+            return postgres.run(conn, migrations(), schema)
+    except (UndefinedTable, InvalidSchemaName):
+        return []
+    except (UndefinedColumn, WrongObjectType):
+        raise not_ours(schema) from None
+
+
+def check_encoding(conn: Connection[Any]) -> None:
+    """Refuse a database that cannot hold every text; what the handshake said of it is enough."""
+    encoding = conn.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):  # a pooler may keep it to itself
+        raise BadSettings(
+            f"database {conn.info.dbname!r} has encoding {encoding}: create one with ENCODING 'UTF8' TEMPLATE template0"
+        )
+
+
+def not_ours(schema: str) -> BadSettings:
+    """What is said of a schema in which somebody else lives: ours would take rights on all that is in it."""
+    example = f"{DEFAULT_SCHEMA}_inbox" if schema == DEFAULT_SCHEMA else DEFAULT_SCHEMA
+    return BadSettings(
+        f"schema {schema!r} holds other objects: give Tenure a schema of its own, e.g. --schema {example}"
+    )
+
+
+def check(done: Sequence[Applied], schema: str) -> None:
+    """Refuse a database whose record is not ours: a file changed after it was applied, or a hole."""
+    for migration, found in zip(known(), done, strict=False):
+        if (found.version, found.checksum) != (migration.version, migration.checksum):
+            raise BadSettings(
+                f"migration {found.version} of schema {schema!r} was applied with another text than this one: use the "
+                "tenure it came from or another schema, or empty the embedded server with `tenure pg reset`"
+            )
+
+
+def require(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> None:
+    """Pass if this package can work with the schema as it is, else SchemaMismatch with the command that fixes it."""
+    judge(applied(conn, schema), schema)
+
+
+def judge(done: Sequence[Applied], schema: str = DEFAULT_SCHEMA) -> None:
+    """A schema is too old below our version, too new when something after it was contracted."""
+    if len(done) < newest() or any(found.kind == "contract" for found in done[newest() :]):
+        raise SchemaMismatch(len(done), newest(), schema)
+    check(done, schema)
+
+
+def _up_to(to: int | None) -> tuple[Migration, ...]:
+    if to is not None and not 1 <= to <= newest():
+        raise BadSettings(f"there is no migration {to}: this package has 1 to {newest()}")
+    return known()[: to or newest()]
+
+
+def _text(name: str) -> str:
+    """One of the files that stand beside the migrations."""
+    return (files(sql) / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _begin(schema: str) -> str:
+    return _addressed(_text("begin"), schema)
+
+
+def _addressed(text: str, schema: str) -> str:
+    """The same for another schema than tenure, where it speaks of the schema itself, too."""
+    named = re.sub(r"\bSCHEMA tenure\b", f'SCHEMA "{schema}"', text).replace("('tenure')", f"('\"{schema}\"')")
+    return sql.in_schema(named, schema)
+
+
+def _record(migration: Migration, schema: str) -> str:
+    text = _addressed(_text("record"), schema)
+    for name in ("version", "name", "checksum", "kind"):
+        text = text.replace(f":'{name}'", f"'{getattr(migration, name)}'")
+    return text
+
+
+def _lock(conn: Connection[Any], schema: str) -> None:
+    """Held to the end of the transaction: the second process waits here, then finds nothing to do."""
+    conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
+
+
+def _refuse_others(conn: Connection[Any], schema: str) -> None:
+    if conn.execute(_addressed(_text("others"), schema).encode()).fetchone() is not None:
+        raise not_ours(schema)
+
+
+def _run_script(conn: Connection[Any], text: str) -> None:
+    """Several statements in one go, in the open transaction."""
+    conn.execute(text.encode())

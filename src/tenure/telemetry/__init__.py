@@ -1,0 +1,1 @@
+"""What a worker tells about itself: traces, logs, metrics, health. Events are where all of it comes from."""

@@ -1,0 +1,120 @@
+"""Metrics of the whole fleet, as text for Prometheus: what the database knows, asked for in one place, the server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import __version__
+from ..model.rows import Depth
+from ..postgres import migrate
+from ..postgres.runner import run
+from ..verbs.questions import depth, oldest_runnable, workers
+from .metrics import Family, written
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+KEPT_SECONDS = 10.0  # an answer is given again for at least so long
+KEPT_SHARE = 50  # and, where counting takes long, for so many times as long as it took
+QUEUES_MAX = 200  # whoever may enqueue can make up names, and each would cost the scraper for ever
+OTHER = "other"
+ROWS = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
+WORKERS = ("alive", "draining", "dead")
+WORKERS_MAX = 10_000
+
+
+class Fleet(NamedTuple):
+    """What there is to tell."""
+
+    depth: list[Depth]
+    lag_seconds: dict[str, float]
+    workers: Mapping[str, int]
+    schema: int
+
+
+class FleetMetrics:
+    """Counts when somebody asks, and not again too soon, however many ask."""
+
+    def __init__(self, schema: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._schema, self._clock = schema, clock
+        self._lock = threading.Lock()
+        self._queues: set[str] = set()
+        self._text, self._until = "", float("-inf")
+
+    @property
+    def kept(self) -> str:
+        """The last answer while it is still given, else nothing: for that no connection is needed."""
+        return self._text if self._clock() < self._until else ""
+
+    def text(self, conn: Connection[Any]) -> str:
+        """Everything in the text format of Prometheus."""
+        with self._lock:
+            began = self._clock()
+            if began >= self._until:
+                self._text = fleet_text(self._asked(conn), self._queues)
+                took = self._clock() - began
+                self._until = began + took + max(KEPT_SECONDS, KEPT_SHARE * took)
+            return self._text
+
+    def _asked(self, conn: Connection[Any]) -> Fleet:
+        members = run(conn, workers(WORKERS_MAX), self._schema)
+        return Fleet(
+            depth=run(conn, depth(), self._schema),
+            lag_seconds=run(conn, oldest_runnable(), self._schema),
+            workers=Counter(member.status for member in members),
+            schema=migrate.newest(),
+        )
+
+
+def fleet_text(fleet: Fleet, known: set[str]) -> str:
+    """As text; a queue once known is told of from then on, as empty if it is, so new ones are added to `known`."""
+    families = (_rows(fleet, known), _lag(fleet, known), _workers(fleet), _build(fleet))
+    return "".join(line for family in families for line in written(family, family.lines()))
+
+
+def _rows(fleet: Fleet, known: set[str]) -> Family:
+    says = "Rows by queue and state, the completed ones left out: exact, counted anew every 10 s at most."
+    family = Family("rows", "gauge", says, "queue", "status")
+    found = [(_named(each.queue, known), each.status, each.rows) for each in fleet.depth]
+    for queue in sorted(known):
+        for status in ROWS:
+            family.set((queue, status), 0)
+    for queue, status, n in found:
+        family.add((queue, status), n)
+    return family
+
+
+def _lag(fleet: Fleet, known: set[str]) -> Family:
+    says = "How long the oldest row that could run now has waited for a worker; 0 where none does."
+    family = Family("oldest_runnable_seconds", "gauge", says, "queue")
+    found = [(_named(queue, known), seconds) for queue, seconds in fleet.lag_seconds.items()]
+    for queue in sorted(known):
+        family.set((queue,), max((seconds for name, seconds in found if name == queue), default=0))
+    return family
+
+
+def _workers(fleet: Fleet) -> Family:
+    says = "Workers of the registry by status; one that is dead is forgotten after a day."
+    family = Family("workers", "gauge", says, "status")
+    for status in WORKERS:
+        family.set((status,), fleet.workers.get(status, 0))
+    return family
+
+
+def _build(fleet: Fleet) -> Family:
+    says = "Which version runs, on which migration of the schema."
+    family = Family("build_info", "gauge", says, "version", "schema")
+    family.set((__version__, str(fleet.schema)), 1)
+    return family
+
+
+def _named(queue: str, known: set[str]) -> str:
+    """The queue, or one name for all that are too many."""
+    if queue not in known and len(known) >= QUEUES_MAX:
+        queue = OTHER
+    known.add(queue)
+    return queue

@@ -1,0 +1,217 @@
+"""The tally: what one worker did, added up in slots of ten seconds until somebody has the time to write it down.
+
+Rows taken, completed and renewed are counted where that happens, a batch at a time: an event for each would cost more
+than the job (see Bus.each_job). Everything else is heard as an event. Slots follow the database's clock as far as it is
+known: the answer to each write tells the time. A worker that is killed takes with it what was not yet written: the
+slot it was in, and the few seconds until its housekeeper's next round.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..events import (
+    Event,
+    JobCancelled,
+    JobDeadLettered,
+    JobFailed,
+    JobReleased,
+    JobRetried,
+    LeaseLost,
+    LeasesSwept,
+    StaleWriteBlocked,
+)
+from ..model.rows import Settled
+from ..postgres.runner import run
+from ..postgres.sqlstates import trouble_of
+from ..verbs.history import BOUNDS_SECONDS, SLOT_SECONDS, refuse, tally
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..app.job import Job
+
+SLOTS_MAX = 360  # an hour without a database; what is older goes
+AGAIN_MAX = 1000  # rows of a slot and queue that are looked up: was the attempt before them one that expired?
+REFUSALS_MAX = 1000
+REFUSALS_A_SECOND_MAX = 10  # kept one by one; all are counted
+
+Counts = dict[str, Any]
+
+_COUNTED = ("acquired", "renewed", "expired", "lost", "stale_writes_blocked")
+_OUTCOMES = ("completed", "retried", "released", "failed", "dead_lettered", "cancelled")
+_ENDED: Mapping[type[Event], str] = {
+    JobRetried: "retried",
+    JobReleased: "released",
+    JobFailed: "failed",
+    JobDeadLettered: "dead_lettered",
+    JobCancelled: "cancelled",
+}
+
+
+class Tally:
+    """Counts from any thread; `write` is called by the one that has a connection to spare."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._phase = 0.0  # what to add to our clock so that a slot begins where one of the database does
+        self._slots: dict[int, dict[str, Counts]] = {}
+        self._refused: deque[tuple[float, StaleWriteBlocked]] = deque(maxlen=REFUSALS_MAX)
+        self._failing = False
+
+    # -- counting
+
+    def took(self, jobs: Iterable[Job], lease_seconds: float) -> None:
+        """These rows were claimed, under leases of this length."""
+        with self._lock:
+            slot = self._slot()
+            for job in jobs:
+                row = job.claimed
+                counts = slot.get(row.queue) or _opened(slot, row.queue)
+                counts["acquired"] += 1
+                waited = row.ends_seconds - lease_seconds - row.available_seconds
+                counts["waits"][bisect_left(BOUNDS_SECONDS, waited)] += 1
+                if row.generation > 1 and len(counts["again"]) < AGAIN_MAX:
+                    counts["again"].append(row.id.hex)
+                    counts["generations"].append(row.generation)
+
+    def settled(self, jobs: Iterable[Job], answers: Iterable[Settled], at: float) -> None:
+        """The database has answered for these: count the completions, the rest is heard as events."""
+        done = [
+            job
+            for job, answer in zip(jobs, answers, strict=True)
+            if (answer.verb == "complete" or answer.status == "completed")
+            and (answer.ok or answer.reason == "already_completed")
+        ]
+        self.completed(done, at)
+
+    def completed(self, jobs: Sequence[Job], at: float) -> None:
+        """These were completed by now."""
+        if not jobs:
+            return
+        with self._lock:
+            slot = self._slot()
+            for job in jobs:
+                queue = job.claimed.queue
+                counts = slot.get(queue) or _opened(slot, queue)
+                counts["completed"] += 1
+                counts["runs"][bisect_left(BOUNDS_SECONDS, at - job.started)] += 1
+
+    def renewed(self, n: int) -> None:
+        """So many leases were extended."""
+        self._add("renewed", n)
+
+    def __call__(self, event: Event) -> None:
+        """Hear one event."""
+        if (outcome := _ENDED.get(type(event))) and isinstance(event, JobRetried):
+            self._add(outcome, queue=event.queue, run_seconds=event.run_seconds)
+        elif isinstance(event, LeasesSwept):
+            self._add("expired", event.rows)
+        elif isinstance(event, LeaseLost):
+            self._add("lost")
+        elif isinstance(event, StaleWriteBlocked):
+            self._add("stale_writes_blocked")
+            self._keep(event)
+
+    def _add(self, what: str, n: int = 1, *, queue: str = "", run_seconds: float | None = None) -> None:
+        with self._lock:
+            slot = self._slot()
+            counts = slot.get(queue) or _opened(slot, queue)
+            counts[what] += n
+            if run_seconds is not None:
+                counts["runs"][bisect_left(BOUNDS_SECONDS, run_seconds)] += 1
+
+    def _keep(self, event: StaleWriteBlocked) -> None:
+        at = self._clock()
+        lately = sum(1 for kept, _ in list(self._refused)[-REFUSALS_A_SECOND_MAX:] if kept > at - 1)
+        if lately < REFUSALS_A_SECOND_MAX:
+            self._refused.append((at, event))
+
+    def _slot(self) -> dict[str, Counts]:
+        """The counts of now by queue."""
+        number = self._now()
+        slot = self._slots.get(number)
+        if slot is None:
+            slot = self._slots[number] = {}
+            if len(self._slots) > SLOTS_MAX:
+                del self._slots[min(self._slots)]
+        return slot
+
+    def _now(self) -> int:
+        return int((self._clock() + self._phase) // SLOT_SECONDS)
+
+    # -- writing
+
+    def due(self) -> bool:
+        """Is a slot over, or was a write refused?"""
+        now = self._now()
+        return bool(self._refused) or any(number < now for number in list(self._slots))
+
+    def write(self, conn: Connection[Any], schema: str, *, everything: bool = False) -> str:
+        """Write down what is due, or everything; why it could not be done, the first time that it cannot.
+
+        What the database does not take is kept for later. Raises only when the line is lost.
+        """
+        taken: dict[int, dict[str, Counts]] = {}
+        try:
+            self._write_refusals(conn, schema)
+            taken = self._take(everything)
+            if taken:
+                self._write_slots(conn, schema, taken)
+        except Exception as error:
+            with self._lock:
+                self._slots = {**taken, **self._slots}
+            if trouble_of(error) == "away":
+                raise
+            first, self._failing = not self._failing, True
+            return " ".join(str(error).split())[:300] if first else ""
+        self._failing = False
+        return ""
+
+    def _write_refusals(self, conn: Connection[Any], schema: str) -> None:
+        refused = list(self._refused)
+        if refused:
+            at = self._clock()
+            run(conn, refuse([_refusal(event, at - kept) for kept, event in refused]), schema)
+            for _ in refused:
+                self._refused.popleft()
+
+    def _write_slots(self, conn: Connection[Any], schema: str, taken: Mapping[int, Mapping[str, Counts]]) -> None:
+        newest = max(taken)
+        middle = (newest + 0.5) * SLOT_SECONDS - self._phase
+        slots = [{"back": newest - k, **counts} for k, slot in taken.items() for counts in slot.values()]
+        seconds = run(conn, tally(slots, age_seconds=max(0.0, self._clock() - middle)), schema)
+        self._phase = (seconds - self._clock()) % SLOT_SECONDS
+
+    def _take(self, everything: bool) -> dict[int, dict[str, Counts]]:
+        now = self._now()
+        with self._lock:
+            taken = {number: slot for number, slot in self._slots.items() if everything or number < now}
+            self._slots = {number: slot for number, slot in self._slots.items() if number not in taken}
+        return taken
+
+
+def _opened(slot: dict[str, Counts], queue: str) -> Counts:
+    """A queue's counts in a slot, all zero."""
+    nothing = len(BOUNDS_SECONDS) + 1
+    counts: Counts = {"queue": queue, **dict.fromkeys((*_COUNTED, *_OUTCOMES), 0), "again": [], "generations": []}
+    slot[queue] = counts | {"waits": [0] * nothing, "runs": [0] * nothing}
+    return slot[queue]
+
+
+def _refusal(event: StaleWriteBlocked, age_seconds: float) -> dict[str, Any]:
+    return {
+        "age_seconds": age_seconds,
+        "row_id": str(event.job_id),
+        "worker": event.worker,
+        "verb": event.verb,
+        "stale_token": event.stale_token,
+        "current_token": event.current_token,
+        "reason": event.reason,
+    }

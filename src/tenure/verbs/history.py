@@ -1,0 +1,214 @@
+"""History: what the fleet did lately, by ten seconds; which writes were refused; who joined, left or died.
+
+Workers write it as they go, at best: nothing waits for it, and a worker that is killed takes the counts of its last
+seconds with it. Where a number must be exact, ask the rows themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from ..errors import BadSettings
+from ..model.ring import Ring, moved, rings_of
+from ..model.rows import BUCKETS, Worker
+from .statement import Rows, Statement
+
+SLOT_SECONDS = 10  # how long one slot of the tally is
+SECONDS_MAX = 90 * 86_400
+POINTS_MAX = 10_000
+BOUNDS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
+
+
+class Point(NamedTuple):
+    """What happened in one step: attempts ended, by outcome, and how long rows had waited and handlers ran."""
+
+    at: datetime
+    completed: int
+    retried: int
+    released: int
+    failed: int
+    dead_lettered: int
+    cancelled: int
+    wait_p50: float | None  # seconds; None where nothing was claimed
+    wait_p95: float | None
+    run_p50: float | None
+    run_p95: float | None
+
+
+class FenceStrip(NamedTuple):
+    """What became of leases lately."""
+
+    acquired: int
+    renewed: int
+    expired: int
+    reclaimed: int  # acquired, and the attempt before had ended because its lease ran out or its worker was gone
+    lost: int
+    stale_writes_blocked: int
+
+
+class Refusal(NamedTuple):
+    """One write that was refused because its lease was not the current one."""
+
+    row_id: UUID
+    at: datetime
+    worker: str
+    verb: str
+    kind: str
+    stale_token: int
+    current_token: int | None
+    reason: str
+
+
+class Membership(NamedTuple):
+    """A worker that joined a ring, left it in good order, or died."""
+
+    at: datetime
+    worker: str
+    what: str
+    queues: tuple[str, ...]
+
+
+class RingChange(NamedTuple):
+    """The same, and what it did to the ring of those queues: how many buckets moved, how many workers it had then."""
+
+    at: datetime
+    worker: str
+    what: str
+    queues: tuple[str, ...]
+    moved: int
+    needless: int  # of those: between two workers that both stayed
+    of: int
+    workers: int
+
+
+# -- what workers write
+
+
+def tally(slots: Sequence[Mapping[str, Any]], *, age_seconds: float) -> Statement[float]:
+    """Add these slots to the tally; the newest began so long ago that its middle was age_seconds before now.
+
+    Answers with the database's clock, in seconds since 1970. Waits a tenth of a second for a lock at most.
+    """
+    return Statement("tally", {"slots": json.dumps(slots), "age_seconds": age_seconds}, lambda rows: float(rows[0][0]))
+
+
+def refuse(refusals: Sequence[Mapping[str, Any]]) -> Statement[int]:
+    """Keep these refused writes, each with its age in seconds; waits a tenth of a second for a lock at most."""
+    return Statement("refuse", {"refusals": json.dumps(refusals)}, lambda rows: int(rows[0][0]))
+
+
+# -- what people ask
+
+
+def series(
+    *, seconds: int = 3600, step_seconds: int = SLOT_SECONDS, queue: str | None = None
+) -> Statement[list[Point]]:
+    """A point for each step of the time that ended a quarter of a minute ago, the oldest first, none left out.
+
+    Younger counts are still on their way: a chart that showed them would always end in a fall.
+    """
+    _check_seconds(seconds)
+    if step_seconds % SLOT_SECONDS or not SLOT_SECONDS <= step_seconds <= seconds:
+        raise BadSettings(f"step_seconds={step_seconds} must be a multiple of {SLOT_SECONDS}, and at most {seconds}")
+    if seconds // step_seconds > POINTS_MAX:
+        raise BadSettings(f"step_seconds={step_seconds} makes more than {POINTS_MAX} points of {seconds} s: use longer")
+    params = {"seconds": seconds - seconds % step_seconds, "step_seconds": step_seconds, "queue": queue}
+    return Statement("series", params, lambda rows: [_point(*row) for row in rows])
+
+
+def step_for(seconds: int) -> int:
+    """The shortest step with which so much time makes no more than 360 points."""
+    return max(1, -(-seconds // (360 * SLOT_SECONDS))) * SLOT_SECONDS
+
+
+def fence_strip(seconds: int = 3600) -> Statement[FenceStrip]:
+    """What became of leases in the last so many seconds."""
+    _check_seconds(seconds)
+    return Statement("fence_strip", {"seconds": seconds}, lambda rows: FenceStrip(*rows[0]))
+
+
+def refusals(row_id: UUID, n: int = 100) -> Statement[list[Refusal]]:
+    """The last refused writes of one row, the oldest first: the marks on its lease tape."""
+    return Statement("refusals", {"id": row_id, "n": n}, _refusals)
+
+
+def recent_refusals(n: int = 50) -> Statement[list[Refusal]]:
+    """The last refused writes of any row, the newest first."""
+    return Statement("recent_refusals", {"n": n}, _refusals)
+
+
+def membership(n: int = 20) -> Statement[list[Membership]]:
+    """The last changes of any ring, the newest first."""
+    return Statement(
+        "membership",
+        {"n": n},
+        lambda rows: [Membership(at, who, what, _queues(queues)) for at, who, what, queues in rows],
+    )
+
+
+def ring_changes(alive: Iterable[Worker], changes: Iterable[Membership]) -> list[RingChange]:
+    """What each change did to its ring, reckoned backwards from those who are alive now; the newest first, as given."""
+    rings = rings_of(alive)
+    found = []
+    for change in changes:
+        after = rings.get(change.queues, Ring(()))
+        others = [worker for worker in after.workers if worker != change.worker]
+        before = Ring(others if change.what == "joined" else [*others, change.worker])
+        found.append(RingChange(*change, *_moves(before, after, change.worker), BUCKETS, len(after.workers)))
+        rings[change.queues] = before
+    return found
+
+
+@lru_cache(maxsize=1000)  # what happened stays as it was, and dealing the buckets of many workers takes its time
+def _moves(before: Ring, after: Ring, worker: str) -> tuple[int, int]:
+    """How many buckets moved, and how many of those between two others."""
+    if not before.workers or not after.workers:
+        return moved(before, after), 0
+    owners = ((before.owner_of(bucket), after.owner_of(bucket)) for bucket in range(BUCKETS))
+    return moved(before, after), sum(old != new and worker not in (old, new) for old, new in owners)
+
+
+# -- how answers are read
+
+
+def percentile(counts: Sequence[int], share: float) -> float | None:
+    """Below which this share of what was counted lies, on a straight line between two bounds; None if nothing was."""
+    wanted, so_far = share * sum(counts), 0
+    for n, (low, high) in zip(counts, _stretches(), strict=True):
+        if n and so_far + n >= wanted:
+            return low + (high - low) * (wanted - so_far) / n
+        so_far += n
+    return None
+
+
+def _stretches() -> Iterator[tuple[float, float]]:
+    """From bound to bound; what is beyond the last is taken to lie on it."""
+    yield from zip((0.0, *BOUNDS_SECONDS), (*BOUNDS_SECONDS, BOUNDS_SECONDS[-1]), strict=True)
+
+
+def _point(at: datetime, *rest: Any) -> Point:
+    *ended, waits, runs = rest
+    counted = [[n or 0 for n in counts] for counts in (waits, runs)]  # None where there was nothing to add
+    found = [percentile(counts, share) for counts in counted for share in (0.5, 0.95)]
+    return Point(at, *ended, *found)
+
+
+def _refusals(rows: Rows) -> list[Refusal]:
+    return [Refusal(*row) for row in rows]
+
+
+def _queues(text: str | None) -> tuple[str, ...]:
+    """As rings_of names a ring."""
+    return tuple(sorted(msgspec.json.decode(text))) if text else ()
+
+
+def _check_seconds(seconds: int) -> None:
+    if not SLOT_SECONDS <= seconds <= SECONDS_MAX:
+        raise BadSettings(f"seconds={seconds} must be within {SLOT_SECONDS} and {SECONDS_MAX}")

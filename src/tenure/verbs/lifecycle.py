@@ -1,0 +1,259 @@
+"""Every verb of the life cycle as a Statement: what changes a row, and what it takes to be allowed to."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+from uuid import UUID
+
+from ..errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease
+from ..model.payload import check_name, check_row, encode, encode_headers
+from ..model.rows import BUCKETS, Claimed, Enqueued, Held, Lane, Lease, NewRow, Renewed, Swept
+from .refusal import Found, judge, lease_params
+from .statement import Rows, Statement, array
+
+ALL_BUCKETS = tuple(range(BUCKETS))
+LEASE_SECONDS = 90.0
+LEASE_SECONDS_MAX = 86_400.0
+FORGOTTEN_MAX = 1000  # of each thing, in one round of the archive's keeping
+
+
+def enqueue(row: NewRow) -> Statement[Enqueued]:
+    """Put one row in, in the caller's transaction; a known key with other content raises IdempotencyConflict."""
+    many = enqueue_many([row])
+
+    def read(rows: Rows) -> Enqueued:
+        (only,) = many.read(rows)  # type: ignore[misc]
+        if only.outcome == "conflict":
+            raise IdempotencyConflict(str(row.idempotency_key), only.id)
+        return only
+
+    return Statement("enqueue", many.params, read)
+
+
+def enqueue_many(rows: Iterable[NewRow]) -> Statement[list[Enqueued]]:
+    """Put many rows in with one statement; each answers for itself: enqueued, duplicate, or conflict (not written)."""
+    rows = list(rows)
+    for row in rows:
+        check_row(row)
+    return Statement(
+        "enqueue",
+        {
+            "kinds": [row.kind for row in rows],
+            "payloads": [encode(row.payload) for row in rows],
+            "partition_keys": [row.key for row in rows],
+            "queues": [row.queue for row in rows],
+            "priorities": array([row.priority for row in rows]),
+            "ats": [row.at for row in rows],
+            "delays": array([float(row.delay_seconds) for row in rows]),
+            "idempotency_keys": [row.idempotency_key for row in rows],
+            "max_attempts": array([row.max_attempts for row in rows]),
+            "ordered": [row.ordered for row in rows],
+            "holds": [row.hold for row in rows],
+            "headers": [encode_headers(row.headers) for row in rows],
+        },
+        lambda answers: [Enqueued(*answer) for answer in answers],
+    )
+
+
+def claim(
+    worker: str,
+    n: int,
+    *,
+    buckets: Sequence[int] | None = None,
+    lanes: Sequence[Lane] = (Lane(),),
+    floors: Sequence[float] | None = None,
+    per_bucket: int | None = None,
+    lease_seconds: float = LEASE_SECONDS,
+    claim_id: int | None = None,
+    seen_epoch: int = 0,
+) -> Statement[list[Claimed]]:
+    """Take up to n runnable unordered rows out of these lanes, each under a new lease.
+
+    A lane is a queue at one priority; `questions.lanes` says which ones hold rows. With buckets, only rows that fall
+    into them are taken, bucket by bucket; without, whatever has been due longest. A floor (epoch seconds, one for each
+    bucket, or one in all without buckets) says where the walk may begin: what was due before is gone.
+    """
+    params = {
+        **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+        "queues": [lane.queue for lane in lanes],
+        "priorities": array([lane.priority for lane in lanes]),
+    }
+    if floors is not None and len(floors) != (1 if buckets is None else len(buckets)):
+        raise BadSettings(f"{len(floors)} floors for {1 if buckets is None else len(buckets)} walks: give one for each")
+    if buckets is None:
+        params["floor"] = floors[0] if floors else 0.0
+    else:
+        params["per_bucket"] = per_bucket or n
+        params["buckets"] = array(buckets)
+        params["floors"] = array(floors or [0] * len(buckets))
+    name = "claim_any" if buckets is None else "claim"
+    return Statement(name, params, claimed_by(worker))
+
+
+def claim_ordered(
+    worker: str,
+    n: int,
+    *,
+    queues: Sequence[str] = ("default",),
+    buckets: Sequence[int] = ALL_BUCKETS,
+    per_bucket: int = 100,
+    after_key: str = "",
+    lease_seconds: float = LEASE_SECONDS,
+    claim_id: int | None = None,
+    seen_epoch: int = 0,
+) -> Statement[list[Claimed]]:
+    """Take the heads of up to n free keys; a key with a row in flight, or whose head waits for its time, gives none."""
+    return Statement(
+        "claim_ordered",
+        {
+            **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+            "per_bucket": per_bucket,
+            "queues": list(queues),
+            "buckets": array(buckets),
+            "after_key": after_key,
+        },
+        claimed_by(worker),
+    )
+
+
+def claim_params(worker: str, n: int, lease_seconds: float, claim_id: int | None, seen_epoch: int) -> dict[str, Any]:
+    """What every claim sends, checked."""
+    check_name(worker, "worker")
+    if n < 1:
+        raise BadSettings(f"a claim of n={n} rows takes nothing: ask for at least 1")
+    return {
+        "worker": worker,
+        "n": n,
+        "lease_seconds": check_lease_seconds(lease_seconds),
+        "claim_id": secrets.randbits(62) if claim_id is None else claim_id,
+        "seen_epoch": seen_epoch,
+    }
+
+
+def check_lease_seconds(lease_seconds: float) -> float:
+    """The length of a lease, if it can be one."""
+    if not 0 < lease_seconds <= LEASE_SECONDS_MAX:
+        raise BadSettings(f"lease_seconds={lease_seconds!r} must be above 0 and at most {LEASE_SECONDS_MAX:.0f}")
+    return lease_seconds
+
+
+def claimed_by(worker: str) -> Callable[[Rows], list[Claimed]]:
+    """How to read what claim, claim_any, claim_ordered and claimed return alike."""
+    who = (worker,)
+    return lambda rows: [tuple.__new__(Claimed, row + who) for row in rows]
+
+
+def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = LEASE_SECONDS) -> Statement[Renewed]:
+    """Extend all these leases; those not kept are lost, and their holder must stop."""
+    seconds = [lease_seconds] * len(leases) if isinstance(lease_seconds, int | float) else lease_seconds
+    in_order = sorted(zip(leases, seconds, strict=True), key=lambda pair: pair[0].id.int)
+
+    def read(rows: Rows) -> Renewed | Statement[Renewed]:
+        ends = {(id, fence): end for id, fence, end, _ in rows}
+        asked = frozenset(id for id, *_, asked in rows if asked)
+        kept = tuple(lease._replace(ends_seconds=ends[lease.token]) for lease in leases if lease.token in ends)
+        rest = [lease for lease in leases if lease.token not in ends]
+        return _ask_after(rest, kept, asked) if rest else Renewed(kept, cancel_asked=asked)
+
+    return Statement(
+        "renew",
+        {
+            **lease_params([lease for lease, _ in in_order]),
+            "lease_seconds": array([check_lease_seconds(s) for _, s in in_order]),
+        },
+        read,
+    )
+
+
+def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[UUID]) -> Statement[Renewed]:
+    """Those not renewed are lost, unless their row was only locked, or ended by its holder in this very moment."""
+
+    def read(rows: Rows) -> Renewed:
+        found = {(id, fence): Found(*facts) for id, fence, *facts in rows}
+        reasons = {lease: judge(lease, "renew", found.get(lease.token)).reason for lease in rest}
+        as_it_was = tuple(lease for lease in rest if reasons[lease] in ("try_again", "already_completed"))
+        return Renewed(kept, tuple(lease for lease in rest if lease not in as_it_was), asked, as_it_was)
+
+    return Statement("standing", lease_params(rest), read)
+
+
+def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]:
+    """End attempts whose lease ran out.
+
+    With patience the walk of a bucket ends after so many pending rows: quick, but a held row behind more rows that were
+    enqueued with an earlier time is seen only once those are claimed. patience=None looks at every row.
+    """
+    return Statement("sweep", {"n": n, "patience": patience}, lambda rows: [Swept(*row) for row in rows])
+
+
+def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
+    """End pending rows as cancelled, ask the holders of processing ones to stop; ids not in the answer had ended."""
+    params = {"ids": array(sorted(ids)), "reason": reason}
+    return Statement("cancel", params, lambda rows: {row[0]: row[1] for row in rows})
+
+
+def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Bring failed and dead_letter rows back with fresh attempts and their old tokens."""
+    return Statement("redrive", {"ids": array(sorted(ids))}, lambda rows: [row[0] for row in rows])
+
+
+def archive(
+    *, retention_seconds: float = 14 * 86_400.0, key_retention_seconds: float = 30 * 86_400.0, n: int = FORGOTTEN_MAX
+) -> Statement[dict[str, int]]:
+    """Keep the archive: partitions made and dropped, and what was forgotten, up to n of each, by name.
+
+    What is younger than an hour is kept whatever retention is given, and n is at most 10,000.
+    """
+    return Statement(
+        "archive",
+        {"retention_seconds": retention_seconds, "key_retention_seconds": key_retention_seconds, "n": n},
+        lambda rows: dict(rows),
+    )
+
+
+def fence(resource: str, token: int) -> Statement[int]:
+    """Admit a write to a resource under this token, or raise StaleFence; locks it until the transaction ends."""
+
+    def read(rows: Rows) -> int | Statement[int]:
+        return int(rows[0][0]) if rows else Statement("fenced_at", {"resource": resource}, refused)
+
+    def refused(rows: Rows) -> int:
+        raise StaleFence(resource, token, rows[0][0] if rows else token)
+
+    return Statement("fence", {"resource": check_name(resource, "resource"), "fence": token}, read)
+
+
+def once(lease: Held, effect: str) -> Statement[bool]:
+    """True for the first caller of this effect of this row, in whatever attempt; StaleLease if not held."""
+
+    def read(rows: Rows) -> bool | Statement[bool]:
+        held, first = rows[0]
+        return bool(first) if held else _refused(lease, "once")
+
+    return Statement("once", {**_one(lease), "effect": check_name(effect, "effect")}, read)
+
+
+def holding(lease: Held) -> Statement[float]:
+    """Seconds left of a current lease; StaleLease if it is not current or already over."""
+    return Statement("holding", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "holding"))
+
+
+def enter(lease: Held) -> Statement[float]:
+    """The same as the first statement of a fenced transaction, which ends with the lease if its client falls silent."""
+    return Statement("enter", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
+
+
+def _refused(lease: Held, verb: str) -> Statement[Any]:
+    """Ask where the row stands by now, then raise StaleLease with the true reason and the current token."""
+
+    def read(rows: Rows) -> NoReturn:
+        found = judge(lease, verb, Found(*rows[0][2:]) if rows else None)
+        raise StaleLease(lease, verb, found.reason, found.current)
+
+    return Statement("standing", lease_params([lease]), read)
+
+
+def _one(lease: Held) -> dict[str, Any]:
+    return {"id": lease.id, "generation": lease.generation, "fence": lease.fence}

@@ -1,0 +1,104 @@
+"""What operators may do to rows, keys and workers, each as a Statement, and the lines the audit keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from ..errors import InvalidPayload
+from ..model.payload import KEY_BYTES_MAX, NAME_BYTES_MAX, check_name, check_text, clean_error
+from .statement import Rows, Statement, array
+
+REASON_BYTES_MAX = 2000
+
+
+class Noted(NamedTuple):
+    """One line of the audit. `done_at` is None while the action runs, and for ever if it was broken off."""
+
+    id: int
+    at: datetime
+    done_at: datetime | None
+    actor: str
+    via: str
+    verb: str
+    target: str  # a filter, or a name
+    reason: str
+    rows: int  # how many were changed so far
+    database_user: str
+
+
+def retry_now(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Let pending rows that wait for their time be due now; those that somebody has locked are passed over."""
+    return Statement("retry_now", {"ids": array(sorted(ids))}, _ids)
+
+
+def release_held(ids: Sequence[UUID], *, reason: str = "released by an operator") -> Statement[list[UUID]]:
+    """Take held rows from their holders: pending at once, at no cost of an attempt; a holder's later write is stale.
+
+    A row whose holder was asked to cancel it ends as cancelled. Rows that somebody has locked are passed over.
+    """
+    return Statement("release_held", {"ids": array(sorted(ids)), "reason": clean_error(reason)}, _ids)
+
+
+def delete(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Remove rows that nobody holds, in whatever state, with their tape, their effects and the key they kept.
+
+    Their idempotency keys stay for as long as those of other rows: a late duplicate is still answered as one. Rows
+    that are held or locked are passed over.
+    """
+    return Statement("delete", {"ids": array(sorted(ids))}, _ids)
+
+
+def free_key(queue: str, key: str) -> Statement[bool]:
+    """Let an ordered key go on that waits for an operator; its head stays dead. False if the key does not wait."""
+    params = {"queue": check_name(queue, "queue"), "partition_key": _within(key, "key", KEY_BYTES_MAX)}
+    return Statement("free_key", params, bool)
+
+
+def drain_worker(worker: str) -> Statement[bool]:
+    """Ask a living worker to claim nothing more, finish what it holds and leave; False if no such worker is alive."""
+    return Statement("drain_worker", {"worker": check_name(worker, "worker")}, bool)
+
+
+def note(actor: str, via: str, verb: str, target: str, reason: str = "") -> Statement[int]:
+    """Begin a line of the audit; its number."""
+    params = {
+        "actor": _within(actor, "actor", 2 * NAME_BYTES_MAX),
+        "via": check_name(via, "via"),
+        "verb": check_name(verb, "verb"),
+        "target": check_text(target, "target"),
+        "reason": _within(reason, "reason", REASON_BYTES_MAX, least=0),
+    }
+    return Statement("note", params, lambda rows: int(rows[0][0]))
+
+
+def mark(action: int, rows: int, *, done: bool) -> Statement[bool]:
+    """Add to a line of the audit how many rows were changed, and whether that was all; False if it is done already."""
+    return Statement("mark", {"action": action, "rows": rows, "done": done}, bool)
+
+
+def lock_within(seconds: float) -> Statement[None]:
+    """Wait no longer than this for any lock, until the transaction ends."""
+    return Statement("lock_within", {"seconds": seconds}, lambda _rows: None)
+
+
+def lock_free(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Lock those of these rows that nobody else has locked, until the transaction ends; the others are left out."""
+    return Statement("lock_free", {"ids": array(sorted(ids))}, _ids)
+
+
+def audit(n: int = 100, before: int | None = None) -> Statement[list[Noted]]:
+    """What operators did, the latest first; `before` is the last number of the page before."""
+    return Statement("audit", {"n": n, "before": before}, lambda rows: [Noted(*row) for row in rows])
+
+
+def _ids(rows: Rows) -> list[UUID]:
+    return [row[0] for row in rows]
+
+
+def _within(text: str, name: str, most: int, least: int = 1) -> str:
+    if not least <= len(check_text(text, name).encode()) <= most:
+        raise InvalidPayload(f"{name}={text[:60]!r} has {len(text.encode())} bytes: it must have {least} to {most}")
+    return text

@@ -1,0 +1,115 @@
+"""What an operator sets for a queue: paused or not, how many rows run at once, how many start in a second."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import NamedTuple
+
+from ..errors import BadSettings
+from ..model.payload import check_name
+from ..model.rows import Claimed
+from .lifecycle import LEASE_SECONDS, claim_params, claimed_by
+from .statement import Statement
+
+SLOTS_MAX = 10_000
+RATE_MAX = 1_000_000
+RATE_MIN = 0.000_001  # one row in eleven days; far below, the arithmetic of the rate underflows
+
+
+class Queue(NamedTuple):
+    """What was set for a queue (None: no such limit), and how much of it is used now."""
+
+    queue: str
+    paused: bool
+    max_running: int | None
+    max_per_key: int | None
+    rate_per_second: float | None
+    burst: int | None
+    running: int  # rows that hold a permit
+    tokens: float | None  # how many rows may start now, as far as the rate goes
+    updated_at: datetime
+
+    @property
+    def limited(self) -> bool:
+        """True when only claim_limited may take from it."""
+        return self.paused or (self.max_running, self.max_per_key, self.rate_per_second) != (None, None, None)
+
+
+def claim_limited(
+    worker: str,
+    n: int,
+    queue: str,
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+    claim_id: int | None = None,
+    seen_epoch: int = 0,
+) -> Statement[list[Claimed]]:
+    """Take up to n runnable rows of one queue, ordered or not, as far as its limits allow; none while it is paused.
+
+    Never more than max_running rows of the queue, nor max_per_key rows of one key, are in flight at once, and never
+    more than burst + rate_per_second * t start in t seconds, whoever claims; rows without a key have no limit per key.
+    Limits count permits: a row claimed before a limit was set holds none and is not counted. A start counts against
+    the rate also when the row is released unstarted.
+    """
+    params = claim_params(worker, n, lease_seconds, claim_id, seen_epoch)
+    return Statement("claim_limited", {**params, "queue": check_name(queue, "queue")}, claimed_by(worker))
+
+
+def pause(queue: str) -> Statement[bool]:
+    """Let nothing more of this queue start; what runs goes on. False if it was paused already."""
+    return Statement("pause", {"queue": check_name(queue, "queue")}, bool)
+
+
+def resume(queue: str) -> Statement[bool]:
+    """Let a paused queue go on. False if it was not paused."""
+    return Statement("resume", {"queue": check_name(queue, "queue")}, bool)
+
+
+def limit(
+    queue: str,
+    *,
+    max_running: int | None = None,
+    max_per_key: int | None = None,
+    rate_per_second: float | None = None,
+    burst: int | None = None,
+    clear: bool = False,
+) -> Statement[None]:
+    """Set these limits of a queue; those not given stay as they are, or, with clear, are taken away.
+
+    A rate without a burst gets a second's worth of it. A limit that is lowered stops nothing: rows that run go on, and
+    none starts until there is room.
+    """
+    given = (max_running, max_per_key, rate_per_second, burst)
+    if given == (None, None, None, None) and not clear:
+        raise BadSettings("no limit is given: name one, or clear to take all away")
+    if burst is not None and rate_per_second is None:
+        raise BadSettings(f"burst={burst} needs rate_per_second: it says how far the rate may be exceeded at once")
+    _check(max_running, "max_running", 1, SLOTS_MAX, int)
+    _check(max_per_key, "max_per_key", 1, SLOTS_MAX, int)
+    _check(rate_per_second, "rate_per_second", RATE_MIN, RATE_MAX, (int, float))
+    _check(burst, "burst", 1, RATE_MAX, int)
+    params = {
+        "queue": check_name(queue, "queue"),
+        "max_running": max_running,
+        "max_per_key": max_per_key,
+        "rate_per_second": rate_per_second,
+        "burst": math.ceil(rate_per_second) if rate_per_second and burst is None else burst,
+        "clear": clear,
+    }
+    return Statement("limit", params, lambda _rows: None)
+
+
+def queues() -> Statement[list[Queue]]:
+    """Every queue that somebody has set something for; the others have no limits and run."""
+    return Statement("queues", {}, lambda rows: [Queue(*row) for row in rows])
+
+
+def _check(
+    value: float | None, name: str, least: float, most: int, kind: type[int] | tuple[type[int], type[float]]
+) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, kind) or not (value > 0 and least <= value <= most):
+        wanted = "a whole number from 1 to" if kind is int else f"from {least:g} to"
+        raise BadSettings(f"{name}={value!r} must be {wanted} {most}: to stop a queue, pause it")

@@ -1,0 +1,263 @@
+"""Schedules: when one fires is decided here by pure rules; what plans, fires and stops it are Statements."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from ..errors import BadSettings
+from ..model.payload import check_name, check_row, encode
+from ..model.rows import Enqueued, NewRow
+from .statement import Rows, Statement
+
+MISFIRES = ("once", "skip", "all")
+GRACE_SECONDS = 60.0
+CATCH_UP_MAX = 1000
+ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Enqueue a row of this kind whenever cron says so, by the clocks of a zone.
+
+    The row's payload is this payload; with `tick_as` it has one field more, of that name: the tick's own time in UTC,
+    like "2026-10-25T00:30:00Z". `misfire` says what becomes of ticks that nobody fired in time, while no worker ran or
+    the schedule was paused: `once` enqueues one row for all of them, for the latest tick; `skip` the same, but only if
+    that tick is younger than 60 s; `all` enqueues a row for each.
+    """
+
+    name: str
+    cron: str
+    kind: str
+    payload: Any = field(default_factory=dict)
+    zone: str = "UTC"
+    queue: str = "default"
+    key: str | None = None
+    priority: int = 0
+    max_attempts: int = 5
+    ordered: bool = False
+    misfire: str = "once"
+    tick_as: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "schedule")
+        check_row(
+            NewRow(
+                self.kind,
+                key=self.key,
+                queue=self.queue,
+                priority=self.priority,
+                max_attempts=self.max_attempts,
+                ordered=self.ordered,
+            )
+        )
+        text = encode(self.payload)
+        if self.tick_as is not None and not text.startswith("{"):
+            raise BadSettings(f"tick_as={self.tick_as!r} adds a field to the payload {text[:40]}: make that an object")
+        if self.tick_as is not None:
+            check_name(self.tick_as, "tick_as")
+        _check_misfire(self.misfire)
+        next_after(self.cron, self.zone, datetime(2000, 1, 1, tzinfo=UTC))
+
+
+def next_after(cron: str, zone: str, after: datetime) -> datetime:
+    """The first tick later than `after`, in UTC; BadSettings if this process cannot tell.
+
+    When clocks change, a fixed time of day fires once: in spring, if the clocks jump over it, right after the jump; in
+    autumn, if they show it twice, the first time. Where the minute or the hour begins with a star, ticks follow the
+    clock on the wall.
+    """
+    local = after.astimezone(_zone(zone))
+    try:
+        ticks = CronSim(_fields(cron), local)
+        # By the clock on the wall the hour that autumn repeats lies before itself: what is already past is passed over.
+        found = next((tick for each in ticks if (tick := each.astimezone(UTC)) > after), None)
+    except (CronSimError, ValueError) as error:
+        raise BadSettings(f"cron={cron!r} cannot be read ({error}): write it like '30 2 * * MON-FRI'") from None
+    if found is None:
+        raise BadSettings(f"cron={cron!r} names no day within fifty years: correct its day, month or weekday")
+    return found
+
+
+def _fields(cron: str) -> str:
+    if not isinstance(cron, str):
+        raise ValueError("not text")
+    expanded = ALIASES.get(cron.strip().lower(), cron)
+    fields = expanded.split()
+    if len(fields) == 6 and not fields[1].startswith("*") and not fields[2].startswith("*"):
+        raise ValueError("with seconds, a fixed time of day would be left out in spring and run twice in autumn")
+    return expanded
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC  # also where the machine has no time zones at all
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError, AttributeError):
+        raise BadSettings(
+            f"zone={name!r} is not known here: write it like 'Europe/Berlin', or `pip install -U tzdata` for new ones"
+        ) from None
+
+
+def _check_misfire(misfire: str) -> None:
+    if misfire not in MISFIRES:
+        raise BadSettings(f"misfire={misfire!r} is no policy: choose {', '.join(MISFIRES[:-1])} or {MISFIRES[-1]}")
+
+
+class Due(NamedTuple):
+    """A schedule whose next_at has come; `at` is the server's time when it was asked."""
+
+    name: str
+    cron: str
+    zone: str
+    misfire: str
+    next_at: datetime
+    at: datetime
+
+
+def ticks_due(due: Due) -> tuple[list[datetime], datetime]:
+    """The ticks to enqueue by the misfire policy, oldest first, and the next_at that follows them."""
+    _check_misfire(due.misfire)
+    if due.misfire == "all":
+        return _every(due)
+    latest = _latest(due)
+    late = due.misfire == "skip" and (due.at - latest).total_seconds() >= GRACE_SECONDS
+    return [] if late else [latest], next_after(due.cron, due.zone, due.at)
+
+
+def _every(due: Due) -> tuple[list[datetime], datetime]:
+    ticks = [due.next_at]
+    while ticks[-1] <= due.at and len(ticks) <= CATCH_UP_MAX:
+        ticks.append(next_after(due.cron, due.zone, ticks[-1]))
+    return ticks[:-1], ticks[-1]
+
+
+def _latest(due: Due) -> datetime:
+    """The last tick that has come; a search by halves, for a year of missed minutes is half a million ticks."""
+
+    def after(seconds: int) -> datetime:
+        return next_after(due.cron, due.zone, due.next_at + timedelta(seconds=seconds))
+
+    seconds = range(int((due.at - due.next_at).total_seconds()) + 1)
+    passed = bisect_left(seconds, True, key=lambda n: after(n) > due.at)
+    return after(passed - 1) if passed else due.next_at
+
+
+class Fired(NamedTuple):
+    """One round of a schedule that we won: its ticks and the row of each, none if the misfire policy skipped them."""
+
+    name: str
+    ticks: tuple[datetime, ...]
+    rows: tuple[Enqueued, ...]
+    next_at: datetime
+
+
+class Planned(NamedTuple):
+    """A schedule as the database keeps it."""
+
+    name: str
+    cron: str
+    zone: str
+    next_at: datetime
+    last_at: datetime | None
+    paused: bool
+    misfire: str
+    kind: str
+    payload: str
+    tick_as: str | None
+    queue: str
+    partition_key: str | None
+    priority: int
+    max_attempts: int
+    ordered: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+def plan(schedule: Schedule) -> Statement[datetime]:
+    """Enter a schedule or change the one of that name, and learn when it is next due.
+
+    With cron and zone unchanged it goes on where it stands; changed, it counts from now. What is paused stays so.
+    """
+    params = {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "zone": schedule.zone,
+        "misfire": schedule.misfire,
+        "kind": schedule.kind,
+        "payload": encode(schedule.payload),
+        "tick_as": schedule.tick_as,
+        "queue": schedule.queue,
+        "partition_key": schedule.key,
+        "priority": schedule.priority,
+        "max_attempts": schedule.max_attempts,
+        "ordered": schedule.ordered,
+    }
+
+    def read(rows: Rows) -> Statement[datetime]:
+        next_at = next_after(schedule.cron, schedule.zone, rows[0][0])
+        return Statement("plan", {**params, "next_at": next_at}, lambda rows: rows[0][0])
+
+    return Statement("clock", {}, read)
+
+
+def tick(due: Due, ticks: Sequence[datetime], next_at: datetime) -> Statement[Fired | None]:
+    """Enqueue these ticks and move on to next_at; None if the schedule no longer stands as it was read."""
+
+    def read(rows: Rows) -> Fired | None:
+        sent = [row for row in rows if row[0] is not None]
+        answers = tuple(Enqueued(id, outcome) for id, outcome, _ in sent)
+        return Fired(due.name, tuple(at for *_, at in sent), answers, next_at) if rows else None
+
+    return Statement(
+        "tick",
+        {
+            "name": due.name,
+            "cron": due.cron,
+            "zone": due.zone,
+            "expected": due.next_at,
+            "next_at": next_at,
+            "ticks": list(ticks),
+        },
+        read,
+    )
+
+
+def unplan(name: str) -> Statement[bool]:
+    """Remove a schedule; False if there was none. What it enqueued stays."""
+    return Statement("unplan", {"name": name}, bool)
+
+
+def pause_schedule(name: str) -> Statement[bool]:
+    """Let a schedule enqueue nothing until it is resumed; False if there is none."""
+    return Statement("pause_schedule", {"name": name}, bool)
+
+
+def resume_schedule(name: str) -> Statement[bool]:
+    """Let a paused schedule go on, the ticks it missed by its misfire policy; False if there is none."""
+    return Statement("resume_schedule", {"name": name}, bool)
+
+
+def schedules() -> Statement[list[Planned]]:
+    """Every schedule, by name."""
+    return Statement("schedules", {}, lambda rows: [Planned(*row) for row in rows])
+
+
+def due_schedules(*, after: str = "", n: int = 100) -> Statement[list[Due]]:
+    """What is due now, at most n, in name order; `after` is the last name of the page before."""
+    return Statement("due_schedules", {"after": after, "n": n}, lambda rows: [Due(*row) for row in rows])

@@ -1,0 +1,206 @@
+"""What to claim next: a rule over the board, the ring and what the last claims brought, without a connection."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..model.rows import BUCKETS, Claimed, Lane, Offer
+from ..verbs.lifecycle import claim, claim_ordered
+from ..verbs.queues import claim_limited
+from ..verbs.statement import Statement
+
+UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue is called so: a name holds no NUL
+FLOOR_MARGIN_SECONDS = 1.0
+LATE_SECONDS = 5.0  # how long a producer's transaction may last for its note to find its row at once
+LIMITED_SECONDS = 0.5  # a limited queue that gave less than asked may give more after this long
+SLICE_MIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One claim on its way: enough to recognise its rows should the reply be lost."""
+
+    source: str
+    n: int
+    claim_id: int
+    sent: float
+    statement: Statement[list[Claimed]]
+    in_order: bool = False  # its rows are the oldest there are
+
+
+@dataclass(slots=True)
+class Intake:
+    """Sources of rows, each known to be dry or not: unordered lanes, ordered keys, every limited queue by itself."""
+
+    queues: Mapping[str, float]
+    lease_seconds: float
+    chance: Callable[[], float] = random.random
+    buckets: tuple[int, ...] | None = None  # ours on the ring; None: all of them
+    seen_epoch: int = 0
+    _offers: list[Offer] = field(default_factory=list)
+    _dry: dict[str, float] = field(default_factory=dict)  # until when each is thought to be
+    _turn: int = 0
+    _walks: int = 0
+    _start: int = 0  # where the next walk over our buckets begins
+    _slice: int = BUCKETS  # how many buckets an ordered claim walks
+    _walked: int = 0  # buckets walked since an ordered claim was last full
+    _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not yet looked at
+    _floor: float = 0.0  # what was due before this moment is taken: a walk need not pass its dead versions again
+    _late: bool = False  # a note came: at commit, so its row may have been due since its transaction began
+    _clock: float = 0.0  # what the database's clock shows at zero of ours
+
+    def learn(self, offers: Sequence[Offer], at: float) -> float | None:
+        """Take in the board; seconds until the next row that nobody can claim yet, if the board knows one."""
+        self._offers = [offer for offer in offers if offer.queue in self.queues]
+        later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
+        for offer in self._offers:
+            if offer.due_seconds is not None and offer.due_seconds <= 0:
+                self._dry.pop(offer.queue if offer.limited else UNORDERED, None)
+        if self._clock:
+            # The oldest pending row there is, wherever it hid: committed late, or sent with a time long past.
+            known = [o.due_seconds for o in self._offers if o.due_seconds is not None and not o.limited]
+            self._floor = at + self._clock + min([0.0, *known]) - FLOOR_MARGIN_SECONDS
+        return min(later, default=None)
+
+    def rouse(self, queue: str | None = None) -> None:
+        """There may be rows again: in every source, or in those of one queue."""
+        if queue is None:
+            self._dry.clear()
+        elif queue in self.queues:
+            self._late = True
+            for source in (UNORDERED, ORDERED, queue):
+                self._dry.pop(source, None)
+            if not any(offer.queue == queue for offer in self._offers):
+                self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
+
+    def ended(self, source: str, bucket: int) -> None:
+        """A row that came from this source has ended: its key, or its permit, is there for the next one."""
+        if source in (ORDERED, FREED):
+            self._freed.add(bucket)
+        elif source != UNORDERED:
+            self._dry.pop(source, None)
+
+    def own(self, buckets: tuple[int, ...] | None) -> None:
+        """These are ours from now on; what we knew of the floor says nothing of new ones."""
+        self.buckets, self._floor = buckets, 0.0
+
+    def owns(self, bucket: int) -> bool:
+        """Is this one of our buckets?"""
+        return self.buckets is None or bucket in self.buckets
+
+    def dry_until(self) -> float:
+        """Until when there is nothing to claim as far as anybody knows: zero when there may be something now."""
+        return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
+
+    def next(self, worker: str, free: int, at: float, *, everywhere: set[str]) -> Ask | None:
+        """The claim to send for so many free slots, beyond our own buckets if its source is in everywhere, once."""
+        wet = [source for source in self._sources() if self._dry.get(source, 0.0) <= at]
+        if not wet or free < 1:
+            return None
+        self._turn += 1
+        source = wet[self._turn % len(wet)]
+        claim_id, wide = secrets.randbits(62), source in everywhere
+        everywhere.discard(source)
+        common: dict[str, Any] = {
+            "lease_seconds": self.lease_seconds,
+            "claim_id": claim_id,
+            "seen_epoch": self.seen_epoch,
+        }
+        if source == UNORDERED:
+            statement = self._unordered(worker, free, wide, common)
+        elif source == ORDERED:
+            statement = self._ordered(worker, free, wide, common)
+        elif source == FREED:
+            statement = claim_ordered(
+                worker, free, queues=self._ordered_queues(), buckets=sorted(self._freed), per_bucket=1000, **common
+            )
+            self._freed.clear()
+        else:
+            statement = claim_limited(worker, free, source, **common)
+        in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
+        return Ask(source, free, claim_id, at, statement, in_order)
+
+    def told(self, ask: Ask, rows: Sequence[Claimed], at: float) -> None:
+        """Learn from what a claim brought: less than asked for means that its source is dry."""
+        if rows:
+            self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
+            self._clock = rows[0].ends_seconds - self.lease_seconds - at  # rather behind than ahead of the server's
+        if ask.source == ORDERED:
+            self._told_ordered(len(rows) >= ask.n)
+        elif ask.source == FREED:
+            if len(rows) >= ask.n:
+                self._dry.pop(ORDERED, None)
+        elif len(rows) >= ask.n:
+            if ask.in_order:
+                # Nothing older than the youngest of these is left.
+                self._floor = max(self._floor, max(row.available_seconds for row in rows) - FLOOR_MARGIN_SECONDS)
+        else:
+            self._dry[ask.source] = float("inf") if ask.source == UNORDERED else ask.sent + LIMITED_SECONDS
+            if ask.source == UNORDERED and self._clock:
+                # Everything that was due when this claim was sent is taken: the next walk may begin there.
+                self._floor = max(self._floor, ask.sent + self._clock - FLOOR_MARGIN_SECONDS)
+
+    def _told_ordered(self, full: bool) -> None:
+        if full:
+            self._slice, self._walked = max(SLICE_MIN, self._slice // 4), 0
+            return
+        self._walked += self._slice
+        self._slice *= 4
+        if self._walked >= self._owned():
+            self._dry[ORDERED] = float("inf")
+            self._walked, self._slice = 0, BUCKETS
+
+    def _sources(self) -> list[str]:
+        offers = self._offers
+        found = [UNORDERED] if any(not o.limited and not o.ordered for o in offers) else []
+        if any(not o.limited and o.ordered for o in offers):
+            found += [FREED, ORDERED] if self._freed else [ORDERED]
+        return found + sorted({o.queue for o in offers if o.limited})
+
+    def _unordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
+        lanes = [Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited]
+        floor, self._late = self._floor - (LATE_SECONDS if self._late else 0.0), False
+        if self.buckets is None:
+            return claim(worker, n, lanes=lanes, floors=[floor], **common)
+        if everywhere:
+            return claim(worker, n, lanes=lanes, **common)  # of the others' buckets no floor is known
+        buckets = self._from_start(len(self.buckets), len(self.buckets) // 8 + 1)
+        return claim(worker, n, buckets=buckets, lanes=lanes, floors=[floor] * len(buckets), **common)
+
+    def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
+        queues = self._ordered_queues()
+        if everywhere:
+            return claim_ordered(worker, n, queues=queues, per_bucket=4, **common)
+        size = min(self._slice, self._owned())
+        # Keys that wait stand in the way of a short walk; now and then a long one gets past them.
+        self._walks += 1
+        per_bucket = 1000 if self._walks % 16 == 0 else 8
+        return claim_ordered(
+            worker, n, queues=queues, buckets=self._from_start(size, size), per_bucket=per_bucket, **common
+        )
+
+    def _ordered_queues(self) -> list[str]:
+        return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
+
+    def _owned(self) -> int:
+        return BUCKETS if self.buckets is None else len(self.buckets)
+
+    def _from_start(self, n: int, step: int) -> Sequence[int]:
+        """n of our buckets from where the last walk ended, so that no bucket is always the first."""
+        ours: Sequence[int] = range(BUCKETS) if self.buckets is None else self.buckets
+        if not ours:
+            return ()
+        first = self._start % len(ours)
+        self._start = first + step
+        return [*ours[first : first + n], *ours[: max(0, first + n - len(ours))]]
+
+    def _in_turn(self) -> list[Offer]:
+        """The offers, queue by queue in a weighted draw, each queue's most urgent lane first."""
+        if len(self.queues) == 1:
+            return self._offers
+        rank = {queue: self.chance() ** (1 / weight) for queue, weight in self.queues.items()}
+        return sorted(self._offers, key=lambda offer: (-rank[offer.queue], -offer.priority))

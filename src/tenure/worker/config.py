@@ -1,0 +1,82 @@
+"""The terms a worker works under: every number with its unit, every relation between two of them checked here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import BadSettings
+from ..model.payload import check_name
+from ..settings import DEFAULT_SCHEMA, check_schema_name
+from ..verbs.lifecycle import LEASE_SECONDS, check_lease_seconds
+
+SLOTS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a worker was started with."""
+
+    url: str
+    session_url: str | None = None  # for what needs a session of its own (presence, LISTEN), where `url` is a pooler
+    schema: str = DEFAULT_SCHEMA
+    queues: Mapping[str, float] = field(default_factory=lambda: {"default": 1.0})
+    slots: int = 20
+    lease_seconds: float = LEASE_SECONDS
+    drain_seconds: float = 25.0
+    poll_seconds: float = 2.0
+    heartbeat_seconds: float = 10.0
+    ttl_seconds: float = 30.0
+    grace_seconds: float = 6.0
+    retention_seconds: float = 14 * 86_400.0
+    housekeeping: bool = True
+    listen: bool = True
+    name: str = field(default_factory=socket.gethostname)  # what its ids begin with
+
+    def __post_init__(self) -> None:
+        check_schema_name(self.schema)
+        check_lease_seconds(self.lease_seconds)
+        check_name(self.name, "name")
+        if not 1 <= self.slots <= SLOTS_MAX:
+            raise BadSettings(f"slots={self.slots} must be within 1 and {SLOTS_MAX}: it is how many jobs run at once")
+        if not self.queues:
+            raise BadSettings("queues is empty: name at least one, or give the inbox a handler")
+        for queue, weight in self.queues.items():
+            check_name(queue, "queue")
+            if not 0 < weight < 1e6:
+                raise BadSettings(f"queue {queue!r} has weight {weight!r}: it must be above 0")
+        for name in ("drain_seconds", "poll_seconds", "heartbeat_seconds", "ttl_seconds", "grace_seconds"):
+            if not 0 < getattr(self, name) <= 86_400:
+                raise BadSettings(f"{name}={getattr(self, name)!r} must be above 0 and at most a day")
+        if self.lease_seconds < 1 or self.grace_seconds < 1:
+            raise BadSettings(
+                f"lease_seconds={self.lease_seconds:g} and grace_seconds={self.grace_seconds:g} must be at least 1: "
+                "a worker looks at its clock five times a second"
+            )
+        if self.drain_seconds >= self.lease_seconds:
+            raise BadSettings(
+                f"drain_seconds={self.drain_seconds:g} must be below lease_seconds={self.lease_seconds:g}: "
+                "a drained row would expire first"
+            )
+        if self.ttl_seconds < 2 * self.heartbeat_seconds:
+            raise BadSettings(
+                f"ttl_seconds={self.ttl_seconds:g} must be at least twice "
+                f"heartbeat_seconds={self.heartbeat_seconds:g}: one late heartbeat would end a worker"
+            )
+
+    @property
+    def renew_seconds(self) -> float:
+        """How often a lease of the usual length is renewed."""
+        return self.lease_seconds / 3
+
+    def margin_of(self, lease_seconds: float) -> float:
+        """How long before the end of its lease a handler is stopped by this worker's own clock."""
+        return min(1.0, lease_seconds / 10)
+
+
+def new_worker_id(name: str) -> str:
+    """name-pid-nonce: never used before, so that a worker cannot be taken for the one before it."""
+    return f"{name[:64]}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -1,0 +1,39 @@
+"""Fire what is due: any process may, at any time, and the database lets one of them win each tick."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from psycopg import Connection
+
+from .. import postgres
+from ..errors import BadSettings
+from ..settings import DEFAULT_SCHEMA
+from ..verbs.schedules import Fired, due_schedules, tick, ticks_due
+
+
+class Round(NamedTuple):
+    """What one look at the schedules did: those we fired, and those we cannot read, each with the reason."""
+
+    fired: list[Fired]
+    unreadable: dict[str, str]
+
+
+def fire_due(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Round:
+    """Enqueue every tick that is due, on a connection in autocommit: each schedule is a transaction of its own.
+
+    A schedule whose cron or zone this process cannot read stays due, for one that can.
+    """
+    done = Round([], {})
+    after = ""
+    while page := postgres.run(conn, due_schedules(after=after), schema):
+        for due in page:
+            try:
+                ticks, next_at = ticks_due(due)
+            except BadSettings as error:
+                done.unreadable[due.name] = str(error)
+                continue
+            if fired := postgres.run(conn, tick(due, ticks, next_at), schema):
+                done.fired.append(fired)
+        after = page[-1].name
+    return done

@@ -1,0 +1,146 @@
+"""Housekeeping: leases, workers, archive, schedules, the hot table, by whichever worker's turn it is; and the tally."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from ..events import ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
+from ..model.jitter import jittered
+from ..model.rows import Swept
+from ..postgres.connection import Patience, QueueConnection
+from ..postgres.runner import run
+from ..postgres.sqlstates import trouble_of
+from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
+from ..verbs.lifecycle import FORGOTTEN_MAX, archive, sweep
+from ..verbs.questions import dead_share
+from .cron import fire_due
+from .db_thread import Crew, Line
+
+PAUSE_SECONDS_MAX = 3.0
+WATCHFUL_SECONDS = 0.4
+DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its while
+FORGETTING_SECONDS_MAX = 2.0  # at a stretch: leases are to be swept meanwhile
+
+
+class Housekeeper(Line):
+    """Asks for a turn at a pace that lets the whole fleet ask about once a second, and does the chores it is given."""
+
+    def __init__(self, crew: Crew, workers: Callable[[], int], roused: Callable[[], None]) -> None:
+        super().__init__("housekeeper", crew, crew.terms.url, Patience(statement_seconds=300, lock_seconds=5))
+        self._workers, self._roused = workers, roused
+        self._kept_dead = 0
+        self._unfinished: set[str] = set()  # chores to go on with, due or not
+        self._missed_until = 0.0  # somebody's session is gone: whether it stays away is soon to be seen
+        self._chores: dict[str, Callable[[QueueConnection], str]] = {
+            "fleet": self._mind_fleet,
+            "leases": lambda conn: self._sweep(conn, 32),
+            "every_row": lambda conn: self._sweep(conn, None),
+            "workers": self._sweep_workers,
+            "schedules": self._fire,
+            "archive": self._archive,
+            "vacuum": self._vacuum,
+        }
+
+    def work(self, conn: QueueConnection) -> None:
+        """Turn after turn. A worker that was told to do no housekeeping still writes down what itself has done."""
+        while not self.ended.wait(self._pause_seconds()):
+            if self.crew.terms.housekeeping:
+                self._turn(conn)
+            if self.crew.tally.due():
+                self._tally(conn)
+            self.answered()
+
+    def _turn(self, conn: QueueConnection) -> None:
+        due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
+        self.answered()
+        for chore in sorted(due | self._unfinished):
+            if chore in self._chores:
+                self._do(conn, chore)
+
+    def _tally(self, conn: QueueConnection) -> None:
+        failed = self.crew.tally.write(conn, self.crew.terms.schema)
+        if failed:
+            self.crew.bus.emit(ChoreFailed(self.crew.worker, "tally", failed))
+
+    def _do(self, conn: QueueConnection, chore: str) -> None:
+        """One chore; what goes wrong in it is said, and is no reason to leave the others undone."""
+        try:
+            self.crew.bus.emit(ChoreDone(self.crew.worker, chore, self._chores[chore](conn)))
+        except Exception as error:
+            if trouble_of(error) == "away":
+                raise
+            self.crew.bus.emit(ChoreFailed(self.crew.worker, chore, " ".join(str(error).split())[:300]))
+
+    def _pause_seconds(self) -> float:
+        """Until the next question: the more workers ask, the more rarely each; more often while somebody is missed."""
+        if time.monotonic() < self._missed_until:
+            return WATCHFUL_SECONDS
+        return jittered(min(PAUSE_SECONDS_MAX, max(1.0, self._workers() / 2)), random.random(), 0.5)  # noqa: S311
+
+    def _mind_fleet(self, conn: QueueConnection) -> str:
+        """Notice who is gone, and end the leases of those who stay away."""
+        terms = self.crew.terms
+        seen = run(conn, notice(grace_seconds=terms.grace_seconds), terms.schema)
+        for other, how in seen.items():
+            self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+        if "gone" in seen.values():
+            self._missed_until = time.monotonic() + terms.grace_seconds + PAUSE_SECONDS_MAX
+        swept = run(conn, evict(grace_seconds=terms.grace_seconds), terms.schema)
+        if "dead" in seen.values():
+            run(conn, tell("ring"), terms.schema)
+        return self._swept(conn, swept, "worker_gone")
+
+    def _sweep(self, conn: QueueConnection, patience: int | None) -> str:
+        return self._swept(conn, run(conn, sweep(patience=patience), self.crew.terms.schema), "lease_expired")
+
+    def _swept(self, conn: QueueConnection, swept: list[Swept], reason: str) -> str:
+        if not swept:
+            return ""
+        self.crew.bus.emit(LeasesSwept(self.crew.worker, len(swept), reason))
+        run(conn, tell("queues"), self.crew.terms.schema)
+        self._roused()
+        return f"{len(swept)} rows"
+
+    def _sweep_workers(self, conn: QueueConnection) -> str:
+        gone = run(conn, sweep_workers(ttl_seconds=self.crew.terms.ttl_seconds), self.crew.terms.schema)
+        for other, how in gone.items():
+            self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+        if "dead" in gone.values():
+            run(conn, tell("ring"), self.crew.terms.schema)
+        return f"{len(gone)} workers" if gone else ""
+
+    def _fire(self, conn: QueueConnection) -> str:
+        done = fire_due(conn, self.crew.terms.schema)
+        for fired in done.fired:
+            self.crew.bus.emit(ScheduleFired(self.crew.worker, fired.name, len(fired.ticks)))
+        return ", ".join(
+            [*(fired.name for fired in done.fired), *(f"{n}: {why}" for n, why in done.unreadable.items())]
+        )
+
+    def _archive(self, conn: QueueConnection) -> str:
+        """Round after round, each its own transaction, while there is as much to forget as one round takes."""
+        terms, done = self.crew.terms, Counter[str]()
+        until = time.monotonic() + FORGETTING_SECONDS_MAX
+        self._unfinished.add("archive")
+        while "archive" in self._unfinished:
+            one = run(conn, archive(retention_seconds=terms.retention_seconds, n=FORGOTTEN_MAX), terms.schema)
+            done.update(one)
+            if not any(n >= FORGOTTEN_MAX for what, n in one.items() if what.endswith("_forgotten")):
+                self._unfinished.remove("archive")
+            elif time.monotonic() > until:
+                break
+        return ", ".join(f"{n} {what}" for what, n in done.items() if n)
+
+    def _vacuum(self, conn: QueueConnection) -> str:
+        """Autovacuum comes once a minute at most; a hot queue makes that many dead versions in seconds."""
+        dead, live = run(conn, dead_share(), self.crew.terms.schema)
+        if dead < max(DEAD_ROWS_MIN, live // 5, self._kept_dead):
+            self._kept_dead = min(self._kept_dead, 2 * dead)
+            return ""
+        run(conn, vacuum_live(), self.crew.terms.schema)
+        # What a held snapshot keeps alive a vacuum cannot take: the next one waits until twice as much has gathered.
+        self._kept_dead = 2 * dead
+        return f"{dead} dead versions"

@@ -1,0 +1,212 @@
+"""The worker: one process that claims, runs and settles until it is asked to stop, and then leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import __version__, postgres
+from ..app.inbox import Inbox
+from ..app.job import Job
+from ..errors import BUG, TRY_LATER
+from ..events import Bus, WorkerDraining, WorkerExit, WorkerStarted
+from ..model.outcome import Release
+from ..model.ring import Ring
+from ..postgres import migrate
+from ..postgres.connection import Patience, connect
+from ..postgres.handler_pool import Lender
+from ..verbs.schedules import plan
+from .claimer import Desk
+from .config import Terms
+from .db_thread import Crew
+from .held import Holds, Watchdog
+from .housekeeping import Housekeeper
+from .lease_keeper import Keeper
+from .pools import Pools
+
+LAST_WORDS_SECONDS = 3.0  # how long the database gets to hear what was released
+
+
+class Worker:
+    """Runs an inbox's handlers under these terms; `run` blocks until `stop` was called, from any thread."""
+
+    def __init__(self, inbox: Inbox, terms: Terms, bus: Bus | None = None) -> None:
+        self.inbox, self.terms, self.bus = inbox, terms, bus or Bus()
+        self._error: BaseException | None = None
+        self._stops = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+        self._started, self._returned = threading.Event(), threading.Event()
+        self._code = 0
+        self.at_last: Callable[[int], None] = lambda _code: None  # what ends a process whose loop is blocked
+        self.crew = Crew(terms, self.bus, self._failed, tracing=inbox.tracing)
+        self.bus.subscribe(self.crew.tally, each_job=False)
+        self.holds = Holds(self.bus)
+        self._lender = Lender(terms.url, terms.slots)
+        self._pools = Pools(self.crew, lambda job, outcome: self.desk.settle(job, outcome), lambda job: self._free(job))
+        self.desk = Desk(self.crew, self.holds, inbox.handlers, self._pools.start, self._lender)
+        self.keeper = Keeper(self.crew, self.holds, self._metadata)
+        self._housekeeper = Housekeeper(self.crew, lambda: len(self.keeper.ring.workers), self.desk.wake)
+        self._watchdog = Watchdog(self.crew, self.holds, lambda: self.keeper.trusted_until)
+        self.desk.ears, self.desk.trusted = lambda: self.keeper.ears, lambda: self.keeper.trusted
+        self.keeper.on_note, self.keeper.on_ring = self.desk.wake, self._ring_changed
+        self.keeper.on_drain = lambda: None if self.draining else self.stop()  # an operator's word, given once
+
+    # -- called from other threads and signal handlers
+
+    def stop(self) -> None:
+        """Once: drain. Again: release what is held and leave now."""
+        self._stops += 1
+        if self._stops == 1:
+            # On a thread of its own: a handler that blocks the loop must not hold it up.
+            threading.Thread(target=self._drain, name="tenure-drain", daemon=True).start()
+
+    @property
+    def draining(self) -> bool:
+        """It was asked to stop."""
+        return self._stops > 0
+
+    @property
+    def id(self) -> str:
+        """The id it works under now."""
+        return self.crew.worker
+
+    # -- the life of a worker
+
+    def run(self) -> int:
+        """From start to exit code: 0 when nothing is left behind, 75 when rows are; a bug is raised.
+
+        A handler that neither ends nor can be stopped keeps this from returning on the thread it blocks; `at_last` is
+        called with the exit code then.
+        """
+        with connect(self.terms.url, patience=Patience(statement_seconds=30)) as conn:
+            migrate.require(conn, self.terms.schema)
+            for schedule in self.inbox.schedules.values():
+                postgres.run(conn, plan(schedule), self.terms.schema)
+        loop = asyncio.new_event_loop()
+        if self.inbox.bus is not self.bus:
+            self.inbox.bus.subscribe(self.bus.emit)  # what its handlers enqueue
+        try:
+            loop.run_until_complete(self._serve(loop))
+        finally:
+            self.inbox.bus.unsubscribe(self.bus.emit)
+            self._returned.set()
+            _close(loop)
+            self.inbox.tracing.flush(LAST_WORDS_SECONDS)
+        if self._error is not None:
+            raise self._error
+        return self._code
+
+    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._over = loop, asyncio.Event()
+        self._pools.open(loop)
+        if not self._stops:
+            self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
+            self._start()
+        self._started.set()
+        await self._over.wait()
+        await self._lender.close()
+
+    def _start(self) -> None:
+        for thread in (self._watchdog, self.keeper, self.desk, self._housekeeper):
+            thread.start()
+
+    def _drain(self) -> None:
+        """Claim no more, wait for handlers, stop those that take too long, give their rows back; bounded always."""
+        self._started.wait()
+        try:
+            self.bus.emit(WorkerDraining(self.id, self.holds.slots_used))
+            self.desk.drain()
+            self.keeper.drain()
+            self._housekeeper.end()
+            self._until(lambda: self._idle or self._stops > 1, self.terms.drain_seconds)
+            self._give_back()
+            if not self._left():
+                self.keeper.leave()
+                self._until(lambda: not self.keeper.is_alive(), LAST_WORDS_SECONDS if self.keeper.connected else 0.0)
+        finally:
+            self._end()
+            self._exit()
+
+    @property
+    def _idle(self) -> bool:
+        return not self.holds.slots_used and not self.desk.unsettled
+
+    def _until(self, fact: Callable[[], bool], seconds: float) -> None:
+        by = time.monotonic() + seconds
+        while not fact() and time.monotonic() < by and self._error is None:
+            time.sleep(0.02)
+
+    def _left(self) -> int:
+        """Rows that are neither settled nor given back."""
+        return sum(1 for job in self.holds.busy() if not job.answered)
+
+    def _give_back(self) -> None:
+        """Stop what still runs, and release its rows at no cost; one that does not obey loses its row all the same."""
+        for job in self.holds.busy():
+            if not job.ended and not job.overran:
+                job.lost = "drained"
+                if job.stop is not None:
+                    job.stop()
+        self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
+        for job in self.holds.busy():
+            self._pools.let_go(job, Release("its worker was stopped"))
+        self._until(lambda: not self._left(), LAST_WORDS_SECONDS / 2)
+
+    def _end(self) -> None:
+        self._pools.close()
+        for thread in (self._housekeeper, self.desk, self.keeper, self._watchdog):
+            thread.end()
+        self.desk.wake()
+
+    def _exit(self) -> None:
+        left = self._left()
+        self._code = BUG if self._error is not None else TRY_LATER if left else 0
+        reason = f"bug: {self._error!r}" if self._error else f"{left} rows left behind" if left else "drained"
+        self.bus.emit(WorkerExit(self.id, reason))
+        if self._loop is not None and self._over is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped
+                self._loop.call_soon_threadsafe(self._over.set)
+        if not self._returned.wait(LAST_WORDS_SECONDS):
+            self.at_last(self._code)
+
+    # -- what its parts tell each other
+
+    def _failed(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self.stop()
+
+    def _free(self, job: Job) -> None:
+        self.holds.free([job])
+        self.desk.wake()
+
+    def _ring_changed(self, ring: Ring) -> None:
+        self.desk.own(ring.buckets_of(self.id) if len(ring.workers) > 1 else None)
+
+    def _metadata(self) -> Mapping[str, Any]:
+        return {
+            "version": __version__,
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "queues": list(self.terms.queues),
+            "kinds": sorted(self.inbox.handlers),
+            "slots": self.terms.slots,
+            "slots_used": self.holds.slots_used,
+            "wakeup": "notify" if self.keeper.listening else "poll",
+        }
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is left on the loop and close it, without waiting for what does not obey."""
+    left = asyncio.all_tasks(loop)
+    for each in left:
+        each.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+    loop.close()
