@@ -17,7 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from guarantees.facts import Beside, until
 from tenure import db, settle, verbs
 from tenure.db import Patience
-from tenure.drills.proxy import FaultProxy, can_drop_packets
+from tenure.drills.proxy import FaultProxy
+from tenure.drills.sockets import can_drop_packets
 from tenure.embedded import attach
 from tenure.trouble import trouble_of
 from world import World

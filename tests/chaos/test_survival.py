@@ -24,7 +24,8 @@ from chaos.own_server import OwnServer, occupy, own_server
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from crew import Hired, eventually, working
 from tenure import db, desk, lender, verbs
-from tenure.drills.proxy import FaultProxy, can_drop_packets
+from tenure.drills.proxy import FaultProxy
+from tenure.drills.sockets import can_drop_packets
 from tenure.events import (
     DatabaseBack,
     DatabaseUnreachable,
