@@ -10,7 +10,6 @@ from msgspec import UNSET, UnsetType
 
 from .. import __version__, db, finding, history, migrate, questions
 from ..filter import Filter
-from .access import COOKIE
 from .route import Ask, Asked, Name, Route
 from .rows import RefusalShape, refusal_shape
 from .shapes import Count, count, utc
@@ -119,7 +118,7 @@ async def me(ask: Ask[Any, None]) -> Me:
         drills=site.hosts is not None,
         prefix=str(ask.request.scope.get("root_path", "")).rstrip("/"),
         login=site.credentials is not None,
-        logged_in=site.credentials is not None and COOKIE in ask.request.cookies,
+        logged_in=site.logged_in(ask.request),
     )
 
 
