@@ -384,8 +384,8 @@ def test_a_closed_stage_leaves_no_process_and_no_schema_and_two_lines_in_the_aud
         assert (any(map(alive, found)), schemas(world) - before) == (False, set())
         lines = web.get("/api/audit").json()["audit"]
         assert [(line["verb"], line["target"], line["actor"]) for line in lines] == [
-            ("close_stage", schema, "local"),
-            ("open_stage", schema, "local"),
+            ("close_stage", schema, "token"),
+            ("open_stage", schema, "token"),
         ]
 
 
