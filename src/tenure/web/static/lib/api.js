@@ -7,8 +7,8 @@ import { computed, signal } from "./ui.js";
 
 /** Who the server takes us for; null until it has answered. */
 export const me = signal(/** @type {Me | null} */ (null));
-/** True once the server has asked for a token. */
-export const locked = signal(false);
+/** The server's refusal once it has asked who we are: its sentence, and how one gets in. */
+export const locked = signal(/** @type {Refused | null} */ (null));
 
 const RANKS = ["read", "operate", "admin"];
 const rank = computed(() => RANKS.indexOf(me.value?.role ?? ""));
@@ -45,8 +45,10 @@ export async function api(path, { method = "GET", body, query, signal: abort } =
   note_clock(response.headers.get("date"));
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return answer;
-  if (response.status === 401) locked.value = true;
-  throw new Refused(response.status, answer);
+  const refused = new Refused(response.status, answer);
+  // A login that failed says so itself, and changes nothing about how one gets in.
+  if (response.status === 401 && path !== "api/login") locked.value = refused;
+  throw refused;
 }
 
 /** @param {string} url @param {string} method @param {any} body @param {AbortSignal} [abort] */
@@ -71,5 +73,5 @@ export function search(query = {}) {
 /** Learns who we are, as at the start and after a login. */
 export async function introduce() {
   me.value = await api("api/me");
-  locked.value = false;
+  locked.value = null;
 }

@@ -1,9 +1,23 @@
 // @ts-check
-/** The door, when the server asks for a token. */
-import { api, introduce } from "./api.js";
+/** The door, when the server asks who we are. */
+import { api, introduce, locked } from "./api.js";
 import { html, useState } from "./ui.js";
 
-export function Login() {
+export const Login = () => (locked.value?.answer.door === "link" ? html`<${ByLink} />` : html`<${ByToken} />`);
+
+/** There is nothing to fill in: the server's sentence says what to open. */
+const ByLink = () => html`<main class="login" id="main">
+  <section class="panel">
+    <h1>Tenure</h1>
+    <p role="status">${words(locked.value?.message ?? "")}</p>
+    <p class="quiet">Each link lets one browser in. When it is used, the next one is printed.</p>
+  </section>
+</main>`;
+
+/** What stands in backquotes is code. @param {string} sentence */
+const words = (sentence) => sentence.split("`").map((part, n) => (n % 2 ? html`<code>${part}</code>` : part));
+
+function ByToken() {
   const [fault, setFault] = useState("");
   const enter = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
