@@ -296,11 +296,11 @@ def deafen(hired: Hired) -> None:
 
     class Deaf(lease_keeper.LeaseKeeper):
         def _test_ears(self, conn: Any) -> None:
-            kept, self._private = self._private, f"{self._private}_elsewhere"
+            kept, self._ears.private = self._ears.private, f"{self._ears.private}_elsewhere"
             try:
                 super()._test_ears(conn)
             finally:
-                self._private = kept
+                self._ears.private = kept
 
     hired.worker.lease_keeper.__class__ = Deaf
 

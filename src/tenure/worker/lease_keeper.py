@@ -7,7 +7,6 @@ What needs a session lives here and nowhere else: the advisory lock that shows t
 from __future__ import annotations
 
 import random
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,10 +22,11 @@ from ..postgres.sqlstates import trouble_of
 from ..telemetry.tail import NOTE, Tailer, channel_of
 from ..verbs.fleet import appear, drain, echo, heartbeat, leave, register, tell
 from ..verbs.lifecycle import renew
-from ..verbs.questions import channel, live_workers, ping
+from ..verbs.questions import live_workers, ping
 from .attempt import Attempt
 from .config import new_worker_id
 from .db_thread import DbThread
+from .ears import Ears
 from .held import HeldAttempts
 from .news import News
 from .shared import Shared
@@ -56,7 +56,7 @@ class LeaseKeeper(DbThread):
         self._present = self._entered = False
         self._registered = ""
         self._asked: list[Callable[[QueueConnection], None]] = []
-        self._channel = self._private = self._echo = ""
+        self._ears = Ears()
         self._due: dict[str, float] = {}
 
     # -- called from other threads
@@ -64,7 +64,7 @@ class LeaseKeeper(DbThread):
     @property
     def ears(self) -> str:
         """Under which id and on which session this worker can be woken; empty while it cannot."""
-        return f"{self.shared.worker_id} {self._private}" if self.listening else ""
+        return f"{self.shared.worker_id} {self._ears.private}" if self.listening else ""
 
     @property
     def trusted(self) -> bool:
@@ -159,45 +159,40 @@ class LeaseKeeper(DbThread):
     # -- listening
 
     def _open_ears(self, conn: QueueConnection) -> None:
-        self._channel = run(conn, channel())
-        self._private = f"{self._channel}_{secrets.token_hex(6)}"
-        for name in (self._channel, self._private):
-            conn.execute(f'LISTEN "{name}"'.encode())
+        self._ears.open(conn)
         self._test_ears(conn)
 
     def _test_ears(self, conn: QueueConnection) -> None:
-        """A note to ourselves that must come back: a listener that hears nothing looks just like a quiet night."""
-        self._echo, sent = secrets.token_hex(4), time.monotonic()
-        run(conn, echo(self._private, self._echo))
+        """Send a note to ourselves and wait for it; without it, workers are found by polling."""
+        sent = time.monotonic()
+        self._ears.send_echo(conn)
         self._heard(sent)
         self._due["ping"] = 0.0  # a deaf channel must not cost the leases
         by = sent + min(ECHO_SECONDS, self.shared.terms.grace_seconds / 3)
-        while self._echo and time.monotonic() < by:
+        while self._ears.echo_missing and time.monotonic() < by:
             self._listen(conn, by - time.monotonic())
-        if self._echo:
+        if self._ears.echo_missing:
             self._hear_from("poll", f"a note to ourselves did not come back within {by - sent:g} s")
         else:
             self._hear_from("notify", "a note to ourselves came back")
 
     def _listen(self, conn: QueueConnection, seconds: float = TICK_SECONDS) -> None:
         self.ticked_at = time.monotonic()
-        if not self._channel or conn.pooled:
+        if not self._ears.channel or conn.pooled:
             self.ended.wait(min(seconds, TICK_SECONDS))
             return
-        bring_on = {
-            "ring": "ring",
-            f"cancel {self.shared.worker_id}": "renew",
-            f"drain {self.shared.worker_id}": "heartbeat",
-        }
-        for heard in conn.notifies(timeout=min(seconds, TICK_SECONDS), stop_after=1):
-            if heard.channel == self._private:
-                self._echo = "" if heard.payload == self._echo else self._echo
-            elif heard.payload in bring_on:
-                self._due[bring_on[heard.payload]] = 0.0
-            elif heard.payload == NOTE:
-                self._tailer.hear(time.monotonic())
-            else:
-                self._news.wake(heard.payload)
+        for note in self._ears.notes(conn, min(seconds, TICK_SECONDS)):
+            self._hear(note)
+
+    def _hear(self, note: str) -> None:
+        us = self.shared.worker_id
+        bring_on = {"ring": "ring", f"cancel {us}": "renew", f"drain {us}": "heartbeat"}
+        if note in bring_on:
+            self._due[bring_on[note]] = 0.0
+        elif note == NOTE:
+            self._tailer.hear(time.monotonic())
+        else:
+            self._news.wake(note)
 
     def _hear_from(self, source: str, reason: str) -> None:
         if self.listening != (source == "notify"):
@@ -233,8 +228,8 @@ class LeaseKeeper(DbThread):
         if self._is_due("ring", at, terms.heartbeat_seconds):
             self._look_round(conn)
         for lines in self._tailer.drain(at):
-            run(conn, echo(channel_of(self._channel), lines))
-        if self._channel and not conn.pooled and self._is_due("echo", at, ECHO_EVERY_SECONDS):
+            run(conn, echo(channel_of(self._ears.channel), lines))
+        if self._ears.channel and not conn.pooled and self._is_due("echo", at, ECHO_EVERY_SECONDS):
             self._test_ears(conn)
 
     def _beat(self, conn: QueueConnection) -> None:
