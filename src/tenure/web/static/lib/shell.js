@@ -103,7 +103,7 @@ function View({ ways }) {
     forget();
     let left = false; // a page that arrives when the reader has gone on is not shown
     const show = (/** @type {any} */ Page) => left || setPage({ name, Page });
-    const load = name === "row" ? () => import("../pages/row.js") : way?.load ?? (async () => ({ default: Nowhere }));
+    const load = name === "row" ? () => import("../pages/row/page.js") : way?.load ?? (async () => ({ default: Nowhere }));
     load().then((module) => show(module.default), (error) => show(() => html`<${Fault} fault=${error} />`));
     return () => void (left = true);
   }, [name]);
