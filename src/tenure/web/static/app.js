@@ -1,4 +1,3 @@
-// @ts-check
 /** The dashboard: learns who looks, starts the stream, draws the shell. */
 import { introduce, me } from "./lib/api.js";
 import { start } from "./lib/live.js";

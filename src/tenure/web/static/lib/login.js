@@ -1,4 +1,3 @@
-// @ts-check
 /** The door, when the server asks for a token. */
 import { api, introduce } from "./api.js";
 import { html, useState } from "./ui.js";
@@ -16,14 +15,26 @@ export function Login() {
       setFault(/** @type {Error} */ (error).message);
     }
   };
-  return html`<main class="login" id="main">
-    <form class="panel" onSubmit=${enter}>
-      <h1>Tenure</h1>
-      <p class="quiet">This server asks who you are.</p>
-      <label class="field">Name, if you have one here<input type="text" name="name" autocomplete="username" /></label>
-      <label class="field">Token or password<input type="password" name="token" autocomplete="current-password" required autofocus /></label>
-      <p class="wrong" role="alert">${fault}</p>
-      <button class="button primary" type="submit">Enter</button>
-    </form>
-  </main>`;
+  return html`
+    <main class="login" id="main">
+      <form class="panel" onSubmit=${enter}>
+        <h1>Tenure</h1>
+        <p class="quiet">This server asks who you are.</p>
+        <label class="field">
+          Name, if you have one here
+          <input type="text" name="name" autocomplete="username" />
+        </label>
+        <label class="field">
+          Token or password
+          <input type="password" name="token" autocomplete="current-password" required autofocus />
+        </label>
+        <p class="wrong" role="alert">
+          ${fault}
+        </p>
+        <button class="button primary" type="submit">
+          Enter
+        </button>
+      </form>
+    </main>
+  `;
 }

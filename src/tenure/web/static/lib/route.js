@@ -1,4 +1,3 @@
-// @ts-check
 /** The URL is the state: one signal to read it, two functions to write it. */
 import { signal } from "./ui.js";
 
@@ -33,20 +32,42 @@ export function go(path, { replace = false } = {}) {
   place.value = here();
 }
 
-/** A path with its question: to("rows", {filter: "kind:a"}). @param {string} path @param {Record<string, any>} [query] */
+/**
+ * A path with its question: to("rows", {filter: "kind:a"}).
+ * @param {string} path
+ * @param {Record<string, any>} [query]
+ */
 export function to(path, query = {}) {
-  const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return kept.length ? `${path}?${new URLSearchParams(kept.map(([name, value]) => [name, String(value)]))}` : path;
+  const kept = Object.entries(query).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
+  return kept.length
+    ? `${path}?${new URLSearchParams(kept.map(([name, value]) => [name, String(value)]))}`
+    : path;
 }
 
-/** Changes part of the question and keeps the rest; null takes a name away. @param {Record<string, any>} changes */
+/**
+ * Changes part of the question and keeps the rest; null takes a name away.
+ * @param {Record<string, any>} changes
+ */
 export function ask(changes, { replace = false } = {}) {
   go(to(place.value.path, { ...place.value.query, ...changes }), { replace });
 }
 
-/** Links inside the prefix are ours; all others, and those with a modifier key, are the browser's. @param {MouseEvent} event */
+/**
+ * Links inside the prefix are ours; all others, and those with a modifier key, are the browser's.
+ * @param {MouseEvent} event
+ */
 function follow(event) {
-  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
   const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
   if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
   if (link.origin !== location.origin || !link.pathname.startsWith(root)) return;

@@ -1,9 +1,14 @@
-// @ts-check
-/** Time to pixels, with long waits between attempts folded: what happened stays readable whether retries are seconds or days apart. */
+/**
+ * Time to pixels, with long waits between attempts folded: what happened stays readable whether retries are
+ * seconds or days apart.
+ */
 
 const FOLD_SHARE = 0.08;
 
-/** @typedef {{at: (ms: number) => number, folds: {x: number, seconds: number}[], from: number, to: number}} Scale */
+/**
+ * @typedef {{at: (ms: number) => number, folds: {x: number, seconds: number}[], from: number,
+ *   to: number}} Scale
+ */
 
 /** Stretches that touch or overlap, joined. @param {[number, number][]} stretches */
 function joined(stretches) {
@@ -17,8 +22,11 @@ function joined(stretches) {
 }
 
 /**
- * Where each moment lies between 0 and width. Waits longer than a share of all busy time take that share and are marked.
- * @param {[number, number][]} stretches busy stretches in milliseconds @param {number} width @returns {Scale}
+ * Where each moment lies between 0 and width. Waits longer than a share of all busy time take that share and
+ * are marked.
+ * @param {[number, number][]} stretches busy stretches in milliseconds
+ * @param {number} width
+ * @returns {Scale}
  */
 export function folded(stretches, width) {
   const busy = joined(stretches);
@@ -38,18 +46,28 @@ export function folded(stretches, width) {
     knots.push([end, length]);
   });
   const unit = width / (length || 1);
-  return { at: (ms) => between(knots, ms) * unit, folds: folds.map((each) => ({ x: each.length * unit, seconds: each.seconds })), from, to };
+  return {
+    at: (ms) => between(knots, ms) * unit,
+    folds: folds.map((each) => ({ x: each.length * unit, seconds: each.seconds })),
+    from,
+    to,
+  };
 }
 
 /**
- * Words along a line, none upon another: each over its x or, where that is taken, to the right of it; without room for either it is left out.
- * @param {{x: number, words: string}[]} labels @param {[number, number][]} taken from x to x @param {number} letter how wide one is
+ * Words along a line, none upon another: each over its x or, where that is taken, to the right of it; without
+ * room for either it is left out.
+ * @param {{x: number, words: string}[]} labels
+ * @param {[number, number][]} taken from x to x
+ * @param {number} letter how wide one is
  */
 export function spread(labels, taken, letter) {
   const full = [...taken];
   return labels.flatMap(({ x, words }) => {
     const long = words.length * letter;
-    const from = [x - long / 2, x + 4].find((start) => full.every(([a, b]) => start + long + letter < a || b + letter < start));
+    const from = [x - long / 2, x + 4].find((start) =>
+      full.every(([a, b]) => start + long + letter < a || b + letter < start),
+    );
     if (from === undefined) return [];
     full.push([from, from + long]);
     return [{ x: from + long / 2, words }];

@@ -1,8 +1,10 @@
-// @ts-check
 /** A switch between running and paused. */
 import { html, useState } from "./ui.js";
 
-/** @param {{on: boolean, label: string, words?: [string, string], may: boolean, flip: () => Promise<any>}} props words: when on, when off */
+/**
+ * @param {{on: boolean, label: string, words?: [string, string], may: boolean,
+ *   flip: () => Promise<any>}} props words: when on, when off
+ */
 export function Switch({ on, label, words = ["runs", "paused"], may, flip }) {
   const [busy, setBusy] = useState(false);
   const word = words[on ? 0 : 1];
@@ -11,6 +13,18 @@ export function Switch({ on, label, words = ["runs", "paused"], may, flip }) {
     setBusy(true);
     flip().finally(() => setBusy(false));
   };
-  return html`<button type="button" class="switch" role="switch" aria-checked=${on ? "true" : "false"} aria-label=${`${label}: ${word}`} disabled=${busy} onClick=${press}>
-    <i aria-hidden="true"></i><span>${word}</span></button>`;
+  return html`
+    <button
+      type="button"
+      class="switch"
+      role="switch"
+      aria-checked=${on ? "true" : "false"}
+      aria-label=${`${label}: ${word}`}
+      disabled=${busy}
+      onClick=${press}
+    >
+      <i aria-hidden="true"></i>
+      <span>${word}</span>
+    </button>
+  `;
 }

@@ -1,13 +1,13 @@
-// @ts-check
 /** A time to think again. */
 
 const FRAME_MS = 100;
 export const UNDO_SECONDS = 10;
 
 /**
- * Calls `send` when the time is over; `tell` hears how much is left, and null at the end. `undo()` is true when it came
- * in time; nothing is sent then, ever.
- * @param {() => void} send @param {(time: {left: number, share: number} | null) => void} tell
+ * Calls `send` when the time is over; `tell` hears how much is left, and null at the end. `undo()` is true
+ * when it came in time; nothing is sent then, ever.
+ * @param {() => void} send
+ * @param {(time: {left: number, share: number} | null) => void} tell
  */
 export function countdown(send, tell, seconds = UNDO_SECONDS) {
   const ends_ms = performance.now() + seconds * 1000;

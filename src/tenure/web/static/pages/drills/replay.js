@@ -1,10 +1,18 @@
-// @ts-check
 /** Recordings: what a stage said, as a file; played again with any speed, to and fro, without a server. */
 import { batch, computed, signal } from "../../lib/ui.js";
 import { EMPTY, reduce } from "./reduce.js";
 
-/** @typedef {{recording: 1, drill: string, control: boolean, title: string, story: string, steps: string[], said: import("./reduce.js").Said[]}} Recording */
-export const SPEEDS = /** @type {[number, string][]} */ ([[0.25, "¼×"], [0.5, "½×"], [1, "1×"], [2, "2×"], [4, "4×"]]);
+/**
+ * @typedef {{recording: 1, drill: string, control: boolean, title: string, story: string, steps: string[],
+ *   said: import("./reduce.js").Said[]}} Recording
+ */
+export const SPEEDS = /** @type {[number, string][]} */ ([
+  [0.25, "¼×"],
+  [0.5, "½×"],
+  [1, "1×"],
+  [2, "2×"],
+  [4, "4×"],
+]);
 
 export const recording = signal(/** @type {Recording | null} */ (null));
 /** Seconds into it. */
@@ -33,9 +41,15 @@ export const replayed = computed(() => {
   return folded.state;
 });
 
-/** A recording of a text, or a sentence why it is none. @param {string} text @param {string} name @returns {Recording} */
+/**
+ * A recording of a text, or a sentence why it is none.
+ * @param {string} text
+ * @param {string} name
+ * @returns {Recording}
+ */
 export function parse(text, name) {
-  const wrong = (/** @type {string} */ why) => new Error(`${name} is not a recording: ${why}. Choose a file made by "Save recording".`);
+  const wrong = (/** @type {string} */ why) =>
+    new Error(`${name} is not a recording: ${why}. Choose a file made by "Save recording".`);
   let read;
   try {
     read = JSON.parse(text);
@@ -45,17 +59,32 @@ export function parse(text, name) {
   const said = Array.isArray(read) ? read : read?.said;
   if (!Array.isArray(said) || said.length === 0) throw wrong("it has no list of what was said");
   const odd = said.findIndex((each) => !whole(each));
-  if (odd >= 0) throw wrong(`entry ${odd + 1} lacks at, who or event, or is a picture with parts missing`);
+  if (odd >= 0)
+    throw wrong(`entry ${odd + 1} lacks at, who or event, or is a picture with parts missing`);
   const of = Array.isArray(read) ? {} : read;
-  return { recording: 1, drill: String(of.drill ?? ""), control: Boolean(of.control), title: String(of.title ?? name), story: String(of.story ?? ""), steps: (Array.isArray(of.steps) ? of.steps : []).map(String), said };
+  return {
+    recording: 1,
+    drill: String(of.drill ?? ""),
+    control: Boolean(of.control),
+    title: String(of.title ?? name),
+    story: String(of.story ?? ""),
+    steps: (Array.isArray(of.steps) ? of.steps : []).map(String),
+    said,
+  };
 }
 
 /** @param {any} said */
 function whole(said) {
-  if (!Number.isFinite(said?.at) || typeof said.who !== "string" || typeof said.event !== "string") return false;
+  if (!Number.isFinite(said?.at) || typeof said.who !== "string" || typeof said.event !== "string")
+    return false;
   if (said.event === "verdict") return Array.isArray(said.checks);
   if (said.event === "tuned") return "trouble" in said || Array.isArray(said.samples);
-  return said.event !== "picture" || (["rows", "ledger", "mailbox", "workers"].every((part) => Array.isArray(said[part])) && Array.isArray(said.ring?.workers) && typeof said.ring?.owners === "string");
+  return (
+    said.event !== "picture" ||
+    (["rows", "ledger", "mailbox", "workers"].every((part) => Array.isArray(said[part])) &&
+      Array.isArray(said.ring?.workers) &&
+      typeof said.ring?.owners === "string")
+  );
 }
 
 /** Shows a recording from its beginning. @param {Recording} found */
@@ -88,7 +117,9 @@ export function advance(seconds) {
 
 /** Hands a recording out as a file. @param {Omit<Recording, "recording">} made */
 export function save(made) {
-  const url = URL.createObjectURL(new Blob([JSON.stringify({ recording: 1, ...made })], { type: "application/json" }));
+  const url = URL.createObjectURL(
+    new Blob([JSON.stringify({ recording: 1, ...made })], { type: "application/json" }),
+  );
   const link = document.createElement("a");
   link.href = url;
   link.download = `tenure-${made.drill || "free-play"}${made.control ? "-control" : ""}.json`;

@@ -1,4 +1,3 @@
-// @ts-check
 /** The stage this page has open: everything it said, what that comes to, and the ways to act on it. */
 import { api } from "../../lib/api.js";
 import { batch, computed, signal } from "../../lib/ui.js";
@@ -25,7 +24,10 @@ let live = /** @type {EventSource | null} */ (null);
 export const stage_now = () => (offset === -Infinity ? 0 : performance.now() / 1000 + offset);
 
 /** Does a scene play? Acts wait until it has ended. */
-export const playing = computed(() => Boolean(stage.value?.drill) && !state.value.verdict && !state.value.tuned && !state.value.closed);
+export const playing = computed(
+  () =>
+    Boolean(stage.value?.drill) && !state.value.verdict && !state.value.tuned && !state.value.closed,
+);
 export const is_open = computed(() => Boolean(stage.value) && !state.value.closed);
 
 /** Ends what was open, opens a stage as asked, listens to it. @param {Record<string, any>} wanted */
@@ -34,7 +36,11 @@ export async function open(wanted) {
   try {
     await end();
     const made = await api("api/stage", { method: "POST", body: wanted });
-    attach({ id: made.id, drill: made.drill ?? (wanted.explore ? "explore" : wanted.tune ? "tune" : null), control: made.control ?? false });
+    attach({
+      id: made.id,
+      drill: made.drill ?? (wanted.explore ? "explore" : wanted.tune ? "tune" : null),
+      control: made.control ?? false,
+    });
     return made.id;
   } catch (error) {
     trouble.value = /** @type {Error} */ (error).message;
@@ -44,11 +50,19 @@ export async function open(wanted) {
   }
 }
 
-/** Listens to a stage that is there; true when it was. @param {string} id @param {string} scene of the address, for a stage that tells no drill */
+/**
+ * Listens to a stage that is there; true when it was.
+ * @param {string} id
+ * @param {string} scene of the address, for a stage that tells no drill
+ */
 export async function find(id, scene) {
   try {
     const found = await api(`api/stage/${encodeURIComponent(id)}`);
-    attach({ id, drill: found.drill ?? (scene === "explore" || scene === "tune" ? scene : null), control: found.control });
+    attach({
+      id,
+      drill: found.drill ?? (scene === "explore" || scene === "tune" ? scene : null),
+      control: found.control,
+    });
     return true;
   } catch (error) {
     const { code, message } = /** @type {any} */ (error);
@@ -93,7 +107,13 @@ function hear(event, id) {
 /** The server knows the stage no more. */
 function gone() {
   leave();
-  if (!state.peek().closed) state.value = reduce(state.peek(), { at: state.peek().at, who: "stage", event: "stage_closed", reason: "gone" });
+  if (!state.peek().closed)
+    state.value = reduce(state.peek(), {
+      at: state.peek().at,
+      who: "stage",
+      event: "stage_closed",
+      reason: "gone",
+    });
 }
 
 /** Stops listening; the stage itself goes on. */

@@ -1,4 +1,3 @@
-// @ts-check
 /** What is on show, a live stage or a recording, and its clock. */
 import { computed, signal, useEffect } from "../../lib/ui.js";
 import { can } from "../../lib/can.js";
@@ -9,7 +8,8 @@ const FRAME_MS = 60;
 
 export const shown = computed(() => (recording.value ? replayed.value : state.value));
 /** Everything said so far. */
-export const said = () => (recording.value ? recording.value.said.slice(0, said_by_now.value) : (state.value, heard.value));
+export const said = () =>
+  recording.value ? recording.value.said.slice(0, said_by_now.value) : (state.value, heard.value);
 /** Seconds on the clock of what is on show; a lease runs down between two pictures too. */
 export const now = signal(0);
 /** The row the reader chose, by its key; null for whichever tells most. */
@@ -31,7 +31,11 @@ export function useClock() {
     let frame = requestAnimationFrame(function tick(ms) {
       if (ms - before >= FRAME_MS) {
         if (recording.value && rolling.value) advance((ms - before) / 1000);
-        now.value = recording.value ? moment.value : is_open.value ? Math.max(stage_now(), state.value.at) : state.value.at;
+        now.value = recording.value
+          ? moment.value
+          : is_open.value
+            ? Math.max(stage_now(), state.value.at)
+            : state.value.at;
         before = ms;
       }
       frame = requestAnimationFrame(tick);
@@ -40,12 +44,16 @@ export function useClock() {
   }, []);
 }
 
-/** The key whose tape is drawn: the chosen one, else the one that changed hands most, else the newest. @param {import("./reduce.js").State} of */
+/**
+ * The key whose tape is drawn: the chosen one, else the one that changed hands most, else the newest.
+ * @param {import("./reduce.js").State} of
+ */
 export function key_of(of) {
   const keys = Object.values(of.keys);
   if (chosen.value && keys.includes(chosen.value)) return chosen.value;
   const held = /** @type {Record<string, number>} */ ({});
-  for (const run of of.runs) held[of.keys[run.job]] = Math.max(held[of.keys[run.job]] ?? 0, run.token + 10 * run.late.length);
+  for (const run of of.runs)
+    held[of.keys[run.job]] = Math.max(held[of.keys[run.job]] ?? 0, run.token + 10 * run.late.length);
   const most = Object.entries(held).sort((a, b) => b[1] - a[1])[0];
   return most?.[0] ?? keys.at(-1) ?? null;
 }

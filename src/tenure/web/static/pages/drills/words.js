@@ -1,23 +1,54 @@
-// @ts-check
 /** A stage in words: what was said, which commands play the same, who has which colour. Pure. */
 import { error_line, quoted } from "../../lib/words.js";
 
 const TONES = ["w0", "w2", "w4", "w3", "w5", "w1", "w6", "w7"];
 
 /** The colour class of worker-A, worker-B, …: neighbours are far apart. @param {string | null} name */
-export const tone = (name) => (name?.startsWith("worker-") ? TONES[(name.charCodeAt(7) - 65) % TONES.length] ?? "w7" : "w-none");
+export const tone = (name) =>
+  name?.startsWith("worker-") ? (TONES[(name.charCodeAt(7) - 65) % TONES.length] ?? "w7") : "w-none";
 
 /** What comes so often that it hides the rest. */
-const NOISE = new Set(["lease_renewed", "leases_renewed", "worker_seen", "wakeup_changed", "woken", "chore_done", "schema_made", "claim_answered", "execution_started", "tuning"]);
+const NOISE = new Set([
+  "lease_renewed",
+  "leases_renewed",
+  "worker_seen",
+  "wakeup_changed",
+  "woken",
+  "chore_done",
+  "schema_made",
+  "claim_answered",
+  "execution_started",
+  "tuning",
+]);
 export const is_noise = (/** @type {string} */ event) => NOISE.has(event);
 
-const HIDDEN = new Set(["n", "at", "who", "event", "worker", "job_id", "kind", "queue", "queues", "run_seconds", "wait_seconds", "checks", "assertions", "samples"]);
+const HIDDEN = new Set([
+  "n",
+  "at",
+  "who",
+  "event",
+  "worker",
+  "job_id",
+  "kind",
+  "queue",
+  "queues",
+  "run_seconds",
+  "wait_seconds",
+  "checks",
+  "assertions",
+  "samples",
+]);
 
 /** Its fields, short: "token 2 · key order:9182". @param {Record<string, any>} said */
 export function fields(said) {
   return Object.entries(said)
-    .filter(([name, value]) => !HIDDEN.has(name) && value !== null && value !== "" && typeof value !== "object")
-    .map(([name, value]) => (name === "words" ? value : `${name.replaceAll("_", " ")} ${short(name, value)}`))
+    .filter(
+      ([name, value]) =>
+        !HIDDEN.has(name) && value !== null && value !== "" && typeof value !== "object",
+    )
+    .map(([name, value]) =>
+      name === "words" ? value : `${name.replaceAll("_", " ")} ${short(name, value)}`,
+    )
     .join(" · ");
 }
 
@@ -34,12 +65,20 @@ export const spoken = (event) => event.replaceAll("_", " ");
 export function shop_words(said) {
   if (!said) return "";
   if (said.event === "enqueued") return `${said.key} enqueued: order and row committed together.`;
-  if (said.event === "enqueue_deduplicated") return `${said.key} was already there: one row, as before.`;
-  if (said.event === "order_rolled_back") return said.together ? `Order ${said.order} rolled back, and its row with it: nothing appeared.` : `Order ${said.order} rolled back, but its row stayed.`;
+  if (said.event === "enqueue_deduplicated")
+    return `${said.key} was already there: one row, as before.`;
+  if (said.event === "order_rolled_back")
+    return said.together
+      ? `Order ${said.order} rolled back, and its row with it: nothing appeared.`
+      : `Order ${said.order} rolled back, but its row stayed.`;
   return `${said.rows} dead letter${said.rows === 1 ? "" : "s"} brought back.`;
 }
 
-/** A command with its options: null and false leave an option out, true has no value. @param {string} start @param {Record<string, any>} options */
+/**
+ * A command with its options: null and false leave an option out, true has no value.
+ * @param {string} start
+ * @param {Record<string, any>} options
+ */
 export function cli(start, options) {
   const words = Object.entries(options).flatMap(([name, value]) => {
     const flag = `--${name.replaceAll("_", "-")}`;
@@ -50,4 +89,5 @@ export function cli(start, options) {
 }
 
 /** "1.2 s", never in other units: a stage lives for minutes. @param {number} seconds */
-export const seconds_of = (seconds) => `${Math.abs(seconds) < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+export const seconds_of = (seconds) =>
+  `${Math.abs(seconds) < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;

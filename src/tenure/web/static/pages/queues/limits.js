@@ -1,13 +1,15 @@
-// @ts-check
 /** What holds a queue back: in words, and in a small form. */
 import { api } from "../../lib/api.js";
 import { changed } from "../../lib/live.js";
 import { toast } from "../../lib/toast.js";
 import { html, useState } from "../../lib/ui.js";
 
-/** @typedef {{queue: string, pending: number, scheduled: number, processing: number, failed: number, dead_letter: number, cancelled: number,
- *   more: string[], oldest_runnable_seconds: number | null, paused: boolean, running: number,
- *   max_running: number | null, max_per_key: number | null, rate_per_second: number | null, burst: number | null}} Queue */
+/**
+ * @typedef {{queue: string, pending: number, scheduled: number, processing: number, failed: number,
+ *   dead_letter: number, cancelled: number, more: string[], oldest_runnable_seconds: number | null,
+ *   paused: boolean, running: number, max_running: number | null, max_per_key: number | null,
+ *   rate_per_second: number | null, burst: number | null}} Queue
+ */
 
 const FIELDS = /** @type {const} */ ([
   ["max_running", "Run at once", "rows of the queue"],
@@ -27,12 +29,19 @@ export function limit_words(queue) {
 
 /** @param {{queue: Queue, close: () => void}} props */
 export function Limits({ queue, close }) {
-  const [texts, setTexts] = useState(/** @type {Record<string, string>} */ (Object.fromEntries(FIELDS.map(([name]) => [name, String(queue[name] ?? "")]))));
+  const [texts, setTexts] = useState(
+    /** @type {Record<string, string>} */ (
+      Object.fromEntries(FIELDS.map(([name]) => [name, String(queue[name] ?? "")]))
+    ),
+  );
   const [wrong, setWrong] = useState("");
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      await api(`api/queues/${encodeURIComponent(queue.queue)}/limits`, { method: "PUT", body: asked(texts) });
+      await api(`api/queues/${encodeURIComponent(queue.queue)}/limits`, {
+        method: "PUT",
+        body: asked(texts),
+      });
     } catch (error) {
       return setWrong(/** @type {Error} */ (error).message);
     }
@@ -40,18 +49,49 @@ export function Limits({ queue, close }) {
     changed();
     close();
   };
-  return html`<form class="limits-form" aria-label=${`Limits of ${queue.queue}`} onSubmit=${save}>
-    ${FIELDS.map(([name, label, hint]) => html`<label key=${name} class="field">${label}
-      <input type="text" inputmode="decimal" name=${name} value=${texts[name]} placeholder=${name === "burst" ? hint : "no limit"} title=${hint} autocomplete="off"
-        aria-invalid=${wrong.includes(name) ? "true" : undefined} onInput=${(/** @type {any} */ e) => setTexts({ ...texts, [name]: e.target.value })} /></label>`)}
-    <div class="acts"><button type="submit" class="button primary">Save</button><button type="button" class="button" onClick=${close}>Leave it</button></div>
-    <p class="wrong" role="alert">${wrong}</p>
-    <p class="quiet">Across all workers. An empty field takes the limit away; a lowered one stops nothing that runs.</p>
-  </form>`;
+  return html`
+    <form class="limits-form" aria-label=${`Limits of ${queue.queue}`} onSubmit=${save}>
+      ${FIELDS.map(([name, label, hint]) => html`
+        <label key=${name} class="field">
+          ${label}
+          <input
+            type="text"
+            inputmode="decimal"
+            name=${name}
+            value=${texts[name]}
+            placeholder=${name === "burst" ? hint : "no limit"}
+            title=${hint}
+            autocomplete="off"
+            aria-invalid=${wrong.includes(name) ? "true" : undefined}
+            onInput=${(/** @type {any} */ e) => setTexts({ ...texts, [name]: e.target.value })}
+          />
+        </label>
+      `)}
+      <div class="acts">
+        <button type="submit" class="button primary">
+          Save
+        </button>
+        <button type="button" class="button" onClick=${close}>
+          Leave it
+        </button>
+      </div>
+      <p class="wrong" role="alert">
+        ${wrong}
+      </p>
+      <p class="quiet">
+        Across all workers. An empty field takes the limit away; a lowered one stops nothing that runs.
+      </p>
+    </form>
+  `;
 }
 
-/** What was typed as the server wants it: numbers, null for nothing, and what is no number as it is, for the server to name. @param {Record<string, string>} texts */
+/**
+ * What was typed as the server wants it: numbers, null for nothing, and what is no number as it is, for the
+ * server to name.
+ * @param {Record<string, string>} texts
+ */
 export function asked(texts) {
-  const read = (/** @type {string} */ text) => (text.trim() === "" ? null : Number.isFinite(Number(text)) ? Number(text) : text);
+  const read = (/** @type {string} */ text) =>
+    text.trim() === "" ? null : Number.isFinite(Number(text)) ? Number(text) : text;
   return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, read(text)]));
 }

@@ -1,16 +1,34 @@
-// @ts-check
 /** The dial: 1,024 ticks by owner, depth as bars around them, and a hand that pointer and arrow keys move. */
 import { ask, place } from "../../lib/route.js";
 import { html, useMemo, useRef, useState } from "../../lib/ui.js";
 import { number, plural } from "../../lib/words.js";
-import { BUCKETS, FOOT, MARKS, NOBODY, SIZE, bars, bucketAt, bucketsOf, outline, runAt, runs, ticks } from "./shape.js";
+import {
+  BUCKETS,
+  FOOT,
+  MARKS,
+  NOBODY,
+  SIZE,
+  bars,
+  bucketAt,
+  bucketsOf,
+  outline,
+  runAt,
+  runs,
+  ticks,
+} from "./shape.js";
 import { colours, named, range, waiting } from "./words.js";
 
 const PAGE = 16;
 /** @type {Record<string, (bucket: number) => number>} */
 const STEPS = {
-  ArrowRight: (bucket) => bucket + 1, ArrowUp: (bucket) => bucket + 1, ArrowLeft: (bucket) => bucket - 1, ArrowDown: (bucket) => bucket - 1,
-  PageUp: (bucket) => bucket + PAGE, PageDown: (bucket) => bucket - PAGE, Home: () => 0, End: () => BUCKETS - 1,
+  ArrowRight: (bucket) => bucket + 1,
+  ArrowUp: (bucket) => bucket + 1,
+  ArrowLeft: (bucket) => bucket - 1,
+  ArrowDown: (bucket) => bucket - 1,
+  PageUp: (bucket) => bucket + PAGE,
+  PageDown: (bucket) => bucket - PAGE,
+  Home: () => 0,
+  End: () => BUCKETS - 1,
 };
 
 /** @param {{ring: import("./words.js").Ring, only: string | null, flash: number[]}} props */
@@ -19,7 +37,8 @@ export function Dial({ ring, only, flash }) {
   const [hand, setHand] = useState(/** @type {number | null} */ (null));
   const bucket = hand ?? (Number.isInteger(kept) && kept >= 0 && kept < BUCKETS ? kept : null);
   const arcs = useMemo(() => runs(ring.buckets), [ring.buckets.join()]);
-  const keep = (/** @type {number | null} */ found) => found !== null && ask({ bucket: found === kept ? null : found }, { replace: true });
+  const keep = (/** @type {number | null} */ found) =>
+    found !== null && ask({ bucket: found === kept ? null : found }, { replace: true });
 
   const press = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter" || event.key === " ") keep(bucket);
@@ -29,13 +48,32 @@ export function Dial({ ring, only, flash }) {
     event.preventDefault();
   };
   const said = bucket === null ? "no bucket chosen" : sentence(ring, arcs, bucket);
-  return html`<div class="ring-dial" role="slider" tabindex="0" aria-label="Bucket" aria-describedby="ring-words" aria-valuemin="0" aria-valuemax=${BUCKETS - 1}
-      aria-valuenow=${bucket ?? 0} aria-valuetext=${said} onKeyDown=${press} onBlur=${() => setHand(null)}
-      onPointerMove=${(/** @type {PointerEvent} */ event) => setHand(under(event))} onPointerLeave=${() => setHand(null)}
-      onClick=${(/** @type {PointerEvent} */ event) => keep(under(event))}>
-    <${Ticks} ring=${ring} only=${only} flash=${flash} arc=${bucket === null ? undefined : runAt(arcs, bucket)} />
-    <${Centre} ring=${ring} arcs=${arcs} bucket=${bucket} />
-  </div>`;
+  return html`
+    <div
+      class="ring-dial"
+      role="slider"
+      tabindex="0"
+      aria-label="Bucket"
+      aria-describedby="ring-words"
+      aria-valuemin="0"
+      aria-valuemax=${BUCKETS - 1}
+      aria-valuenow=${bucket ?? 0}
+      aria-valuetext=${said}
+      onKeyDown=${press}
+      onBlur=${() => setHand(null)}
+      onPointerMove=${(/** @type {PointerEvent} */ event) => setHand(under(event))}
+      onPointerLeave=${() => setHand(null)}
+      onClick=${(/** @type {PointerEvent} */ event) => keep(under(event))}
+    >
+      <${Ticks}
+        ring=${ring}
+        only=${only}
+        flash=${flash}
+        arc=${bucket === null ? undefined : runAt(arcs, bucket)}
+      />
+      <${Centre} ring=${ring} arcs=${arcs} bucket=${bucket} />
+    </div>
+  `;
 }
 
 /** The bucket under the pointer. @param {PointerEvent} event */
@@ -47,31 +85,70 @@ function under(event) {
 
 /** @param {any} props */
 function Ticks({ ring, only, flash, arc }) {
-  const drawn = useMemo(() => ring.workers.map((/** @type {string} */ _, /** @type {number} */ owner) => ticks(bucketsOf(ring.buckets, owner))), [ring.buckets.join()]);
+  const drawn = useMemo(
+    () =>
+      ring.workers.map((/** @type {string} */ _, /** @type {number} */ owner) =>
+        ticks(bucketsOf(ring.buckets, owner)),
+      ),
+    [ring.buckets.join()],
+  );
   const tones = useMemo(() => colours(ring.workers), [ring.workers.join()]);
   const deep = useMemo(() => bars(ring.depth), [ring.depth.join()]);
   const orphans = ring.buckets.includes(NOBODY);
-  return html`<svg viewBox=${`0 0 ${SIZE} ${SIZE}`} aria-hidden="true" focusable="false">
-    <circle class="ring-foot" cx=${SIZE / 2} cy=${SIZE / 2} r=${FOOT} />
-    ${deep.map((/** @type {any} */ bar) => bar.path && html`<path key=${bar.from} class=${`ring-depth ${arc && bar.from <= arc.to && arc.from <= bar.to ? "here" : ""}`} d=${bar.path} />`)}
-    ${orphans && html`<path class="ring-ticks w-none" d=${ticks(bucketsOf(ring.buckets, NOBODY))} />`}
-    ${drawn.map((/** @type {string} */ path, /** @type {number} */ owner) => html`<path key=${ring.workers[owner]} class=${`ring-ticks ${tones[owner]} ${only && ring.workers.includes(only) && only !== ring.workers[owner] ? "faded" : ""}`} d=${path} />`)}
-    ${flash.length > 0 && html`<path class="ring-flash" d=${ticks(flash)} />`}
-    ${arc && html`<path class="ring-arc" d=${outline(arc)} />`}
-    ${MARKS.map((mark) => html`<text key=${mark.bucket} class="ring-mark" x=${mark.x} y=${mark.y}>${mark.bucket}</text>`)}
-  </svg>`;
+  return html`
+    <svg viewBox=${`0 0 ${SIZE} ${SIZE}`} aria-hidden="true" focusable="false">
+      <circle class="ring-foot" cx=${SIZE / 2} cy=${SIZE / 2} r=${FOOT} />
+      ${deep.map(
+        (/** @type {any} */ bar) =>
+          bar.path && html`
+            <path
+              key=${bar.from}
+              class=${`ring-depth ${arc && bar.from <= arc.to && arc.from <= bar.to ? "here" : ""}`}
+              d=${bar.path}
+            />
+          `,
+      )}
+      ${orphans && html`<path class="ring-ticks w-none" d=${ticks(bucketsOf(ring.buckets, NOBODY))} />`}
+      ${drawn.map((/** @type {string} */ path, /** @type {number} */ owner) => html`
+        <path
+          key=${ring.workers[owner]}
+          class=${`ring-ticks ${tones[owner]} ${only && ring.workers.includes(only) && only !== ring.workers[owner] ? "faded" : ""}`}
+          d=${path}
+        />
+      `)}
+      ${flash.length > 0 && html`<path class="ring-flash" d=${ticks(flash)} />`}
+      ${arc && html`<path class="ring-arc" d=${outline(arc)} />`}
+      ${MARKS.map((mark) => html`
+        <text key=${mark.bucket} class="ring-mark" x=${mark.x} y=${mark.y}>
+          ${mark.bucket}
+        </text>
+      `)}
+    </svg>
+  `;
 }
 
 /** @param {any} props */
 function Centre({ ring, arcs, bucket }) {
-  if (bucket === null) return html`<div class="ring-centre" aria-hidden="true"><b>${plural(ring.workers.length, "worker")}</b><span>${number(BUCKETS)} buckets</span><span class="quiet">${waiting(ring)}</span></div>`;
+  if (bucket === null)
+    return html`
+      <div class="ring-centre" aria-hidden="true">
+        <b>${plural(ring.workers.length, "worker")}</b>
+        <span>${number(BUCKETS)} buckets</span>
+        <span class="quiet">${waiting(ring)}</span>
+      </div>
+    `;
   const run = runAt(arcs, bucket);
   const tone = run && run.owner !== NOBODY ? colours(ring.workers)[run.owner] : "w-none";
-  return html`<div class=${`ring-centre ${tone}`} aria-hidden="true">
-    <b>${range(run ?? { from: bucket, to: bucket })}</b>
-    <span class="ring-owner"><i class="ring-swatch"></i><span class="mono">${named(ring, run?.owner ?? NOBODY)}</span></span>
-    <span class="quiet">${deepness(ring, bucket)}</span>
-  </div>`;
+  return html`
+    <div class=${`ring-centre ${tone}`} aria-hidden="true">
+      <b>${range(run ?? { from: bucket, to: bucket })}</b>
+      <span class="ring-owner">
+        <i class="ring-swatch"></i>
+        <span class="mono">${named(ring, run?.owner ?? NOBODY)}</span>
+      </span>
+      <span class="quiet">${deepness(ring, bucket)}</span>
+    </div>
+  `;
 }
 
 /** @param {any} ring @param {any} arcs @param {number} bucket */

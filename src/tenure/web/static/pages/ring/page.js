@@ -1,5 +1,7 @@
-// @ts-check
-/** The ring: who looks after which of the 1,024 buckets, how deep they are, and what every change of the membership moved. */
+/**
+ * The ring: who looks after which of the 1,024 buckets, how deep they are, and what every change of the
+ * membership moved.
+ */
 import { useAnswer } from "../../lib/answer.js";
 import { Bar, Choice, Empty, Fault, Page, Panel } from "../../lib/parts.js";
 import { ask, place, to } from "../../lib/route.js";
@@ -15,45 +17,92 @@ const FLASH_MS = 6000;
 /** @typedef {import("./words.js").Ring} RingAnswer */
 
 export default function Ring() {
-  const { answer, fault, reload } = useAnswer("api/ring", { query: { queues: place.value.query.queues }, every_seconds: 4 });
+  const { answer, fault, reload } = useAnswer("api/ring", {
+    query: { queues: place.value.query.queues },
+    every_seconds: 4,
+  });
   const [kept, setKept] = useState(/** @type {string | null} */ (null));
   const [seen, setSeen] = useState(/** @type {string | null} */ (null));
-  const note = answer && (answer.workers.length ? `${number(BUCKETS)} buckets · ${plural(answer.workers.length, "worker")}` : "nobody is in the ring");
-  return html`<${Page} title="Ring" note=${note} actions=${answer && html`<${Sets} ring=${answer} />`}>
-    <${Fault} fault=${fault} retry=${() => (fault.code === 404 ? ask({ queues: null }, { replace: true }) : reload())} />
-    ${answer && html`<div class="ring-page">
-      <${Picture} key=${answer.queues.join(",")} ring=${answer} only=${seen ?? kept} />
-      <div class="ring-side"><${Legend} ring=${answer} kept=${kept} keep=${setKept} see=${setSeen} /><${Bucket} ring=${answer} /><${History} ring=${answer} /></div>
-    </div>`}
-  <//>`;
+  const note =
+    answer &&
+    (answer.workers.length
+      ? `${number(BUCKETS)} buckets · ${plural(answer.workers.length, "worker")}`
+      : "nobody is in the ring");
+  return html`
+    <${Page} title="Ring" note=${note} actions=${answer && html`<${Sets} ring=${answer} />`}>
+      <${Fault}
+        fault=${fault}
+        retry=${() => (fault.code === 404 ? ask({ queues: null }, { replace: true }) : reload())}
+      />
+      ${answer && html`
+        <div class="ring-page">
+          <${Picture} key=${answer.queues.join(",")} ring=${answer} only=${seen ?? kept} />
+          <div class="ring-side">
+            <${Legend} ring=${answer} kept=${kept} keep=${setKept} see=${setSeen} />
+            <${Bucket} ring=${answer} />
+            <${History} ring=${answer} />
+          </div>
+        </div>
+      `}
+    <//>
+  `;
 }
 
 /** The sets of queues that have a ring of their own. @param {{ring: RingAnswer}} props */
 function Sets({ ring }) {
-  if (ring.sets.length < 2) return ring.queues.length ? html`<span class="quiet">of ${ring.queues.join(", ")}</span>` : null;
-  const options = /** @type {[string, string][]} */ (ring.sets.map((set) => [set.join(","), set.join(", ") || "every queue"]));
-  return html`<${Choice} label="Ring of these queues" value=${ring.queues.join(",")} options=${options}
-    choose=${(/** @type {string} */ queues) => ask({ queues, bucket: null }, { replace: true })} />`;
+  if (ring.sets.length < 2)
+    return ring.queues.length ? html`<span class="quiet">of ${ring.queues.join(", ")}</span>` : null;
+  const options = /** @type {[string, string][]} */ (
+    ring.sets.map((set) => [set.join(","), set.join(", ") || "every queue"])
+  );
+  return html`
+    <${Choice}
+      label="Ring of these queues"
+      value=${ring.queues.join(",")}
+      options=${options}
+      choose=${(/** @type {string} */ queues) => ask({ queues, bucket: null }, { replace: true })}
+    />
+  `;
 }
 
 /** The dial and what just moved in it. @param {{ring: RingAnswer, only: string | null}} props */
 function Picture({ ring, only }) {
   const change = useChange(ring);
   const said = change && `Just now: ${cost(change.moved.length, change.workers, change.needless)}`;
-  return html`<${Panel} className="ring-panel">
-    <p class="unseen" id="ring-words">${described(ring)} Arrow keys walk the buckets, Enter keeps one.</p>
-    ${ring.workers.length
-      ? html`<${Dial} ring=${ring} only=${only} flash=${change?.moved ?? []} />`
-      : html`<${Empty}>No worker is alive: nobody owns a bucket. Start one: <code>tenure worker app:inbox</code><//>`}
-    <p class="ring-now" role="status">${said}</p>
-    ${ring.workers.length > 0 && html`<p class="ring-scale quiet">Ticks: buckets by owner. Bars: rows waiting in ${BUCKETS / ring.depth.length} buckets each, by square root; the deepest has ${number(Math.max(0, ...ring.depth))}.</p>`}
-  <//>`;
+  return html`
+    <${Panel} className="ring-panel">
+      <p class="unseen" id="ring-words">
+        ${described(ring)} Arrow keys walk the buckets, Enter keeps one.
+      </p>
+      ${ring.workers.length ? html`
+        <${Dial} ring=${ring} only=${only} flash=${change?.moved ?? []} />
+      ` : html`
+        <${Empty}>
+          No worker is alive: nobody owns a bucket. Start one: <code>tenure worker app:inbox</code>
+        <//>
+      `}
+      <p class="ring-now" role="status">
+        ${said}
+      </p>
+      ${ring.workers.length > 0 && html`
+        <p class="ring-scale quiet">
+          Ticks: buckets by owner. Bars: rows waiting in ${BUCKETS / ring.depth.length} buckets each, by
+          square root; the deepest has ${number(Math.max(0, ...ring.depth))}.
+        </p>
+      `}
+    <//>
+  `;
 }
 
-/** What moved between the last two answers, for as long as it is worth looking at. @param {RingAnswer} ring */
+/**
+ * What moved between the last two answers, for as long as it is worth looking at.
+ * @param {RingAnswer} ring
+ */
 function useChange(ring) {
   const before = useRef(ring);
-  const [change, setChange] = useState(/** @type {{moved: number[], needless: number, workers: number} | null} */ (null));
+  const [change, setChange] = useState(
+    /** @type {{moved: number[], needless: number, workers: number} | null} */ (null),
+  );
   useEffect(() => {
     const found = moves(before.current, ring);
     const workers = Math.max(before.current.workers.length, ring.workers.length);
@@ -67,21 +116,44 @@ function useChange(ring) {
   return change;
 }
 
-/** Who owns how much; a name that is pointed at or pressed shows its ticks alone.
- * @param {{ring: RingAnswer, kept: string | null, keep: (worker: string | null) => void, see: (worker: string | null) => void}} props */
+/**
+ * Who owns how much; a name that is pointed at or pressed shows its ticks alone.
+ * @param {{ring: RingAnswer, kept: string | null, keep: (worker: string | null) => void,
+ *   see: (worker: string | null) => void}} props
+ */
 function Legend({ ring, kept, keep, see }) {
   const tones = useMemo(() => colours(ring.workers), [ring.workers.join()]);
   if (!ring.workers.length) return null;
   const dealt = shares(ring);
-  return html`<${Panel} title="Owners">
-    <ul class="ring-legend">${dealt.map(({ worker, owner, buckets, share }) => html`<li key=${worker} class=${tones[owner]}>
-      <button type="button" aria-pressed=${kept === worker ? "true" : "false"} title=${`${worker}: press to keep its ticks alone`}
-          onPointerEnter=${() => see(worker)} onPointerLeave=${() => see(null)} onClick=${() => keep(kept === worker ? null : worker)}>
-        <i class="ring-swatch" aria-hidden="true"></i><span class="mono clip">${worker}</span>
-        <span class="number">${buckets} <span class="quiet">${(share * 100).toFixed(1)} %</span></span>
-        <${Bar} part=${buckets} whole=${dealt[0].buckets} label=${`${buckets} of ${BUCKETS} buckets`} />
-      </button></li>`)}</ul>
-  <//>`;
+  return html`
+    <${Panel} title="Owners">
+      <ul class="ring-legend">
+        ${dealt.map(({ worker, owner, buckets, share }) => html`
+          <li key=${worker} class=${tones[owner]}>
+            <button
+              type="button"
+              aria-pressed=${kept === worker ? "true" : "false"}
+              title=${`${worker}: press to keep its ticks alone`}
+              onPointerEnter=${() => see(worker)}
+              onPointerLeave=${() => see(null)}
+              onClick=${() => keep(kept === worker ? null : worker)}
+            >
+              <i class="ring-swatch" aria-hidden="true"></i>
+              <span class="mono clip">${worker}</span>
+              <span class="number">
+                ${buckets} <span class="quiet">${(share * 100).toFixed(1)} %</span>
+              </span>
+              <${Bar}
+                part=${buckets}
+                whole=${dealt[0].buckets}
+                label=${`${buckets} of ${BUCKETS} buckets`}
+              />
+            </button>
+          </li>
+        `)}
+      </ul>
+    <//>
+  `;
 }
 
 /** The bucket the address names. @param {{ring: RingAnswer}} props */
@@ -89,26 +161,57 @@ function Bucket({ ring }) {
   const bucket = Number(place.value.query.bucket ?? NaN);
   const run = ring.workers.length > 0 && Number.isInteger(bucket) && runAt(runs(ring.buckets), bucket);
   if (!run) return null;
-  return html`<${Panel} title=${`Bucket ${bucket}`} aside=${html`<button class="button plain small" onClick=${() => ask({ bucket: null }, { replace: true })}>Let go</button>`}>
-    <dl class="pairs panel-body">
-      <div><dt>Owner</dt><dd class="mono">${named(ring, run.owner)}</dd></div>
-      <div><dt>Arc</dt><dd>${range(run)}</dd></div>
-      <div><dt>Rows</dt><dd><a href=${to("rows", { filter: `status:pending bucket:${bucket}` })}>waiting in it</a>, <a href=${to("rows", { filter: `status:processing bucket:${bucket}` })}>held</a></dd></div>
-    </dl>
-  <//>`;
+  return html`
+    <${Panel}
+      title=${`Bucket ${bucket}`}
+      aside=${
+        html`<button class="button plain small" onClick=${() => ask({ bucket: null }, { replace: true })}>
+          Let go
+        </button>`
+      }
+    >
+      <dl class="pairs panel-body">
+        <div>
+          <dt>Owner</dt>
+          <dd class="mono">${named(ring, run.owner)}</dd>
+        </div>
+        <div>
+          <dt>Arc</dt>
+          <dd>${range(run)}</dd>
+        </div>
+        <div>
+          <dt>Rows</dt>
+          <dd>
+            <a href=${to("rows", { filter: `status:pending bucket:${bucket}` })}>waiting in it</a>,${" "}
+            <a href=${to("rows", { filter: `status:processing bucket:${bucket}` })}>held</a>
+          </dd>
+        </div>
+      </dl>
+    <//>
+  `;
 }
 
 /** What joined, left or died, and what that moved. @param {{ring: RingAnswer}} props */
 function History({ ring }) {
   const tones = useMemo(() => colours(ring.workers), [ring.workers.join()]);
   const tone = (/** @type {string} */ worker) => tones[ring.workers.indexOf(worker)] ?? "w-none";
-  return html`<${Panel} title="Changes">
-    ${ring.history.length === 0 && html`<${Empty}>No worker has joined or left lately.<//>`}
-    <ol class="ring-history" tabindex="0" aria-label="Changes of the ring">${ring.history.map((change) => html`<li key=${change.at + change.worker} class=${tone(change.worker)}>
-      <i class="ring-swatch" aria-hidden="true"></i>
-      <span><span class="mono">${change.worker}</span> <b class=${`what is-${change.what}`}>${change.what}</b><br />
-        <span class="quiet">${costOf(change)}</span></span>
-      <${Ago} at=${change.at} />
-    </li>`)}</ol>
-  <//>`;
+  return html`
+    <${Panel} title="Changes">
+      ${ring.history.length === 0 && html`<${Empty}>No worker has joined or left lately.<//>`}
+      <ol class="ring-history" tabindex="0" aria-label="Changes of the ring">
+        ${ring.history.map((change) => html`
+          <li key=${change.at + change.worker} class=${tone(change.worker)}>
+            <i class="ring-swatch" aria-hidden="true"></i>
+            <span>
+              <span class="mono">${change.worker}</span>${" "}
+              <b class=${`what is-${change.what}`}>${change.what}</b>
+              <br />
+              <span class="quiet">${costOf(change)}</span>
+            </span>
+            <${Ago} at=${change.at} />
+          </li>
+        `)}
+      </ol>
+    <//>
+  `;
 }

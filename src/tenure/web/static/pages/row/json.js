@@ -1,4 +1,3 @@
-// @ts-check
 /** JSON text, indented and coloured without being parsed: every digit on screen is a digit of the row. */
 import { html } from "../../lib/ui.js";
 
@@ -35,6 +34,17 @@ function kind_of(token, next) {
 
 /** @param {{text: string}} props */
 export function Json({ text }) {
-  if (text.length > COLOURED_MAX) return html`<pre class="text" tabindex="0">${text}</pre>`;
-  return html`<pre class="text json" tabindex="0">${indented(text).map(({ kind, text: part }) => (kind ? html`<span class=${`json-${kind}`}>${part}</span>` : part))}</pre>`;
+  if (text.length > COLOURED_MAX)
+    return html`
+      <pre class="text" tabindex="0">
+        ${text}
+      </pre>
+    `;
+  return html`
+    <pre class="text json" tabindex="0">
+      ${indented(text).map(({ kind, text: part }) =>
+        kind ? html`<span class=${`json-${kind}`}>${part}</span>` : part,
+      )}
+    </pre>
+  `;
 }

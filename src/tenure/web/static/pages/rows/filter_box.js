@@ -1,5 +1,7 @@
-// @ts-check
-/** One box that says which rows; it completes fields and values, and shows the server's word when one is wrong. */
+/**
+ * One box that says which rows; it completes fields and values, and shows the server's word when one is
+ * wrong.
+ */
 import { html, useEffect, useRef, useState } from "../../lib/ui.js";
 import { complete, finished } from "./filter.js";
 
@@ -51,24 +53,68 @@ export function FilterBox({ filter, fault, known, focus, change }) {
   };
   const press = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step && choices.length) event.preventDefault(), setAt((at + step + choices.length + (at < 0 && step < 0 ? 1 : 0)) % choices.length);
-    else if (event.key === "Enter") event.preventDefault(), at >= 0 && choices[at] ? choose(choices[at].text) : (setOpen(false), write(draft, false));
-    else if (event.key === "Tab" && choices.length && at >= 0) event.preventDefault(), choose(choices[at].text);
-    else if (event.key === "Escape") event.stopPropagation(), open && choices.length ? setOpen(false) : box.current?.blur();
+    if (step && choices.length)
+      (event.preventDefault(),
+        setAt((at + step + choices.length + (at < 0 && step < 0 ? 1 : 0)) % choices.length));
+    else if (event.key === "Enter")
+      (event.preventDefault(),
+        at >= 0 && choices[at] ? choose(choices[at].text) : (setOpen(false), write(draft, false)));
+    else if (event.key === "Tab" && choices.length && at >= 0)
+      (event.preventDefault(), choose(choices[at].text));
+    else if (event.key === "Escape")
+      (event.stopPropagation(), open && choices.length ? setOpen(false) : box.current?.blur());
   };
-  return html`<div class="filter">
-    <input ref=${box} data-filter class="box mono" type="text" role="combobox" aria-label="Filter rows" aria-autocomplete="list" aria-expanded=${choices.length ? "true" : "false"}
-      aria-controls="filter-choices" aria-activedescendant=${at >= 0 ? `choice-${at}` : undefined}
-      aria-invalid=${fault ? "true" : undefined} aria-describedby="filter-fault"
-      placeholder=${EXAMPLE} spellcheck="false" autocomplete="off" autocapitalize="off" value=${draft}
-      onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${press} onFocus=${() => setOpen(true)} onBlur=${() => (setOpen(false), draft.trim() !== written.current && write(draft))} />
-    ${draft
-      ? html`<button class="button plain small clear" aria-label="Clear the filter" onClick=${clear}>×</button>`
-      : html`<kbd class="hint" aria-hidden="true">/</kbd>`}
-    <ul id="filter-choices" role="listbox" aria-label="Completions" hidden=${!choices.length}>
-      ${choices.map(({ text, note }, i) => html`<li key=${text} id=${`choice-${i}`} role="option" aria-selected=${i === at ? "true" : "false"}
-        onMouseDown=${(/** @type {Event} */ event) => (event.preventDefault(), choose(text))}><span class="mono">${text}</span><span class="quiet">${note}</span></li>`)}
-    </ul>
-    <p id="filter-fault" class="wrong" role="alert">${fault}</p>
-  </div>`;
+  return html`
+    <div class="filter">
+      <input
+        ref=${box}
+        data-filter
+        class="box mono"
+        type="text"
+        role="combobox"
+        aria-label="Filter rows"
+        aria-autocomplete="list"
+        aria-expanded=${choices.length ? "true" : "false"}
+        aria-controls="filter-choices"
+        aria-activedescendant=${at >= 0 ? `choice-${at}` : undefined}
+        aria-invalid=${fault ? "true" : undefined}
+        aria-describedby="filter-fault"
+        placeholder=${EXAMPLE}
+        spellcheck="false"
+        autocomplete="off"
+        autocapitalize="off"
+        value=${draft}
+        onInput=${(/** @type {any} */ event) => type(event.target.value)}
+        onKeyDown=${press}
+        onFocus=${() => setOpen(true)}
+        onBlur=${() => (setOpen(false), draft.trim() !== written.current && write(draft))}
+      />
+      ${draft ? html`
+        <button class="button plain small clear" aria-label="Clear the filter" onClick=${clear}>
+          ×
+        </button>
+      ` : html`
+        <kbd class="hint" aria-hidden="true">
+          /
+        </kbd>
+      `}
+      <ul id="filter-choices" role="listbox" aria-label="Completions" hidden=${!choices.length}>
+        ${choices.map(({ text, note }, i) => html`
+          <li
+            key=${text}
+            id=${`choice-${i}`}
+            role="option"
+            aria-selected=${i === at ? "true" : "false"}
+            onMouseDown=${(/** @type {Event} */ event) => (event.preventDefault(), choose(text))}
+          >
+            <span class="mono">${text}</span>
+            <span class="quiet">${note}</span>
+          </li>
+        `)}
+      </ul>
+      <p id="filter-fault" class="wrong" role="alert">
+        ${fault}
+      </p>
+    </div>
+  `;
 }
