@@ -1,4 +1,5 @@
 /** Asks the server: one function, one kind of error, and who we are. */
+import { search } from "./address.js";
 import { computed, signal } from "./ui.js";
 
 /**
@@ -67,16 +68,6 @@ async function ask(url, method, body, abort) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
     throw new Refused(0, { error: "The server cannot be reached. Trying again." });
   }
-}
-
-/** "?a=1&b=2" of what is neither null nor empty. @param {Record<string, any>} [query] */
-export function search(query = {}) {
-  const kept = Object.entries(query).filter(
-    ([, value]) => value !== null && value !== undefined && value !== "",
-  );
-  return kept.length
-    ? "?" + new URLSearchParams(kept.map(([name, value]) => [name, String(value)]))
-    : "";
 }
 
 /** Learns who we are, as at the start and after a login. */

@@ -2,21 +2,11 @@
 import { pausedByUser } from "./live.js";
 import { go } from "./route.js";
 import { signal } from "./ui.js";
+import { JUMPS } from "./ways.js";
 
 /** The help dialog is open. */
 export const helping = signal(false);
 
-/** @type {Record<string, string>} */
-export const JUMPS = {
-  o: "",
-  r: "rows",
-  w: "workers",
-  i: "ring",
-  d: "dead",
-  q: "queues",
-  a: "audit",
-  l: "drills",
-};
 const PATIENCE_MS = 1200;
 let jump_until = 0;
 

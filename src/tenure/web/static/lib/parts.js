@@ -1,7 +1,7 @@
 /** The small parts every page is made of. */
 import { filter_word, number, short, worker_colour } from "./words.js";
 import { copy } from "./copy.js";
-import { to } from "./route.js";
+import { to } from "./address.js";
 import { html, useState } from "./ui.js";
 
 /** A page: its headline, what stands beside it, its body. @param {any} props */

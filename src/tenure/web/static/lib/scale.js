@@ -13,7 +13,7 @@ const FOLD_SHARE = 0.08;
 /** Stretches that touch or overlap, joined. @param {[number, number][]} stretches */
 function joined(stretches) {
   const result = /** @type {[number, number][]} */ ([]);
-  for (const [from, to] of stretches.toSorted((a, b) => a[0] - b[0])) {
+  for (const [from, to] of [...stretches].sort((a, b) => a[0] - b[0])) {
     const last = result.at(-1);
     if (last && from <= last[1]) last[1] = Math.max(last[1], to);
     else result.push([from, Math.max(from, to)]);

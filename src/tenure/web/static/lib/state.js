@@ -1,5 +1,5 @@
 /** The state of a row as people speak of it. */
-import { clock } from "./time.js";
+import { clock } from "./clock.js";
 
 /**
  * Pending has two halves, runnable and scheduled, and the difference is what people look for.

@@ -1,8 +1,10 @@
 /** Who did what, when, by which way, to which rows, and why. */
+import { Ago } from "../lib/clock.js";
+import { exact } from "../lib/time.js";
 import { useAnswer } from "../lib/answer.js";
 import { Empty, Fault, Page, Panel } from "../lib/parts.js";
-import { ask, place, to } from "../lib/route.js";
-import { Ago, exact } from "../lib/time.js";
+import { to } from "../lib/address.js";
+import { ask, place } from "../lib/route.js";
 import { html } from "../lib/ui.js";
 import { number } from "../lib/words.js";
 

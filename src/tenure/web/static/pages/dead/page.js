@@ -1,8 +1,8 @@
 /** What ended badly, by kind and error: look at one, send the group back, or be rid of it. */
+import { Ago } from "../../lib/clock.js";
 import { useAnswer } from "../../lib/answer.js";
 import { Copy, Count, Empty, Fault, Page, Panel, Status } from "../../lib/parts.js";
-import { to } from "../../lib/route.js";
-import { Ago } from "../../lib/time.js";
+import { to } from "../../lib/address.js";
 import { html } from "../../lib/ui.js";
 import { command, error_line, number, plural } from "../../lib/words.js";
 import { can } from "../../lib/can.js";

@@ -2,13 +2,14 @@
  * Actions that are sent only when their time to think again has passed. Undo, or leaving the page, sends
  * nothing.
  */
-import { VERBS } from "../../lib/act.js";
+import { tell } from "../../lib/act.js";
 import { api } from "../../lib/api.js";
 import { confirm } from "../../lib/confirm.js";
 import { changed } from "../../lib/live.js";
 import { toast } from "../../lib/toast.js";
 import { html, signal, useEffect, useRef } from "../../lib/ui.js";
-import { number, plural } from "../../lib/words.js";
+import { VERBS } from "../../lib/verbs.js";
+import { plural } from "../../lib/words.js";
 import { UNDO_SECONDS, countdown } from "./countdown.js";
 
 /**
@@ -66,13 +67,11 @@ async function send({ verb, filter, rows, reason }) {
       method: "POST",
       body: { verb, filter, dry_run: false, expect: rows, reason },
     });
-    const moved_on = done.skipped ? `, ${number(done.skipped)} had moved on` : "";
-    if (done.done === false) toast(`Under way as action ${done.action}; the audit shows its end.`);
-    else toast(`${plural(done.changed, "row")} ${VERBS[verb].past}${moved_on}.`, { tone: "good" });
+    tell(verb, done);
   } catch (error) {
     toast(failed(/** @type {any} */ (error)), { tone: "bad" });
+    changed();
   }
-  changed();
 }
 
 /**
@@ -140,9 +139,7 @@ function hold(event) {
 
 function forget() {
   const dropped = planned.value.filter((each) => each.undo());
+  const words = dropped.map((each) => `${each.said.toLowerCase()} ${plural(each.rows, "row")}`);
   if (dropped.length)
-    toast(
-      `You left the page: nothing was sent (${dropped.map((each) => `${each.said.toLowerCase()} ${plural(each.rows, "row")}`).join(", ")}).`,
-      { seconds: 10 },
-    );
+    toast(`You left the page: nothing was sent (${words.join(", ")}).`, { seconds: 10 });
 }

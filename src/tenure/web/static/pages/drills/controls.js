@@ -1,8 +1,9 @@
-/** Sliders and the play button: what is set before a scene begins. */
-import { ask } from "../../lib/route.js";
-import { html, useEffect, useState } from "../../lib/ui.js";
+/** What the reader can press and set around a stage: acts, sliders, choices, Play and End. */
 import { can } from "../../lib/can.js";
-import { busy, end, is_open, playing } from "./store.js";
+import { Choice } from "../../lib/parts.js";
+import { html, useEffect, useState } from "../../lib/ui.js";
+import { act, busy, end, is_open, playing } from "./store.js";
+import { hindrance, opened } from "./view.js";
 
 /**
  * A slider that shows what it stands at; `commit` hears where it was let go.
@@ -12,7 +13,7 @@ import { busy, end, is_open, playing } from "./store.js";
 export function Slider({ label, value, min, max, step, unit = "s", disabled = false, title, commit }) {
   const [at, setAt] = useState(value);
   useEffect(() => setAt(value), [value]);
-  const read = (/** @type {any} */ event) => Number(event.target.value);
+  const read = (/** @type {{target: HTMLInputElement}} */ event) => Number(event.target.value);
   return html`
     <label class="drill-slider" title=${title}>
       <span>
@@ -59,4 +60,36 @@ export function PlayEnd({ word, play }) {
 }
 
 /** Ends the stage, also in the address. */
-const finish = () => end().finally(() => ask({ stage: null }, { replace: true }));
+const finish = () => end().finally(() => opened(null));
+
+/**
+ * A choice of few, under its name.
+ * @param {{label: string, value: any, options: [any, string][], choose: (value: any) => void}} props
+ */
+export function Pick({ label, value, options, choose }) {
+  return html`
+    <div class="drill-pick">
+      <span>${label}</span>
+      <${Choice} label=${label} value=${value} options=${options} choose=${choose} />
+    </div>
+  `;
+}
+
+/**
+ * A button that does an act; while it may not, it says why.
+ * @param {{does: Record<string, any>, children: any, danger?: boolean, small?: boolean, title: string}} props
+ */
+export function Do({ does, children, danger = false, small = false, title }) {
+  const why = hindrance.value;
+  return html`
+    <button
+      type="button"
+      class=${`button ${danger ? "danger" : ""} ${small ? "small" : ""}`}
+      disabled=${why !== ""}
+      title=${why || title}
+      onClick=${() => act(does)}
+    >
+      ${children}
+    </button>
+  `;
+}

@@ -1,32 +1,22 @@
 /** The explorer: which guard stops a stale write, and when; each answer is a run on the real engine. */
-import { Choice, Copy, Panel } from "../../lib/parts.js";
-import { html, signal, useEffect, useState } from "../../lib/ui.js";
-import { PlayEnd, Slider } from "./controls.js";
-import { Ledger } from "./board.js";
+import { Copy, Panel } from "../../lib/parts.js";
+import { html, useState } from "../../lib/ui.js";
+import { Ledger } from "./books.js";
+import { memory } from "./compared.js";
+import { Pick, PlayEnd, Slider } from "./controls.js";
+import { Answer, Compared } from "./explored.js";
+import { GUARDS } from "./guards.js";
 import { Log } from "./log.js";
 import { open, stage } from "./store.js";
 import { Captions, Verdict } from "./story.js";
 import { Tape } from "./tape.js";
 import { key_of, shown } from "./view.js";
-import { cli, seconds_of } from "./words.js";
+import { cli } from "./words.js";
 
-const GUARDS = /** @type {[string, string, string][]} */ ([
-  ["none", "none", "Write, then finish the row by its id, whoever holds it."],
-  ["owner", "owner", "The row must still bear the writer's name."],
-  ["generation", "owner + generation", "Name and token of the row must be the writer's."],
-  ["lease_time", "lease time", "The row's lease must not have run out."],
-  ["downstream", "downstream fence", "The ledger refuses a token older than the newest it has seen."],
-  ["fence", "all (Tenure)", "Name, token and lease at once, in the transaction of the write."],
-]);
-const NAMES = /** @type {Record<string, string>} */ (
-  Object.fromEntries(GUARDS.map(([guard, word]) => [guard, word]))
-);
+/** @typedef {import("./guards.js").Asked} Asked */
 
-/**
- * @typedef {{guard: string, lease_seconds: number, stall_seconds: number, stall: string, renews: boolean,
- *   taker: string, second: string}} Asked
- */
-const START = /** @type {Asked} */ ({
+/** @type {Asked} */
+const START = {
   guard: "fence",
   lease_seconds: 1,
   stall_seconds: 2,
@@ -34,102 +24,66 @@ const START = /** @type {Asked} */ ({
   renews: false,
   taker: "another",
   second: "busy",
-});
+};
+const PICKS = /** @type {[keyof Asked, string, [any, string][]][]} */ ([
+  [
+    "stall",
+    "Kind of stall",
+    [
+      ["frozen", "process frozen"],
+      ["slow", "slow call"],
+    ],
+  ],
+  [
+    "renews",
+    "Renewal",
+    [
+      [true, "on"],
+      [false, "off"],
+    ],
+  ],
+  [
+    "taker",
+    "Who takes over",
+    [
+      ["another", "another worker"],
+      ["same", "the same worker's name"],
+    ],
+  ],
+  [
+    "second",
+    "When it comes back, the second",
+    [
+      ["busy", "is at work"],
+      ["done", "has completed"],
+    ],
+  ],
+]);
 
-/** The runs made in this page, to compare. */
-const runs = signal(/** @type {{id: string, asked: Asked, verdict: any}[]} */ ([]));
-const asked_of = signal(/** @type {Record<string, Asked>} */ ({}));
+/** @type {ReturnType<typeof memory<Asked, import("./said.js").Verdict>>} */
+const { runs, begin, useResult } = memory();
 
 /** @param {{pace: number, opened: (id: string | null) => void}} props */
 export function Explorer({ pace, opened }) {
   const [asked, setAsked] = useState(START);
-  const set = (/** @type {Partial<Asked>} */ change) => setAsked({ ...asked, ...change });
   const state = shown.value;
-  useRuns();
+  const key = key_of(state);
+  useResult(stage.value?.id, state.verdict);
   const run = async () => {
     const id = await open({ explore: asked, pace_seconds: pace });
-    if (id) asked_of.value = { ...asked_of.value, [id]: asked };
+    begin(id, asked);
     opened(id);
   };
-  const { renews, ...options } = asked;
   return html`
-    <${Panel}
-      title="Which guard stops the stale write?"
-      className="drill-explore"
-      aside=${
-        html`<${Copy}
-          text=${cli("tenure drill explore", options) + (renews ? " --renews" : " --no-renews")}
-          label="Copy as CLI"
-        />`
-      }
-    >
-      <div class="panel-body">
-        <p>
-          A worker claims a row, stalls, and comes back to write. Set what it meets, then run it: two
-          real processes, one real Postgres.
-        </p>
-        <${Guard} value=${asked.guard} choose=${(/** @type {string} */ guard) => set({ guard })} />
-        <div class="drill-settings">
-          <${Slider}
-            label="Lease"
-            value=${asked.lease_seconds}
-            min=${0.2}
-            max=${10}
-            step=${0.2}
-            commit=${(/** @type {number} */ lease_seconds) => set({ lease_seconds })}
-          />
-          <${Slider}
-            label="Stall"
-            value=${asked.stall_seconds}
-            min=${0}
-            max=${15}
-            step=${0.2}
-            commit=${(/** @type {number} */ stall_seconds) => set({ stall_seconds })}
-          />
-          <${Pick}
-            label="Kind of stall"
-            value=${asked.stall}
-            options=${[
-              ["frozen", "process frozen"],
-              ["slow", "slow call"],
-            ]}
-            choose=${(/** @type {string} */ stall) => set({ stall })}
-          />
-          <${Pick}
-            label="Renewal"
-            value=${asked.renews}
-            options=${[
-              [true, "on"],
-              [false, "off"],
-            ]}
-            choose=${(/** @type {boolean} */ renews) => set({ renews })}
-          />
-          <${Pick}
-            label="Who takes over"
-            value=${asked.taker}
-            options=${[
-              ["another", "another worker"],
-              ["same", "the same worker's name"],
-            ]}
-            choose=${(/** @type {string} */ taker) => set({ taker })}
-          />
-          <${Pick}
-            label="When it comes back, the second"
-            value=${asked.second}
-            options=${[
-              ["busy", "is at work"],
-              ["done", "has completed"],
-            ]}
-            choose=${(/** @type {string} */ second) => set({ second })}
-          />
-        </div>
-        <${PlayEnd} word="Run" play=${run} />
-      </div>
-    <//>
+    <${Question}
+      asked=${asked}
+      set=${(/** @type {Partial<Asked>} */ change) => setAsked({ ...asked, ...change })}
+      run=${run}
+    />
     ${state.verdict && html`<${Answer} verdict=${state.verdict} />`}
     <div class="drill-wide">
-      <${Panel} title="Tape" aside=${key_of(state)}>
-        <${Tape} state=${state} of=${key_of(state)} />
+      <${Panel} title="Tape" aside=${key}>
+        <${Tape} state=${state} of=${key} />
       <//>
       <${Ledger} state=${state} />
     </div>
@@ -140,22 +94,59 @@ export function Explorer({ pace, opened }) {
       </div>
       <${Log} />
     </div>
-    <${Compared} />
+    <${Compared} runs=${runs.value} />
   `;
 }
 
-/** Keeps each verdict beside what was asked. */
-function useRuns() {
-  const [id, verdict] = [stage.value?.id, shown.value.verdict];
-  useEffect(() => {
-    const asked = id && asked_of.value[id];
-    if (id && asked && verdict && !runs.value.some((each) => each.id === id))
-      runs.value = [{ id, asked, verdict }, ...runs.value].slice(0, 20);
-  }, [id, verdict]);
+/**
+ * What the stale writer meets.
+ * @param {{asked: Asked, set: (change: Partial<Asked>) => void, run: () => void}} props
+ */
+function Question({ asked, set, run }) {
+  const { renews, ...options } = asked;
+  const command = cli("tenure drill explore", options) + (renews ? " --renews" : " --no-renews");
+  const to = (/** @type {keyof Asked} */ name) => (/** @type {any} */ value) => set({ [name]: value });
+  return html`
+    <${Panel}
+      title="Which guard stops the stale write?"
+      className="drill-explore"
+      aside=${html`<${Copy} text=${command} label="Copy as CLI" />`}
+    >
+      <div class="panel-body">
+        <p>
+          A worker claims a row, stalls, and comes back to write. Set what it meets, then run it: two
+          real processes, one real Postgres.
+        </p>
+        <${GuardList} value=${asked.guard} choose=${to("guard")} />
+        <div class="drill-settings">
+          <${Slider}
+            label="Lease"
+            value=${asked.lease_seconds}
+            min=${0.2}
+            max=${10}
+            step=${0.2}
+            commit=${to("lease_seconds")}
+          />
+          <${Slider}
+            label="Stall"
+            value=${asked.stall_seconds}
+            min=${0}
+            max=${15}
+            step=${0.2}
+            commit=${to("stall_seconds")}
+          />
+          ${PICKS.map(([name, label, choices]) => html`
+            <${Pick} key=${name} label=${label} value=${asked[name]} options=${choices} choose=${to(name)} />
+          `)}
+        </div>
+        <${PlayEnd} word="Run" play=${run} />
+      </div>
+    <//>
+  `;
 }
 
-/** @param {any} props */
-function Guard({ value, choose }) {
+/** @param {{value: string, choose: (guard: string) => void}} props */
+function GuardList({ value, choose }) {
   return html`
     <fieldset class="drill-guards">
       <legend>What is asked before the write counts</legend>
@@ -175,99 +166,5 @@ function Guard({ value, choose }) {
         </label>
       `)}
     </fieldset>
-  `;
-}
-
-/** @param {any} props */
-export const Pick = ({ label, value, options, choose }) => html`
-  <div class="drill-pick">
-    <span>${label}</span>
-    <${Choice} label=${label} value=${value} options=${options} choose=${choose} />
-  </div>
-`;
-
-/** @param {{verdict: any}} props */
-function Answer({ verdict }) {
-  const written = verdict.written ?? [];
-  const word = verdict.stopped_by
-    ? `Stopped by: ${NAMES[verdict.stopped_by] ?? verdict.stopped_by}`
-    : verdict.shown === "no race"
-      ? "There was no race"
-      : verdict.trouble
-        ? "Not played to its end"
-        : "Nothing stopped it";
-  return html`
-    <section
-      class=${`panel drill-answer ${verdict.stopped_by || verdict.shown === "no race" ? "ok" : "not"}`}
-      aria-label="What stopped it"
-      role="status"
-    >
-      <b>${word}</b>
-      <p>${verdict.explanation ?? verdict.trouble}</p>
-      <p class="quiet">
-        Written:${" "}
-        ${written.length
-          ? written
-              .map((/** @type {any} */ each) => `${each.worker} with token ${each.token}`)
-              .join(", ")
-          : "nothing"}
-      </p>
-    </section>
-  `;
-}
-
-function Compared() {
-  if (!runs.value.length) return null;
-  return html`
-    <${Panel} title="Runs so far">
-      <div class="scroll">
-        <table class="table cards drill-runs">
-          <thead>
-            <tr>
-              <th>Guard</th>
-              <th class="right">Lease</th>
-              <th class="right">Stall</th>
-              <th>Kind</th>
-              <th>Renewal</th>
-              <th>Taken over by</th>
-              <th>Second</th>
-              <th>Written</th>
-              <th>Stopped by</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${runs.value.map(({ id, asked, verdict }) => html`
-              <tr key=${id}>
-                <td class="title">${NAMES[asked.guard]}</td>
-                <td class="right" data-label="Lease">
-                  ${seconds_of(asked.lease_seconds)}
-                </td>
-                <td class="right" data-label="Stall">
-                  ${seconds_of(asked.stall_seconds)}
-                </td>
-                <td data-label="Kind">${asked.stall}</td>
-                <td data-label="Renewal">${asked.renews ? "on" : "off"}</td>
-                <td data-label="Taken over by">${asked.taker === "same" ? "same name" : "another"}</td>
-                <td data-label="Second">${asked.second}</td>
-                <td data-label="Written">
-                  ${(verdict.written ?? [])
-                    .map((/** @type {any} */ each) => `token ${each.token}`)
-                    .join(", ") || "nothing"}
-                </td>
-                <td data-label="Stopped by">
-                  ${verdict.stopped_by ? html`
-                    <span class="tag good">${NAMES[verdict.stopped_by] ?? verdict.stopped_by}</span>
-                  ` : verdict.shown === "no race" ? html`
-                    <span class="tag">no race</span>
-                  ` : html`
-                    <span class="tag bad">${verdict.shown ?? "nothing"}</span>
-                  `}
-                </td>
-              </tr>
-            `)}
-          </tbody>
-        </table>
-      </div>
-    <//>
   `;
 }

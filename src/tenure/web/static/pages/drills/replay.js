@@ -4,7 +4,7 @@ import { EMPTY, reduce } from "./reduce.js";
 
 /**
  * @typedef {{recording: 1, drill: string, control: boolean, title: string, story: string, steps: string[],
- *   said: import("./reduce.js").Said[]}} Recording
+ *   said: import("./said.js").Said[]}} Recording
  */
 export const SPEEDS = /** @type {[number, string][]} */ ([
   [0.25, "¼×"],
@@ -25,7 +25,8 @@ const times = computed(() => {
   let latest = 0;
   return recording.value?.said.map((said) => (latest = Math.max(latest, said.at))) ?? [];
 });
-export const length = computed(() => Math.ceil((times.value.at(-1) ?? 0) * 100) / 100); // a step of the scrubber reaches it
+/** Its seconds, rounded up so that a step of the scrubber reaches its end. */
+export const length = computed(() => Math.ceil((times.value.at(-1) ?? 0) * 100) / 100);
 /** How many of its words are said by now. */
 export const said_by_now = computed(() => {
   const after = times.value.findIndex((at) => at > moment.value);

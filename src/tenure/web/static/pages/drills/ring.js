@@ -8,7 +8,7 @@ import { cost } from "../ring/words.js";
 
 const EDGE = 52; // the dial of the ring's own page leaves room for bars around it
 
-/** @param {{state: import("./reduce.js").State}} props */
+/** @param {{state: import("./said.js").State}} props */
 export function StageRing({ state }) {
   const { ring } = state.picture;
   const change = state.change;

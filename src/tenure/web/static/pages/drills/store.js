@@ -8,7 +8,7 @@ const KEPT = "tenure.stage";
 
 export const stage = signal(/** @type {Stage | null} */ (null));
 /** Everything the stage said, in order. */
-export const heard = signal(/** @type {import("./reduce.js").Said[]} */ ([]));
+export const heard = signal(/** @type {import("./said.js").Said[]} */ ([]));
 export const state = signal(EMPTY);
 /** What went wrong, in a sentence; null while nothing did. */
 export const trouble = signal(/** @type {string | null} */ (null));
@@ -147,7 +147,9 @@ export async function end() {
     trouble.value = null;
   });
   keep(null);
-  if (there) await api(`api/stage/${encodeURIComponent(id)}`, { method: "DELETE" }).catch(() => null); // it may have ended by itself
+  if (!there) return;
+  const ended = api(`api/stage/${encodeURIComponent(id)}`, { method: "DELETE" });
+  await ended.catch(() => null); // it may have ended by itself
 }
 
 function kept() {

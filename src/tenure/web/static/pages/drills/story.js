@@ -3,7 +3,7 @@ import { Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
 import { seconds_of } from "./words.js";
 
-/** @typedef {import("./reduce.js").State} State */
+/** @typedef {import("./said.js").State} State */
 
 /** @param {{state: State, captions: string[]}} props */
 export function Captions({ state, captions }) {

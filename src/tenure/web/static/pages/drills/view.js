@@ -1,6 +1,8 @@
 /** What is on show, a live stage or a recording, and its clock. */
-import { computed, signal, useEffect } from "../../lib/ui.js";
 import { can } from "../../lib/can.js";
+import { ask } from "../../lib/route.js";
+import { computed, signal, useEffect } from "../../lib/ui.js";
+import { telling_key } from "./reduce.js";
 import { advance, moment, recording, replayed, rolling, said_by_now } from "./replay.js";
 import { heard, is_open, playing, stage, stage_now, state } from "./store.js";
 
@@ -24,6 +26,12 @@ export const hindrance = computed(() => {
   return playing.value ? "A scene plays. The buttons are yours when it has ended." : "";
 });
 
+/** What the clock of the recording, or of the stage, stands at. */
+function moment_shown() {
+  if (recording.value) return moment.value;
+  return is_open.value ? Math.max(stage_now(), state.value.at) : state.value.at;
+}
+
 /** Keeps the clock while a page looks at it. */
 export function useClock() {
   useEffect(() => {
@@ -31,11 +39,7 @@ export function useClock() {
     let frame = requestAnimationFrame(function tick(ms) {
       if (ms - before >= FRAME_MS) {
         if (recording.value && rolling.value) advance((ms - before) / 1000);
-        now.value = recording.value
-          ? moment.value
-          : is_open.value
-            ? Math.max(stage_now(), state.value.at)
-            : state.value.at;
+        now.value = moment_shown();
         before = ms;
       }
       frame = requestAnimationFrame(tick);
@@ -44,16 +48,8 @@ export function useClock() {
   }, []);
 }
 
-/**
- * The key whose tape is drawn: the chosen one, else the one that changed hands most, else the newest.
- * @param {import("./reduce.js").State} of
- */
-export function key_of(of) {
-  const keys = Object.values(of.keys);
-  if (chosen.value && keys.includes(chosen.value)) return chosen.value;
-  const held = /** @type {Record<string, number>} */ ({});
-  for (const run of of.runs)
-    held[of.keys[run.job]] = Math.max(held[of.keys[run.job]] ?? 0, run.token + 10 * run.late.length);
-  const most = Object.entries(held).sort((a, b) => b[1] - a[1])[0];
-  return most?.[0] ?? keys.at(-1) ?? null;
-}
+/** The key whose tape is drawn. @param {import("./said.js").State} of */
+export const key_of = (of) => telling_key(of, chosen.value);
+
+/** The stage's name goes into the address: a reload finds it again. @param {string | null} id */
+export const opened = (id) => ask({ stage: id }, { replace: true });

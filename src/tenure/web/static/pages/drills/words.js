@@ -8,36 +8,17 @@ export const tone = (name) =>
   name?.startsWith("worker-") ? (TONES[(name.charCodeAt(7) - 65) % TONES.length] ?? "w7") : "w-none";
 
 /** What comes so often that it hides the rest. */
-const NOISE = new Set([
-  "lease_renewed",
-  "leases_renewed",
-  "worker_seen",
-  "wakeup_changed",
-  "woken",
-  "chore_done",
-  "schema_made",
-  "claim_answered",
-  "execution_started",
-  "tuning",
-]);
+const NOISE = new Set(
+  `lease_renewed leases_renewed worker_seen wakeup_changed woken chore_done schema_made claim_answered
+   execution_started tuning`.split(/\s+/),
+);
 export const is_noise = (/** @type {string} */ event) => NOISE.has(event);
 
-const HIDDEN = new Set([
-  "n",
-  "at",
-  "who",
-  "event",
-  "worker",
-  "job_id",
-  "kind",
-  "queue",
-  "queues",
-  "run_seconds",
-  "wait_seconds",
-  "checks",
-  "assertions",
-  "samples",
-]);
+/** Fields that are told otherwise, or by nobody. */
+const HIDDEN = new Set(
+  `n at who event worker job_id kind queue queues run_seconds wait_seconds checks assertions
+   samples`.split(/\s+/),
+);
 
 /** Its fields, short: "token 2 · key order:9182". @param {Record<string, any>} said */
 export function fields(said) {
@@ -91,3 +72,36 @@ export function cli(start, options) {
 /** "1.2 s", never in other units: a stage lives for minutes. @param {number} seconds */
 export const seconds_of = (seconds) =>
   `${Math.abs(seconds) < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+
+const CLOSED = /** @type {Record<string, string>} */ ({
+  idle: "The stage was closed: nothing was done on it for a while. Open a fresh one.",
+  time: "The stage was closed: its time was up. Open a fresh one.",
+  gone: "The server knows this stage no more. Open a fresh one.",
+});
+
+/**
+ * What stands between the reader and the stage, the gravest first; null for nothing.
+ * @param {string | null} trouble @param {boolean} lost @param {Record<string, any> | null} closed
+ */
+export function notice(trouble, lost, closed) {
+  if (trouble !== null) return trouble;
+  if (lost) return "The connection to the stage is lost, trying again. What you see is as old as that.";
+  if (!closed) return null;
+  if (closed.reason in CLOSED) return CLOSED[closed.reason];
+  return closed.error
+    ? `The stage was closed: ${closed.error}. Open a fresh one.`
+    : "The stage is closed. Open a fresh one.";
+}
+
+/** How often each word is there. @param {string[]} words */
+export function tally(words) {
+  const counts = /** @type {Record<string, number>} */ ({});
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}
+
+/** "2 held · 1 dead letter": how many rows are in which state. @param {Record<string, number>} counts */
+export const counts_words = (counts) =>
+  Object.entries(counts)
+    .map(([status, n]) => `${n} ${status === "processing" ? "held" : status.replace("_", " ")}`)
+    .join(" · ");

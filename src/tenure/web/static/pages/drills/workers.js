@@ -1,7 +1,8 @@
 /** The workers of a stage: real processes with their pids, and what can be done to each. */
 import { Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
-import { Do } from "./board.js";
+import { Do } from "./controls.js";
+import { holdings } from "./holds.js";
 import { now } from "./view.js";
 import { tone } from "./words.js";
 
@@ -12,19 +13,22 @@ const STATES = /** @type {Record<string, string>} */ ({
   gone: "gone",
 });
 const GONE_SHOWN = 4;
+const NAMED_MAX = 2;
 
-/** @typedef {import("./reduce.js").State} State */
+/** @typedef {import("./said.js").Hand} Hand */
+/** @typedef {import("./said.js").Run} Run */
+/** @typedef {import("./said.js").State} State */
 
 /** @param {{state: State}} props */
 export function Workers({ state }) {
   const { workers } = state.picture;
-  const here = workers.filter((/** @type {any} */ each) => each.state !== "gone");
-  const gone = workers.filter((/** @type {any} */ each) => each.state === "gone").slice(-GONE_SHOWN);
+  const here = workers.filter((each) => each.state !== "gone");
+  const gone = workers.filter((each) => each.state === "gone").slice(-GONE_SHOWN);
   return html`
     <${Panel} title="Workers" aside="real processes" className="drill-workers">
       <div class="panel-body">
         ${workers.length === 0 && html`<p class="quiet">Nobody works here yet.</p>`}
-        ${[...here, ...gone].map((/** @type {any} */ worker) => html`
+        ${[...here, ...gone].map((worker) => html`
           <${Card} key=${worker.name} worker=${worker} state=${state} />
         `)}
         <div class="drill-acts">
@@ -55,9 +59,9 @@ export function Workers({ state }) {
   `;
 }
 
-/** @param {{worker: any, state: State}} props */
+/** @param {{worker: Hand, state: State}} props */
 function Card({ worker, state }) {
-  const { name, pid, state: is, role } = worker;
+  const { name, pid, state: is } = worker;
   return html`
     <section class=${`drill-card ${tone(name)} is-${is}`} aria-label=${name}>
       <header>
@@ -66,77 +70,79 @@ function Card({ worker, state }) {
         <span class="drill-state">${STATES[is] ?? is}</span>
       </header>
       <${Holds} name=${name} gone=${is === "gone"} state=${state} />
-      ${is !== "gone" && html`
-        <div class="drill-acts">
-          ${is === "paused" ? html`
-            <${Do} small does=${{ verb: "resume", worker: name }} title="SIGCONT">
-              Resume
-            <//>
-          ` : html`
-            <${Do}
-              small
-              does=${{ verb: "pause", worker: name }}
-              title="SIGSTOP: it stands still in the middle of whatever it does"
-            >
-              Pause
-            <//>
-          `}
-          <${Do}
-            small
-            danger
-            does=${{ verb: "kill", worker: name }}
-            title="SIGKILL: gone without a word"
-          >
-            Kill -9
-          <//>
-          ${is === "running" && role !== "racer" && html`
-            <${Do}
-              small
-              does=${{ verb: "drain", worker: name }}
-              title="SIGTERM: finishes what it holds and leaves"
-            >
-              Drain
-            <//>
-          `}
-        </div>
-      `}
+      ${is !== "gone" && html`<${Signals} worker=${worker} />`}
     </section>
+  `;
+}
+
+/** The signals that can be sent to it. @param {{worker: Hand}} props */
+function Signals({ worker: { name, state: is, role } }) {
+  return html`
+    <div class="drill-acts">
+      ${is === "paused" ? html`
+        <${Do} small does=${{ verb: "resume", worker: name }} title="SIGCONT">
+          Resume
+        <//>
+      ` : html`
+        <${Do}
+          small
+          does=${{ verb: "pause", worker: name }}
+          title="SIGSTOP: it stands still in the middle of whatever it does"
+        >
+          Pause
+        <//>
+      `}
+      <${Do} small danger does=${{ verb: "kill", worker: name }} title="SIGKILL: gone without a word">
+        Kill -9
+      <//>
+      ${is === "running" && role !== "racer" && html`
+        <${Do}
+          small
+          does=${{ verb: "drain", worker: name }}
+          title="SIGTERM: finishes what it holds and leaves"
+        >
+          Drain
+        <//>
+      `}
+    </div>
   `;
 }
 
 /** What it holds, and what it believes to hold. @param {{name: string, gone: boolean, state: State}} props */
 function Holds({ name, gone, state }) {
-  const own = state.runs.filter((run) => run.worker === name);
-  const open = own.filter((run) => run.to === null);
-  const ran_out = (/** @type {any} */ run) => run.lease_until !== null && run.lease_until < now.value;
-  const held = open.filter((run) => !ran_out(run) && (gone || run.gone_at === null)); // what a namesake left is not its own
-  const believed = own.filter(
-    (run) => (run.to !== null || ran_out(run)) && !run.told && run.gone_at === null,
-  );
-  const blocked = own.flatMap((run) => run.late);
-  const list = (/** @type {any[]} */ runs) =>
-    runs
-      .slice(-2)
-      .map((run) => `${state.keys[run.job]} with token ${run.token}`)
-      .join(", ") + (runs.length > 2 ? ` and ${runs.length - 2} more` : "");
+  const { held, believed, late } = holdings(state.runs, name, gone, now.value);
+  const nothing = held.length + believed.length + late.length === 0;
   return html`
     <div class="drill-holds">
       ${held.length > 0 && html`
         <p>
-          ${gone ? "held" : "holds"} ${list(held)}
+          ${gone ? "held" : "holds"} ${listed(held, state.keys)}
         </p>
       `}
-      ${!gone && believed.length > 0 && html`<p class="drill-believes">believes it holds ${list(believed)}</p>`}
-      ${blocked.map((write) => html`
+      ${!gone && believed.length > 0 && html`
+        <p class="drill-believes">believes it holds ${listed(believed, state.keys)}</p>
+      `}
+      ${late.map((write) => html`
         <p key=${write.at} class=${write.ok ? "drill-loud" : "drill-blocked"}>
-          ${write.ok
-            ? `wrote with stale token ${write.token}`
-            : `✗ write with token ${write.token} blocked`}
+          ${late_line(write)}
         </p>
       `)}
-      ${!gone && held.length + believed.length + blocked.length === 0 && html`
-        <p class="quiet">holds nothing</p>
-      `}
+      ${!gone && nothing && html`<p class="quiet">holds nothing</p>`}
     </div>
   `;
 }
+
+/**
+ * "order:1 with token 2, order:2 with token 1 and 3 more".
+ * @param {Run[]} runs
+ * @param {Record<string, string>} keys
+ */
+function listed(runs, keys) {
+  const last = runs.slice(-NAMED_MAX).map((run) => `${keys[run.job]} with token ${run.token}`);
+  const more = runs.length - last.length;
+  return last.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** @param {import("./said.js").Late} write */
+const late_line = ({ ok, token }) =>
+  ok ? `wrote with stale token ${token}` : `✗ write with token ${token} blocked`;

@@ -1,6 +1,7 @@
 /** The fence strip: what leases did in the period, and every stale write that was kept out. */
+import { Ago, clock } from "../../lib/clock.js";
+import { duration } from "../../lib/time.js";
 import { Worker } from "../../lib/parts.js";
-import { Ago, clock, duration } from "../../lib/time.js";
 import { brief, number } from "../../lib/words.js";
 import { html } from "../../lib/ui.js";
 

@@ -4,7 +4,8 @@ import { Chart } from "../../lib/chart.js";
 import { Fence } from "./fence.js";
 import { tick } from "../../lib/live.js";
 import { Choice, Count, Fault, Page, Panel } from "../../lib/parts.js";
-import { ask, place, to } from "../../lib/route.js";
+import { to } from "../../lib/address.js";
+import { ask, place } from "../../lib/route.js";
 import { duration, exact } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
 

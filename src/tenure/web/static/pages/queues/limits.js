@@ -1,15 +1,11 @@
-/** What holds a queue back: in words, and in a small form. */
+/** The small form that sets what holds a queue back. */
 import { api } from "../../lib/api.js";
 import { changed } from "../../lib/live.js";
 import { toast } from "../../lib/toast.js";
 import { html, useState } from "../../lib/ui.js";
+import { asked } from "./limit_words.js";
 
-/**
- * @typedef {{queue: string, pending: number, scheduled: number, processing: number, failed: number,
- *   dead_letter: number, cancelled: number, more: string[], oldest_runnable_seconds: number | null,
- *   paused: boolean, running: number, max_running: number | null, max_per_key: number | null,
- *   rate_per_second: number | null, burst: number | null}} Queue
- */
+/** @typedef {import("./limit_words.js").Queue} Queue */
 
 const FIELDS = /** @type {const} */ ([
   ["max_running", "Run at once", "rows of the queue"],
@@ -17,15 +13,6 @@ const FIELDS = /** @type {const} */ ([
   ["rate_per_second", "Start per second", "rows"],
   ["burst", "Burst", "a second's worth"],
 ]);
-
-/** "4 of 8 run · 1 per key · 10 per second, burst 10". @param {Queue} queue */
-export function limit_words(queue) {
-  const said = [];
-  if (queue.max_running) said.push(`${queue.running} of ${queue.max_running} run`);
-  if (queue.max_per_key) said.push(`${queue.max_per_key} per key`);
-  if (queue.rate_per_second) said.push(`${queue.rate_per_second} per second, burst ${queue.burst}`);
-  return said.join(" · ");
-}
 
 /** @param {{queue: Queue, close: () => void}} props */
 export function Limits({ queue, close }) {
@@ -83,15 +70,4 @@ export function Limits({ queue, close }) {
       </p>
     </form>
   `;
-}
-
-/**
- * What was typed as the server wants it: numbers, null for nothing, and what is no number as it is, for the
- * server to name.
- * @param {Record<string, string>} texts
- */
-export function asked(texts) {
-  const read = (/** @type {string} */ text) =>
-    text.trim() === "" ? null : Number.isFinite(Number(text)) ? Number(text) : text;
-  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, read(text)]));
 }

@@ -1,9 +1,10 @@
 /** What fires when, in words; the switch that stops it, and the way to be rid of it. */
+import { Ago } from "../../lib/clock.js";
+import { exact } from "../../lib/time.js";
 import { change } from "../../lib/act.js";
 import { useAnswer } from "../../lib/answer.js";
 import { Empty, Fault, Panel } from "../../lib/parts.js";
-import { to } from "../../lib/route.js";
-import { Ago, exact } from "../../lib/time.js";
+import { to } from "../../lib/address.js";
 import { html } from "../../lib/ui.js";
 import { filter_word } from "../../lib/words.js";
 import { can } from "../../lib/can.js";
@@ -14,6 +15,7 @@ import { Switch } from "../../lib/switch.js";
  *   paused: boolean, next_at: string, last_at: string | null, misfire: string}} Schedule
  */
 
+const NOT_NOW = "not while paused";
 /** @type {Record<string, string>} */
 const MISFIRES = {
   once: "missed ticks: one row for all",
@@ -84,7 +86,7 @@ function Line({ schedule }) {
       </td>
       <td data-label="Next">
         <div class="two">
-          <span>${paused ? html`<span class="quiet">not while paused</span>` : html`<${Ago} at=${next_at} />`}</span>
+          <span>${paused ? html`<span class="quiet">${NOT_NOW}</span>` : html`<${Ago} at=${next_at} />`}</span>
           <span class="quiet nowrap">${exact(next_at).slice(0, 19)}</span>
         </div>
       </td>
@@ -132,7 +134,9 @@ const remove = ({ name }) =>
       title: `Remove the schedule ${name}?`,
       verb: "Remove",
       danger: true,
-      body: "It fires no more. It comes back with the next worker whose inbox has it: take it out of the code first.",
+      body:
+        "It fires no more. It comes back with the next worker whose inbox has it: " +
+        "take it out of the code first.",
     },
     said: `${name} is removed.`,
   });

@@ -31,7 +31,9 @@ const STEPS = {
   End: () => BUCKETS - 1,
 };
 
-/** @param {{ring: import("./words.js").Ring, only: string | null, flash: number[]}} props */
+/** @typedef {import("./words.js").Ring} Ring */
+
+/** @param {{ring: Ring, only: string | null, flash: number[]}} props */
 export function Dial({ ring, only, flash }) {
   const kept = Number(place.value.query.bucket ?? NaN);
   const [hand, setHand] = useState(/** @type {number | null} */ (null));
@@ -83,23 +85,24 @@ function under(event) {
   return bucketAt((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
 }
 
-/** @param {any} props */
+/**
+ * @param {{ring: Ring, only: string | null, flash: number[],
+ *   arc: import("./shape.js").Run | undefined}} props only: the worker whose ticks stand out
+ */
 function Ticks({ ring, only, flash, arc }) {
   const drawn = useMemo(
-    () =>
-      ring.workers.map((/** @type {string} */ _, /** @type {number} */ owner) =>
-        ticks(bucketsOf(ring.buckets, owner)),
-      ),
+    () => ring.workers.map((_, owner) => ticks(bucketsOf(ring.buckets, owner))),
     [ring.buckets.join()],
   );
   const tones = useMemo(() => colours(ring.workers), [ring.workers.join()]);
   const deep = useMemo(() => bars(ring.depth), [ring.depth.join()]);
   const orphans = ring.buckets.includes(NOBODY);
+  const alone = ring.workers.find((worker) => worker === only);
   return html`
     <svg viewBox=${`0 0 ${SIZE} ${SIZE}`} aria-hidden="true" focusable="false">
       <circle class="ring-foot" cx=${SIZE / 2} cy=${SIZE / 2} r=${FOOT} />
       ${deep.map(
-        (/** @type {any} */ bar) =>
+        (bar) =>
           bar.path && html`
             <path
               key=${bar.from}
@@ -109,10 +112,10 @@ function Ticks({ ring, only, flash, arc }) {
           `,
       )}
       ${orphans && html`<path class="ring-ticks w-none" d=${ticks(bucketsOf(ring.buckets, NOBODY))} />`}
-      ${drawn.map((/** @type {string} */ path, /** @type {number} */ owner) => html`
+      ${drawn.map((path, owner) => html`
         <path
           key=${ring.workers[owner]}
-          class=${`ring-ticks ${tones[owner]} ${only && ring.workers.includes(only) && only !== ring.workers[owner] ? "faded" : ""}`}
+          class=${`ring-ticks ${tones[owner]} ${alone && alone !== ring.workers[owner] ? "faded" : ""}`}
           d=${path}
         />
       `)}
@@ -127,7 +130,7 @@ function Ticks({ ring, only, flash, arc }) {
   `;
 }
 
-/** @param {any} props */
+/** @param {{ring: Ring, arcs: import("./shape.js").Run[], bucket: number | null}} props */
 function Centre({ ring, arcs, bucket }) {
   if (bucket === null)
     return html`
@@ -151,13 +154,13 @@ function Centre({ ring, arcs, bucket }) {
   `;
 }
 
-/** @param {any} ring @param {any} arcs @param {number} bucket */
+/** @param {Ring} ring @param {import("./shape.js").Run[]} arcs @param {number} bucket */
 function sentence(ring, arcs, bucket) {
   const run = runAt(arcs, bucket) ?? { owner: NOBODY, from: bucket, to: bucket };
   return `bucket ${bucket}, owned by ${named(ring, run.owner)} (${range(run)}), ${deepness(ring, bucket)}`;
 }
 
-/** How many rows wait around a bucket. @param {any} ring @param {number} bucket */
+/** How many rows wait around a bucket. @param {Ring} ring @param {number} bucket */
 function deepness(ring, bucket) {
   const width = BUCKETS / ring.depth.length;
   const nth = Math.floor(bucket / width);

@@ -44,7 +44,8 @@ export function costOf({ what, workers, moved, needless, of }) {
 export function described(ring) {
   if (!ring.workers.length) return "No worker is alive: nobody owns a bucket.";
   const said = shares(ring).map((each) => `${each.worker} owns ${each.buckets}`);
-  return `${number(BUCKETS)} buckets among ${plural(ring.workers.length, "worker")}: ${said.join(", ")}. ${waiting(ring)}.`;
+  const among = `${number(BUCKETS)} buckets among ${plural(ring.workers.length, "worker")}`;
+  return `${among}: ${said.join(", ")}. ${waiting(ring)}.`;
 }
 
 /** "412 rows waiting". @param {Ring} ring */

@@ -1,6 +1,7 @@
 /** The tape in words: every attempt and every refused write, in the order of time, tracebacks included. */
+import { Ago } from "../../lib/clock.js";
+import { duration } from "../../lib/time.js";
 import { Worker } from "../../lib/parts.js";
-import { Ago, duration } from "../../lib/time.js";
 import { error_line } from "../../lib/words.js";
 import { html } from "../../lib/ui.js";
 
@@ -118,7 +119,8 @@ export function Traceback({ error }) {
 /** @param {{refusal: any}} props */
 function Refused({ refusal }) {
   const { at, worker, verb, stale_token, current_token, reason } = refusal;
-  const words = `${verb}, ${current_token ? `row at token ${current_token}` : "row ended"}, ${reason.replaceAll("_", " ")}`;
+  const row = current_token ? `row at token ${current_token}` : "row ended";
+  const words = `${verb}, ${row}, ${reason.replaceAll("_", " ")}`;
   return html`
     <tr class="refused">
       <td data-label="Token" class="right">

@@ -1,6 +1,7 @@
 /** What can be done with the chosen rows: a page's worth by their ids, or all that match by the filter. */
-import { act, allowed, VERBS } from "../../lib/act.js";
+import { act, allowed } from "../../lib/act.js";
 import { Copy } from "../../lib/parts.js";
+import { VERBS } from "../../lib/verbs.js";
 import { command, number, plural, short } from "../../lib/words.js";
 import { html } from "../../lib/ui.js";
 import { statuses_of } from "./filter.js";

@@ -1,9 +1,11 @@
 /** Which rows? One filter, the states it finds, and what may be done with them. */
 import { useAnswer } from "../../lib/answer.js";
-import { me, search } from "../../lib/api.js";
+import { search } from "../../lib/address.js";
+import { me } from "../../lib/api.js";
 import { selecting } from "../../lib/live.js";
 import { Copy, Empty, Fault, Page } from "../../lib/parts.js";
-import { ask, place, to } from "../../lib/route.js";
+import { to } from "../../lib/address.js";
+import { ask, place } from "../../lib/route.js";
 import { Bulk } from "./bulk.js";
 import { FilterBox } from "./filter_box.js";
 import { Rail } from "./rail.js";

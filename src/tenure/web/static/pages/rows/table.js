@@ -1,8 +1,9 @@
 /** The rows themselves: one line each, walked by keyboard, chosen with x, opened with Enter. */
+import { Ago, clock } from "../../lib/clock.js";
+import { duration } from "../../lib/time.js";
 import { for_page } from "../../lib/keys.js";
 import { Bar, Status, Worker } from "../../lib/parts.js";
 import { go } from "../../lib/route.js";
-import { Ago, clock, duration } from "../../lib/time.js";
 import { brief } from "../../lib/words.js";
 import { html, useLayoutEffect, useRef } from "../../lib/ui.js";
 import { state } from "../../lib/state.js";

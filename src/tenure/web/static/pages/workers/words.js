@@ -1,5 +1,6 @@
 /** What is said about workers. Pure. */
-import { number } from "../../lib/words.js";
+import { to } from "../../lib/address.js";
+import { filter_word, number, plural } from "../../lib/words.js";
 
 /**
  * @typedef {{id: string, status: string, seen_seconds: number, up_seconds: number, present: boolean | null,
@@ -65,3 +66,10 @@ export function summary(workers) {
   if (living.length) said.push(`${number(sum("slots_used"))} of ${number(sum("slots"))} slots taken`);
   return said.join(" · ");
 }
+
+/** The rows it holds, as a link. @param {Member} worker */
+export const held_by = (worker) =>
+  to("rows", { filter: `status:processing worker:${filter_word(worker.id)}` });
+
+/** "3 rows", or "rows" where nobody counted. @param {Member} worker */
+export const rows_held = ({ held }) => (held === null ? "rows" : plural(held, "row"));
