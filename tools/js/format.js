@@ -23,14 +23,18 @@ export async function formatted(code) {
   return from_jsx(await prettier.format(to_jsx(code), { parser: "babel", printWidth: WIDTH }));
 }
 
-const check = process.argv.includes("--check");
-for (const file of FOLDERS.flatMap((folder) => modules(join(ROOT, folder)))) {
-  const code = readFileSync(file, "utf8");
-  const better = await formatted(code);
-  if (better === code) continue;
-  console.log(
-    `${relative(ROOT, file)} ${check ? "is not laid out: run `make format`" : "was laid out anew"}`,
-  );
-  if (check) process.exitCode = 1;
-  else writeFileSync(file, better);
+/** Lays out what is not laid out, or only names it. @param {boolean} check */
+async function main(check) {
+  for (const file of FOLDERS.flatMap((folder) => modules(join(ROOT, folder)))) {
+    const code = readFileSync(file, "utf8");
+    const better = await formatted(code);
+    if (better === code) continue;
+    console.log(
+      `${relative(ROOT, file)} ${check ? "is not laid out: run `make format`" : "was laid out anew"}`,
+    );
+    if (check) process.exitCode = 1;
+    else writeFileSync(file, better);
+  }
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.includes("--check"));

@@ -1,4 +1,4 @@
-/** Numbers, names and commands as people read them. */
+/** Numbers, names and commands as people read them. Pure. */
 
 const grouped = new Intl.NumberFormat("en-US");
 

@@ -24,18 +24,6 @@ const WORDS = /** @type {Record<string, string>} */ ({
   expired: "lease expired",
 });
 
-/**
- * The attempts, the one that ended the row with the row's own ending: a last retry makes a dead letter.
- * @param {any[]} attempts
- * @param {any} row
- */
-export const as_ended = (attempts, row) =>
-  attempts.map((each) =>
-    each.ended_at && each.ended_at === row.finished_at && ["retried", "released"].includes(each.outcome)
-      ? { ...each, outcome: row.status }
-      : each,
-  );
-
 /** @param {{attempts: any[], refusals: any[]}} props */
 export function Attempts({ attempts, refusals }) {
   const events = [

@@ -11,6 +11,8 @@ import { duration, exact } from "../../lib/time.js";
  */
 /** @typedef {ReturnType<typeof lane>} Lane */
 
+const GAVE_UP = ["retried", "released"];
+
 /**
  * An attempt with its moments in milliseconds, and the writes it tried after it had lost the row.
  * @param {Attempt} attempt
@@ -73,3 +75,14 @@ export function summary(lanes) {
   });
   return `Lease tape: ${parts.join("; ")}`;
 }
+
+/**
+ * The attempts, the one that ended the row with the row's own ending: a last retry makes a dead letter.
+ * @param {Attempt[]} attempts
+ * @param {{status: string, finished_at: string | null}} row
+ */
+export const as_ended = (attempts, row) =>
+  attempts.map((each) => {
+    const last = each.ended_at && each.ended_at === row.finished_at;
+    return last && GAVE_UP.includes(each.outcome) ? { ...each, outcome: row.status } : each;
+  });

@@ -3,10 +3,11 @@ import { useAnswer } from "../../lib/answer.js";
 import { Copy, Empty, Fault, Panel } from "../../lib/parts.js";
 import { html, useEffect } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
-import { Attempts, Traceback, as_ended } from "./attempts.js";
+import { Attempts, Traceback } from "./attempts.js";
 import { Facts, Keyed } from "./facts.js";
 import { Headline } from "./headline.js";
 import { Json } from "./json.js";
+import { as_ended } from "./lanes.js";
 import { Tape } from "./tape.js";
 
 /** @param {{parts: string[]}} props */

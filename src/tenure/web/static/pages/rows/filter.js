@@ -1,4 +1,4 @@
-/** The words of a filter, as far as the box needs to know them; the server alone judges them. */
+/** The words of a filter, as far as the box needs to know them; the server alone judges them. Pure. */
 
 export const STATUSES = [
   "runnable",
