@@ -1,6 +1,6 @@
 /** The one dialog that asks before something changes: what, how many, which filter, why. */
-import { number, plural } from "./words.js";
 import { html, signal, useLayoutEffect, useRef, useState } from "./ui.js";
+import { number, plural } from "./words.js";
 
 const TYPED_ABOVE = 1000;
 

@@ -1,10 +1,13 @@
 /** The small parts every page is made of. */
-import { filter_word, number, short, worker_colour } from "./words.js";
-import { copy } from "./copy.js";
 import { to } from "./address.js";
+import { copy } from "./copy.js";
 import { html, useState } from "./ui.js";
+import { filter_word, number, short, worker_colour } from "./words.js";
 
-/** A page: its headline, what stands beside it, its body. @param {any} props */
+/**
+ * A page: its headline, what stands beside it, its body.
+ * @param {{title: string, note?: string, actions?: any, children?: any, wide?: boolean}} props
+ */
 export function Page({ title, note, actions, children, wide = false }) {
   return html`
     <div class=${`page ${wide ? "wide" : ""}`}>
@@ -18,7 +21,10 @@ export function Page({ title, note, actions, children, wide = false }) {
   `;
 }
 
-/** A box with a small headline. @param {any} props */
+/**
+ * A box with a small headline.
+ * @param {{title?: string, aside?: any, children?: any, className?: string}} props
+ */
 export function Panel({ title, aside, children, className = "" }) {
   return html`
     <section class=${`panel ${className}`}>
@@ -106,7 +112,7 @@ export function Copy({ text, label = "Copy", title, className = "button small" }
   `;
 }
 
-/** What to say where there is nothing to show. @param {any} props */
+/** What to say where there is nothing to show. @param {{children: any}} props */
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
 /**

@@ -1,10 +1,10 @@
 /** Who did what, when, by which way, to which rows, and why. */
-import { Ago } from "../lib/clock.js";
-import { exact } from "../lib/time.js";
-import { useAnswer } from "../lib/answer.js";
-import { Empty, Fault, Page, Panel } from "../lib/parts.js";
 import { to } from "../lib/address.js";
+import { useAnswer } from "../lib/answer.js";
+import { Ago } from "../lib/clock.js";
+import { Empty, Fault, Page, Panel } from "../lib/parts.js";
 import { ask, place } from "../lib/route.js";
+import { exact } from "../lib/time.js";
 import { html } from "../lib/ui.js";
 import { number } from "../lib/words.js";
 

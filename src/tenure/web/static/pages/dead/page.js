@@ -1,11 +1,11 @@
 /** What ended badly, by kind and error: look at one, send the group back, or be rid of it. */
-import { Ago } from "../../lib/clock.js";
-import { useAnswer } from "../../lib/answer.js";
-import { Copy, Count, Empty, Fault, Page, Panel, Status } from "../../lib/parts.js";
 import { to } from "../../lib/address.js";
+import { useAnswer } from "../../lib/answer.js";
+import { can } from "../../lib/can.js";
+import { Ago } from "../../lib/clock.js";
+import { Copy, Count, Empty, Fault, Page, Panel, Status } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
 import { command, error_line, number, plural } from "../../lib/words.js";
-import { can } from "../../lib/can.js";
 import { Tray, isPlanned, plan } from "./undo.js";
 
 /**

@@ -1,10 +1,10 @@
 /** The ring of a stage: 1,024 ticks in the colours of their owners; those that just moved flash. */
 import { Panel } from "../../lib/parts.js";
 import { html, useMemo } from "../../lib/ui.js";
-import { dealt } from "./reduce.js";
-import { tone } from "./words.js";
 import { BUCKETS, SIZE, bucketsOf, shares, ticks } from "../ring/shape.js";
 import { cost } from "../ring/words.js";
+import { dealt } from "./reduce.js";
+import { tone } from "./words.js";
 
 const EDGE = 52; // the dial of the ring's own page leaves room for bars around it
 
@@ -13,8 +13,7 @@ export function StageRing({ state }) {
   const { ring } = state.picture;
   const change = state.change;
   const racers =
-    state.picture.workers.length > 0 &&
-    state.picture.workers.every((/** @type {any} */ each) => each.role !== "hand");
+    state.picture.workers.length > 0 && state.picture.workers.every((each) => each.role !== "hand");
   const owned = useMemo(() => dealt(ring), [ring.owners]);
   const said = change && cost(change.moved.length, change.workers, change.needless);
   if (racers) return null; // they claim whatever is free, and never join the ring

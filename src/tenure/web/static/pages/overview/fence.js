@@ -1,9 +1,9 @@
 /** The fence strip: what leases did in the period, and every stale write that was kept out. */
 import { Ago, clock } from "../../lib/clock.js";
-import { duration } from "../../lib/time.js";
 import { Worker } from "../../lib/parts.js";
-import { brief, number } from "../../lib/words.js";
+import { duration } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
+import { brief, number } from "../../lib/words.js";
 
 const PICKETS = 60;
 const STEPS = [

@@ -1,13 +1,13 @@
 /** Is it well? Six numbers, two charts, and the fence. */
+import { to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
 import { Chart } from "../../lib/chart.js";
-import { Fence } from "./fence.js";
 import { tick } from "../../lib/live.js";
 import { Choice, Count, Fault, Page, Panel } from "../../lib/parts.js";
-import { to } from "../../lib/address.js";
 import { ask, place } from "../../lib/route.js";
 import { duration, exact } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
+import { Fence } from "./fence.js";
 
 const PERIODS = /** @type {[number, string][]} */ ([
   [900, "15 min"],
@@ -87,7 +87,7 @@ function Numbers({ now }) {
   `;
 }
 
-/** @param {any} props */
+/** @param {{label: string, href: string, mark?: string, note?: string, children: any}} props */
 const Figure = ({ label, href, mark, note, children }) => html`
   <a class="figure" href=${href}>
     <b>${children}</b>

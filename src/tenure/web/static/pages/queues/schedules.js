@@ -1,14 +1,14 @@
 /** What fires when, in words; the switch that stops it, and the way to be rid of it. */
-import { Ago } from "../../lib/clock.js";
-import { exact } from "../../lib/time.js";
 import { change } from "../../lib/act.js";
-import { useAnswer } from "../../lib/answer.js";
-import { Empty, Fault, Panel } from "../../lib/parts.js";
 import { to } from "../../lib/address.js";
+import { useAnswer } from "../../lib/answer.js";
+import { can } from "../../lib/can.js";
+import { Ago } from "../../lib/clock.js";
+import { Empty, Fault, Panel } from "../../lib/parts.js";
+import { Switch } from "../../lib/switch.js";
+import { exact } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
 import { filter_word } from "../../lib/words.js";
-import { can } from "../../lib/can.js";
-import { Switch } from "../../lib/switch.js";
 
 /**
  * @typedef {{name: string, cron: string, words: string, time_zone: string, kind: string, queue: string,

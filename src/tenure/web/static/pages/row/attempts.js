@@ -1,9 +1,9 @@
 /** The tape in words: every attempt and every refused write, in the order of time, tracebacks included. */
 import { Ago } from "../../lib/clock.js";
-import { duration } from "../../lib/time.js";
 import { Worker } from "../../lib/parts.js";
-import { error_line } from "../../lib/words.js";
+import { duration } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
+import { error_line } from "../../lib/words.js";
 
 const SHOWN_MAX = 100;
 const TAGS = /** @type {Record<string, string>} */ ({

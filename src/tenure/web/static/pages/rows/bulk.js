@@ -1,11 +1,11 @@
 /** What can be done with the chosen rows: a page's worth by their ids, or all that match by the filter. */
 import { act, allowed } from "../../lib/act.js";
 import { Copy } from "../../lib/parts.js";
+import { state } from "../../lib/state.js";
+import { html } from "../../lib/ui.js";
 import { VERBS } from "../../lib/verbs.js";
 import { command, number, plural, short } from "../../lib/words.js";
-import { html } from "../../lib/ui.js";
 import { statuses_of } from "./filter.js";
-import { state } from "../../lib/state.js";
 
 /** @typedef {{ids: Set<string>, all: boolean}} Chosen */
 
@@ -19,7 +19,7 @@ const asked = (filter) =>
   );
 
 /**
- * @param {{chosen: Chosen, rows: any[], filter: string, total: {n: number, more: boolean} | null,
+ * @param {{chosen: Chosen, rows: import("../../lib/state.js").Row[], filter: string, total: {n: number, more: boolean} | null,
  *   choose: (chosen: Chosen) => void}} props
  */
 export function Bulk({ chosen, rows, filter, total, choose }) {

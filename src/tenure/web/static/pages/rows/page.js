@@ -1,17 +1,16 @@
 /** Which rows? One filter, the states it finds, and what may be done with them. */
+import { search, to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
-import { search } from "../../lib/address.js";
 import { me } from "../../lib/api.js";
 import { selecting } from "../../lib/live.js";
 import { Copy, Empty, Fault, Page } from "../../lib/parts.js";
-import { to } from "../../lib/address.js";
 import { ask, place } from "../../lib/route.js";
+import { html, useEffect, useMemo, useState } from "../../lib/ui.js";
+import { command, number } from "../../lib/words.js";
 import { Bulk } from "./bulk.js";
 import { FilterBox } from "./filter_box.js";
 import { Rail } from "./rail.js";
 import { RowTable } from "./table.js";
-import { command, number } from "../../lib/words.js";
-import { html, useEffect, useMemo, useState } from "../../lib/ui.js";
 
 const PAGE_ROWS = 50;
 const NOTHING = { ids: new Set(), all: false };

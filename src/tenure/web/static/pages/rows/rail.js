@@ -1,6 +1,6 @@
 /** The state rail: how many rows match in each state, and a link to just those. */
-import { Count, Status } from "../../lib/parts.js";
 import { to } from "../../lib/address.js";
+import { Count, Status } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
 import { STATUSES, statuses_of, with_status } from "./filter.js";
 

@@ -1,15 +1,17 @@
 /** The rows themselves: one line each, walked by keyboard, chosen with x, opened with Enter. */
 import { Ago, clock } from "../../lib/clock.js";
-import { duration } from "../../lib/time.js";
 import { for_page } from "../../lib/keys.js";
 import { Bar, Status, Worker } from "../../lib/parts.js";
 import { go } from "../../lib/route.js";
-import { brief } from "../../lib/words.js";
-import { html, useLayoutEffect, useRef } from "../../lib/ui.js";
 import { state } from "../../lib/state.js";
+import { duration } from "../../lib/time.js";
+import { html, useLayoutEffect, useRef } from "../../lib/ui.js";
+import { brief } from "../../lib/words.js";
+
+/** @typedef {import("../../lib/state.js").Row} Row */
 
 /**
- * @param {{rows: any[], arrived_ms: number, payload: boolean, ids: Set<string>,
+ * @param {{rows: Row[], arrived_ms: number, payload: boolean, ids: Set<string>,
  *   choose: (ids: Set<string>) => void}} props
  */
 export function RowTable({ rows, arrived_ms, payload, ids, choose }) {
@@ -63,7 +65,10 @@ export function RowTable({ rows, arrived_ms, payload, ids, choose }) {
   `;
 }
 
-/** @param {any} props */
+/**
+ * @param {{row: Row, arrived_ms: number, longest_seconds: number, payload: boolean, chosen: boolean,
+ *   toggle: (id: string) => void}} props
+ */
 function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
   const open = (/** @type {MouseEvent} */ event) => {
     if (
@@ -127,7 +132,7 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
   `;
 }
 
-/** Due, begun or ended: the moment that matters in this state. @param {{row: any}} props */
+/** Due, begun or ended: the moment that matters in this state. @param {{row: Row}} props */
 function When({ row }) {
   if (row.finished_at) return html`<${Ago} at=${row.finished_at} />`;
   if (state(row) === "scheduled")
@@ -137,7 +142,10 @@ function When({ row }) {
   return html`<${Ago} at=${row.claimed_at ?? row.created_at} />`;
 }
 
-/** Who has it and for how long, counted down from the server's own number. @param {any} props */
+/**
+ * Who has it and for how long, counted down from the server's own number.
+ * @param {{row: Row, arrived_ms: number, longest_seconds: number}} props
+ */
 function Holder({ row, arrived_ms, longest_seconds }) {
   if (row.status !== "processing")
     return html`
