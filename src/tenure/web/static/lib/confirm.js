@@ -5,8 +5,9 @@ import { number, plural } from "./words.js";
 const TYPED_ABOVE = 1000;
 
 /**
- * @typedef {{title: string, verb: string, count?: number, filter?: string, statuses?: Record<string,
- *   {n: number, more: boolean}>, body?: any, danger?: boolean, reason?: boolean}} Question
+ * @typedef {{title: string, verb: string, count?: number, filter?: string,
+ *   statuses?: Record<string, {n: number, more: boolean}>, body?: any, danger?: boolean,
+ *   reason?: boolean}} Question
  */
 const asked = signal(
   /** @type {(Question & {answer: (said: {reason: string} | null) => void}) | null} */ (null),

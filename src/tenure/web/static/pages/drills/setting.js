@@ -29,13 +29,6 @@ export function Setting({ drill, control }) {
         props: free ? set : other,
       }),
     );
-  const word = free
-    ? is_open.value
-      ? "Fresh stage"
-      : "Open a stage"
-    : state.value.verdict
-      ? "Play again"
-      : "Play";
   return html`
     <${Panel} className="drill-setting">
       <div class="panel-body">
@@ -47,7 +40,7 @@ export function Setting({ drill, control }) {
           ${!free && html`<${Pick} label="Rest between steps" value=${pace} options=${PACES} choose=${rest} />`}
         </div>
         <div class="drill-foot">
-          <${PlayEnd} word=${word} play=${play} />
+          <${PlayEnd} word=${play_word(free)} play=${play} />
           ${drill.cli && html`
             <${Copy}
               className="button"
@@ -59,6 +52,12 @@ export function Setting({ drill, control }) {
       </div>
     <//>
   `;
+}
+
+/** What the button that begins it says. @param {boolean} free */
+function play_word(free) {
+  if (free) return is_open.value ? "Fresh stage" : "Open a stage";
+  return state.value.verdict ? "Play again" : "Play";
 }
 
 /** With the scene's guard or without. @param {{guard: string, control: boolean}} props */
@@ -76,8 +75,8 @@ const rest = (seconds) => ask({ pace: seconds === PACE ? null : seconds }, { rep
 
 /**
  * How long a lease and a handler take; one that may not be set now says why.
- * @param {{drill: Drill, props: Record<string, any>, live: boolean, change: (to: Record<string,
- *   any>) => void}} props
+ * @param {{drill: Drill, props: Record<string, any>, live: boolean,
+ *   change: (to: Record<string, any>) => void}} props
  */
 function Sliders({ drill, props, live, change }) {
   const { lease_seconds, handler_seconds } = props;

@@ -19,8 +19,8 @@ const asked = (filter) =>
   );
 
 /**
- * @param {{chosen: Chosen, rows: import("../../lib/state.js").Row[], filter: string, total: {n: number, more: boolean} | null,
- *   choose: (chosen: Chosen) => void}} props
+ * @param {{chosen: Chosen, rows: import("../../lib/state.js").Row[], filter: string, total: {n: number,
+ *   more: boolean} | null, choose: (chosen: Chosen) => void}} props
  */
 export function Bulk({ chosen, rows, filter, total, choose }) {
   if (!chosen.all && !chosen.ids.size) return null;

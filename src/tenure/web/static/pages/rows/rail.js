@@ -5,8 +5,8 @@ import { html } from "../../lib/ui.js";
 import { STATUSES, statuses_of, with_status } from "./filter.js";
 
 /**
- * @param {{filter: string, counts: Record<string, {n: number, more: boolean}> | null, query: Record<string,
- *   string>}} props
+ * @param {{filter: string, counts: Record<string, {n: number, more: boolean}> | null,
+ *   query: Record<string, string>}} props
  */
 export function Rail({ filter, counts, query }) {
   const chosen = statuses_of(filter);
