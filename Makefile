@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
+.PHONY: help setup demo test check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -25,10 +25,15 @@ test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has
 	@tools/chromium
 	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile --max-worker-restart 0
 
-check: setup ## ruff and mypy --strict
+check: setup ## ruff and mypy --strict; where node is, layout, types and tests of the dashboard's modules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@tools/js/check
+
+format: setup ## lay out Python and, where node is, the dashboard's modules
+	@$(BIN)/ruff format --quiet .
+	@tools/js/check --format
 
 mutants: setup ## delete every guard of every guarded statement in turn; some test must turn red
 	@$(BIN)/python mutants/run.py
@@ -72,4 +77,4 @@ bench-pages: setup ## every page of the dashboard with a million rows, in SQL an
 	@$(BIN)/python -m bench.http_pages
 
 clean: ## remove what setup built
-	rm -rf $(VENV)
+	rm -rf $(VENV) tools/js/node_modules

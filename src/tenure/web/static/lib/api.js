@@ -1,9 +1,12 @@
-// @ts-check
 /** Asks the server: one function, one kind of error, and who we are. */
+import { search } from "./address.js";
 import { computed, signal } from "./ui.js";
 
-/** @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string, schema_version: number,
- *   database: string, payloads: string, redacted: string[], drills: boolean, prefix: string, login: boolean, logged_in: boolean}} Me */
+/**
+ * @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string,
+ *   schema_version: number, database: string, payloads: string, redacted: string[], drills: boolean,
+ *   prefix: string, login: boolean, logged_in: boolean}} Me
+ */
 
 /** Who the server takes us for; null until it has answered. */
 export const me = signal(/** @type {Me | null} */ (null));
@@ -57,17 +60,16 @@ async function ask(url, method, body, abort) {
   if (method !== "GET") headers["x-tenure"] = "1";
   if (body !== undefined) headers["content-type"] = "application/json";
   try {
-    return await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: abort });
+    return await fetch(url, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: abort,
+    });
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
     throw new Refused(0, { error: "The server cannot be reached. Trying again." });
   }
-}
-
-/** "?a=1&b=2" of what is neither null nor empty. @param {Record<string, any>} [query] */
-export function search(query = {}) {
-  const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return kept.length ? "?" + new URLSearchParams(kept.map(([name, value]) => [name, String(value)])) : "";
 }
 
 /** Learns who we are, as at the start and after a login. */
