@@ -87,7 +87,7 @@ pin: $(VENV)/release-ready ## write requirements/*.txt with the hash of every fi
 	@$(COMPILE) requirements/release.in -o requirements/release.txt
 
 audit: $(VENV)/release-ready ## known vulnerabilities of what is pinned
-	@for lock in demo dev release; do $(BIN)/pip-audit --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
+	@for lock in demo dev release; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
 
 dist: $(VENV)/release-ready ## build sdist and wheel into dist/, and what they depend on into sbom/
 	@tools/dist "$(BIN)"
