@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tenure.embedded import attach
+from tenure.settings import POSTGRES_MAJORS
 
 _SYSTEM = Path("/usr/lib/postgresql")
 
@@ -17,7 +18,7 @@ def available() -> list[str]:
     if os.environ.get("TENURE_TEST_DATABASE_URL"):
         return ["url"]
     majors = [path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb")]
-    return ["embedded", *sorted(major for major in majors if 14 <= int(major) < 18)]
+    return ["embedded", *sorted(major for major in majors if int(major) in POSTGRES_MAJORS[:-1])]
 
 
 @contextlib.contextmanager
