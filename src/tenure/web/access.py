@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from ..errors import BadSettings
-from .refusal import Refused
+from .http_errors import Refused
 
 Role = Literal["read", "operate", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)

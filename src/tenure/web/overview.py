@@ -13,9 +13,9 @@ from ..model.filter import Filter
 from ..postgres import migrate
 from ..verbs import history, questions, search
 from .access import COOKIE
+from .answers import Count, count, utc
 from .route import Ask, Asked, Name, Route
 from .rows import RefusalShape, refusal_shape
-from .shapes import Count, count, utc
 from .store import Store, address
 
 TICK_FENCE_SECONDS = 3600

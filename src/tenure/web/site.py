@@ -13,8 +13,8 @@ from ..model.filter import BadFilter, Filter, parse
 from ..telemetry.fleet_metrics import FleetMetrics
 from .access import Access, Credentials, Door
 from .feed import Feed
+from .http_errors import Refused
 from .redact import NAMES, Redaction
-from .refusal import Refused
 from .store import Store, in_thread
 
 if TYPE_CHECKING:

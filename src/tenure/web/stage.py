@@ -23,10 +23,10 @@ from ..drills.stage import WORKERS_MAX
 from ..operate import noted
 from ..verbs import questions
 from .access import is_near
-from .refusal import Refused
+from .http_errors import Refused
 from .route import Ask, Asked, Error, Reply, Route
 from .site import Site
-from .stage_shapes import DoneShape, DrillsShape, OpenedShape, ShownShape, StageShape, drill_shape
+from .stage_answers import DoneShape, DrillsShape, OpenedShape, ShownShape, StageShape, drill_shape
 from .store import in_thread
 
 STREAMS_MAX = 20

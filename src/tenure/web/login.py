@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from .access import COOKIE, COOKIE_SECONDS, PUBLIC
-from .refusal import Refused
+from .http_errors import Refused
 from .route import Ask, Asked, Error, Route
 
 
