@@ -17,8 +17,8 @@ import click
 from psycopg import Connection
 
 from .. import postgres
-from ..doctor.asks import BusyQueue, busy_queues
-from ..doctor.verdict import spoken
+from ..doctor.finding import spoken
+from ..doctor.questions import BusyQueue, busy_queues
 from ..telemetry.log import printable
 from ..verbs import history, questions, search
 from ..verbs.questions import Member

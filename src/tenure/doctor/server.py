@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .asks import Grants, Server
-from .verdict import Finding
+from .finding import Finding
+from .questions import Grants, Server
 
 MAJOR_MIN = 14
 SKEW_SECONDS_MAX = 5.0

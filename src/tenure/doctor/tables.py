@@ -6,8 +6,8 @@ import re
 from importlib.resources import files
 
 from .. import sql
-from .asks import Day, HotTable, Index, Open, Server
-from .verdict import Finding, Level, spoken
+from .finding import Finding, Level, spoken
+from .questions import Day, HotTable, Index, Open, Server
 
 OLD_SECONDS = 60.0  # how long a transaction may be open before it is worth a word
 ANCIENT_SECONDS = 900.0

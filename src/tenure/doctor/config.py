@@ -9,7 +9,7 @@ from .. import settings
 from ..errors import BadSettings
 from ..worker.config import Terms
 from ..worker.worker import LAST_WORDS_SECONDS
-from .verdict import Finding
+from .finding import Finding
 
 SHORT_LEASE_SECONDS = 15.0
 NUMBERS = (
