@@ -35,7 +35,7 @@ LOG_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Plan(TypedDict):
-    """All the keeper is told; every path absolute, every argv complete but for `-D`."""
+    """All the guardian is told; every path absolute, every argv complete but for `-D`."""
 
     folder: str
     cluster: str
@@ -103,8 +103,8 @@ class Keeper:
             os.read(self.wake, 4096)
 
     def spawn(self, argv: list[str], death: int, text: str = "") -> int:
-        """Start a child in its disguise, fed with a short text; it gets the signal `death` if the keeper dies."""
-        keeper, (hear, say) = os.getpid(), os.pipe()
+        """Start a child in its disguise, fed with a short text; it gets the signal `death` if the guardian dies."""
+        guardian, (hear, say) = os.getpid(), os.pipe()
         os.write(say, text.encode())
         pid = os.fork()
         if pid:
@@ -116,7 +116,7 @@ class Keeper:
             if LIBC is not None and sys.platform == "linux":
                 # After the change of identity, not before: the kernel forgets the wish when credentials change.
                 LIBC.prctl(1, death, 0, 0, 0)  # PR_SET_PDEATHSIG
-            if os.getppid() == keeper:
+            if os.getppid() == guardian:
                 os.chdir(os.path.dirname(self.cluster))
                 os.execv(argv[0], argv)  # noqa: S606  (no shell: the point)
         except BaseException as error:
@@ -185,7 +185,7 @@ class Keeper:
             return []
 
     def dismiss_orphan(self) -> None:
-        """Stop a postmaster whose keeper was killed; a pid counts only if its command line names our cluster."""
+        """Stop a postmaster whose guardian was killed; a pid counts only if its command line names our cluster."""
         first = (self._lock_lines() or [""])[0]
         pid = int(first) if first.isdigit() else 0
         for number, seconds in ((signal.SIGINT, 20.0), (signal.SIGQUIT, 10.0)):
@@ -282,7 +282,7 @@ def is_postmaster(pid: int, cluster: str) -> bool:
 
 
 def main() -> None:
-    """`keeper.py probe` says whether `mask` works here; `keeper.py PLAN` keeps a server until it is not needed."""
+    """`guardian.py probe` says whether `mask` works here; `guardian.py PLAN` keeps a server until it is not needed."""
     if sys.argv[1] == "probe":
         return mask()
     plan: Plan = json.loads(sys.argv[1])
