@@ -18,7 +18,7 @@ from .. import __version__, settings
 from ..errors import NO
 from .database import Database, embedded, opened
 from .drill import describe
-from .numbers import Number
+from .option_types import Number
 from .serve import HOST, PORT, address_of, listening
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options, setting
 from .drill import describe
-from .numbers import Number
+from .option_types import Number
 from .reload import Reloader
 from .serve import HOST, PORT, address_of, door_of, listening, serve
 from .worker import is_path, parted, serving

@@ -17,7 +17,7 @@ import click
 from .. import settings
 from ..errors import NO
 from .database import Database, opened
-from .numbers import Number
+from .option_types import Number
 
 if TYPE_CHECKING:
     from ..drills.scene import Drill, Scene

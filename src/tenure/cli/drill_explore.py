@@ -11,7 +11,7 @@ import click
 from ..errors import NO
 from .database import Database
 from .drill import at, describe, options
-from .numbers import Number
+from .option_types import Number
 
 if TYPE_CHECKING:
     from ..drills.explore import Explore

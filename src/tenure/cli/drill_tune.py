@@ -9,7 +9,7 @@ import click
 
 from .drill import at, describe, options
 from .drill_explore import seconds
-from .numbers import Number
+from .option_types import Number
 
 
 @click.command("tune")

@@ -17,7 +17,7 @@ import click
 from ..errors import BadSettings
 from ..settings import find, number, session_url, whole
 from .database import opened, options, setting
-from .trouble import tell
+from .errors import tell
 
 if TYPE_CHECKING:
     from ..worker.worker import Worker

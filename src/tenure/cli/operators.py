@@ -20,7 +20,7 @@ from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
 from .database import Database, opened, options
-from .words import filter_of
+from .filter import filter_of
 
 PAST = {
     "redrive": "redriven",

@@ -19,7 +19,7 @@ from .database import Database
 T = TypeVar("T")
 
 
-class Steady:
+class Reconnecting:
     """One session after another on a database. The first must come about, or the command ends with why it does not."""
 
     def __init__(self, database: Database, name: str) -> None:
@@ -27,7 +27,7 @@ class Steady:
         self._away: datetime | None = None
         self.conn = self._connect()
 
-    def __enter__(self) -> Steady:
+    def __enter__(self) -> Reconnecting:
         return self
 
     def __exit__(self, *_: object) -> None:
