@@ -27,7 +27,7 @@ from tenure import postgres, verbs
 from tenure.app.fence import fenced
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy, can_drop_packets
+from tenure.drills.stage.proxy import FaultProxy, can_drop_packets
 from tenure.events import (
     DatabaseBack,
     DatabaseUnreachable,

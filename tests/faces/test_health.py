@@ -17,7 +17,7 @@ import pytest
 
 from guarantees.facts import Beside, until
 from tenure.app.inbox import Inbox
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import BadSettings
 from tenure.model.rows import BUCKETS
 from tenure.postgres.migrate import newest

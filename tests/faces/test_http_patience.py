@@ -17,7 +17,7 @@ import tenure.web
 from crew import eventually
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, running, served
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TenureError
 from tenure.verbs import queues, search
 from tenure.web import answers, export

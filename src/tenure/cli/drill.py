@@ -20,9 +20,9 @@ from .database import Database, opened
 from .option_types import Number
 
 if TYPE_CHECKING:
-    from ..drills.scene import Drill, Scene
-    from ..drills.stage import Said
-    from ..drills.verdict import Verdict
+    from ..drills.stage.scene import Drill, Scene
+    from ..drills.stage.stage import Said
+    from ..drills.stage.verdict import Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,13 +42,13 @@ class Drills(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which to read them."""
         del ctx
-        from ..drills.book import BOOK
+        from ..drills.scenes.book import BOOK
 
         return [*BOOK, "all", *_others()]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Made, or imported, when it is asked for."""
-        from ..drills.book import BOOK
+        from ..drills.scenes.book import BOOK
 
         del ctx
         if name in _others():
@@ -135,7 +135,7 @@ def chosen(drill: Drill, control: bool) -> Scene:
 
 def shown(scene: Scene, drill: Drill, url: str | None, *, as_json: bool, verbose: bool) -> None:
     """Play it, tell it, and end the command by its verdict."""
-    from ..drills.scene import perform
+    from ..drills.stage.scene import perform
     from ..drills.teller import Json, Plain, Teller, echo
 
     teller: Teller = Json() if as_json else Plain(scene, verbose=verbose)
@@ -190,7 +190,7 @@ def _closing(verdict: Verdict, drill: Drill, processes: int, *, control: bool) -
 @options
 def all_drills(as_json: bool, url: str | None) -> None:
     """Play every drill and every control, one after the other. Exit 1 if any of them failed."""
-    from ..drills.book import BOOK
+    from ..drills.scenes.book import BOOK
     from ..drills.teller import echo
 
     verdicts = []
@@ -210,7 +210,7 @@ def all_drills(as_json: bool, url: str | None) -> None:
 
 def _played(scene: Scene, url: str, *, as_json: bool, control: bool) -> Verdict:
     """One line on how it ended, and one on each assertion that did not hold."""
-    from ..drills.scene import perform
+    from ..drills.stage.scene import perform
     from ..drills.teller import echo, mark
 
     verdict = perform(url, scene, lambda _: None)
@@ -227,7 +227,7 @@ def _played(scene: Scene, url: str, *, as_json: bool, control: bool) -> Verdict:
 
 def _list() -> None:
     """Every drill on a line: what it shows, and what its control does."""
-    from ..drills.book import BOOK
+    from ..drills.scenes.book import BOOK
     from ..drills.teller import echo
 
     for name, drill in ((name, make()) for name, make in BOOK.items()):

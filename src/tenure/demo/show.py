@@ -8,8 +8,8 @@ import sys
 
 import click
 
-from ..drills.picture import bare
-from ..drills.stage import Said, Stage
+from ..drills.stage.picture import bare
+from ..drills.stage.stage import Said, Stage
 from ..drills.teller import echo
 from .words import FLEET, ROW, STEPS, Words
 

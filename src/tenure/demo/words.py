@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..drills.picture import bare
+from ..drills.stage.picture import bare
 from ..errors import telling_line
 from ..model.rows import BUCKETS
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import click
 
-from .scene import Event, Scene
-from .stage import Said
-from .verdict import Check, Verdict
+from .stage.scene import Event, Scene
+from .stage.stage import Said
+from .stage.verdict import Check, Verdict
 
 # Fields that only programs need: named by the column before, the same in every line, or a clock's.
 _HIDDEN = ("worker", "job_id", "kind", "queue", "queues", "wait_seconds", "run_seconds", "error_class", "role")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..drills.scene import Drill, Scene
+from ..drills.stage.scene import Drill, Scene
 
 
 class StepsShape(msgspec.Struct, frozen=True):

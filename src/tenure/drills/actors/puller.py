@@ -6,11 +6,11 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from ..app.inbox import Inbox
-from ..events import Bus, ClaimAnswered, Event, Woken
-from ..worker.config import Terms
-from ..worker.worker import Worker
-from . import words
+from ...app.inbox import Inbox
+from ...events import Bus, ClaimAnswered, Event, Woken
+from ...worker.config import Terms
+from ...worker.worker import Worker
+from . import protocol
 from .at_work import heed, work
 
 KIND = "pull"
@@ -18,7 +18,7 @@ DRAIN_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part(words.Part):
+class Part(protocol.Part):
     """What a puller has to know."""
 
     slots: int
@@ -43,17 +43,17 @@ class Count:
         elif isinstance(event, Woken):
             self.polls += event.source == "poll"
         elif event.news and event.level != "debug":
-            words.say(event.fields())
+            protocol.say(event.fields())
 
     def tell(self) -> None:
         """So far."""
         used = {"cpu_seconds": time.process_time(), "claim_seconds": self.claim_seconds}
-        words.say({"event": "counted", "worker": self._name, "claims": self.claims, "polls": self.polls, **used})
+        protocol.say({"event": "counted", "worker": self._name, "claims": self.claims, "polls": self.polls, **used})
 
 
 def main() -> None:
     """Pull until told to stop."""
-    part = words.part_of(Part)
+    part = protocol.part_of(Part)
     count = Count(part.name)
     heed(lambda _: count.tell())
     bus = Bus()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .act import Cure, Enqueue, Orders, Redrive, Start
-from .scene import Drill, Event, Fact, Proof, Scene, Step
-from .stage import Props, Stage
+from ..stage.act import Cure, Enqueue, Orders, Redrive, Start
+from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
+from ..stage.stage import Props, Stage
 
 A = "worker-A"
 STORY = (

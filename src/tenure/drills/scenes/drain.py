@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .act import Answer, Drain, Kill, Orders, SkipBackoff, Start
-from .scene import Drill, Event, Fact, Proof, Scene, Step
-from .stage import Props, Stage
+from ..stage.act import Answer, Drain, Kill, Orders, SkipBackoff, Start
+from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
+from ..stage.stage import Props, Stage
 
 A, B, C, D = "worker-A", "worker-B", "worker-C", "worker-D"
 STORY = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .. import sql
-from ..errors import telling_line
-from ..model.ring import rings_of
-from ..model.rows import BUCKETS
-from ..verbs import questions
+from ... import sql
+from ...errors import telling_line
+from ...model.ring import rings_of
+from ...model.rows import BUCKETS
+from ...verbs import questions
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .act import Enqueue, Start
-from .scene import Drill, Event, Proof, Scene, Step
+from ..stage.act import Enqueue, Start
+from ..stage.scene import Drill, Event, Proof, Scene, Step
 
 A = "worker-A"
 

@@ -15,15 +15,15 @@ import psycopg
 from psycopg import sql as identifiers
 from psycopg.conninfo import make_conninfo
 
-from .. import postgres, sql
-from ..errors import BadSettings
-from ..postgres import migrate
-from ..verbs.statement import Statement
-from . import hand, puller, racer, shop
+from ... import postgres, sql
+from ...errors import BadSettings
+from ...postgres import migrate
+from ...verbs.statement import Statement
+from ..actors import hand, puller, racer, shop
+from ..signals import undisturbed
 from .actor import Actor, DrillFailed
 from .allowed import check_allowed
 from .proxy import FaultProxy
-from .signals import undisturbed
 
 EVENT_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.02

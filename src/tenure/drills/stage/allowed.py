@@ -5,8 +5,8 @@ ALTER DATABASE shop SET tenure.drills = 'forbid'
 
 from __future__ import annotations
 
-from .. import postgres
-from ..errors import BadSettings
+from ... import postgres
+from ...errors import BadSettings
 
 ASK = "SELECT current_database(), current_setting('tenure.drills', true)"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .act import Answer, Cast, Enqueue, Pause, Resume, SkipBackoff, Work
-from .racer import Guard
-from .scene import Drill, Event, Fact, Proof, Scene, Step
-from .stage import Props, Stage
+from ..actors.racer import Guard
+from ..stage.act import Answer, Cast, Enqueue, Pause, Resume, SkipBackoff, Work
+from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
+from ..stage.stage import Props, Stage
 
 A, B = "worker-A", "worker-B"
 LEASE_SECONDS = 1.0

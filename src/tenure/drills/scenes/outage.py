@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .act import Answer, Cut, Enqueue, Heal, Orders, Start
+from ..stage.act import Answer, Cut, Enqueue, Heal, Orders, Start
+from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
+from ..stage.stage import Props, Stage
 from .lease_race import EXPIRED
-from .scene import Drill, Event, Fact, Proof, Scene, Step
-from .stage import Props, Stage
 
 A = "worker-A"
 STORY = (

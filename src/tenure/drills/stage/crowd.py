@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import psycopg
 
-from ..postgres.connection import QueueConnection
+from ...postgres.connection import QueueConnection
 from .actor import DrillFailed
 
 CONNECT_SECONDS_MAX = 20.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .act import ORDER, Enqueue, Rollback, Start
-from .scene import Drill, Event, Proof, Scene, Step
-from .stage import Props
+from ..stage.act import ORDER, Enqueue, Rollback, Start
+from ..stage.scene import Drill, Event, Proof, Scene, Step
+from ..stage.stage import Props
 
 A = "worker-A"
 NEXT = ORDER + 1

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from .. import postgres, verbs
-from ..errors import BadSettings
-from ..model.rows import Enqueued, NewRow
-from ..verbs import operators
+from ... import postgres, verbs
+from ...errors import BadSettings
+from ...model.rows import Enqueued, NewRow
+from ...verbs import operators
+from ..actors.racer import Guard
+from ..actors.shop import CURE
 from .crowd import at_once
-from .racer import Guard
-from .shop import CURE
 
 if TYPE_CHECKING:
     from .stage import Stage

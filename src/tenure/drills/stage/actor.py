@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal
 
-from ..errors import NO, BadSettings, TenureError
+from ...errors import NO, BadSettings, TenureError
 
 STOP_SECONDS_MAX = 5.0
 END_SECONDS_MAX = 5.0
@@ -45,7 +45,7 @@ class Actor:
         self._paused = self._draining = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"tenure.drills.{role}", name],
+            [sys.executable, "-P", "-m", f"tenure.drills.actors.{role}", name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
             text=True, encoding="utf-8", process_group=0,
         )  # fmt: skip

@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeVar
 
 from psycopg import Connection, Rollback
 
-from .. import postgres, sql, verbs
-from ..app.fence import fenced
-from ..errors import StaleFence, StaleLease
-from ..events import (
+from ... import postgres, sql, verbs
+from ...app.fence import fenced
+from ...errors import StaleFence, StaleLease
+from ...events import (
     ExecutionStarted,
     JobCompleted,
     LeaseAcquired,
@@ -29,10 +29,10 @@ from ..events import (
     StaleWriteBlocked,
     WorkerExit,
 )
-from ..model.rows import Claimed
-from ..verbs.statement import Statement
-from . import shop, words
-from .words import hear, say
+from ...model.rows import Claimed
+from ...verbs.statement import Statement
+from . import protocol, shop
+from .protocol import hear, say
 
 CLAIM_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.01
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Part(words.Part):
+class Part(protocol.Part):
     """What a racer has to know."""
 
     lease_seconds: float = 1.0
@@ -66,7 +66,7 @@ class Part(words.Part):
 
 def main() -> None:
     """Play the part that the first line gives."""
-    part = words.part_of(Part)
+    part = protocol.part_of(Part)
     with _connected(part) as conn, _connected(part) as keeping:
         hear("work")
         Racer(part, conn, keeping).work()

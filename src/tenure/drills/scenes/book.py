@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..stage.scene import Drill
 from .crash import crash
 from .drain import drain
 from .duplicate import duplicate
@@ -14,7 +15,6 @@ from .poison import poison
 from .receipt import receipt
 from .ring import ring
 from .rollback import rollback
-from .scene import Drill
 
 BOOK: dict[str, Callable[[], Drill]] = {
     "receipt": receipt,

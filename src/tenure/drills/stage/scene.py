@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from ..errors import BadSettings, TenureError
+from ...errors import BadSettings, TenureError
 from .act import Act, SkipBackoff
 from .actor import DrillFailed
 from .stage import EVENT_SECONDS_MAX, Props, Said, Stage

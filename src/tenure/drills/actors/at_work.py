@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ..worker.worker import Worker
+from ...worker.worker import Worker
 
 
 def heed(word: Callable[[str], None]) -> None:

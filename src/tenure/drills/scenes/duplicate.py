@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .act import Crowd, Enqueue, Start
-from .scene import Drill, Event, Fact, Proof, Scene, Step
-from .stage import Props
+from ..stage.act import Crowd, Enqueue, Start
+from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
+from ..stage.stage import Props
 
 A = "worker-A"
 STORY = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from .. import events
-from ..worker.config import Terms
-from ..worker.worker import Worker
-from . import words
+from ... import events
+from ...worker.config import Terms
+from ...worker.worker import Worker
+from . import protocol
 from .at_work import heed, work
 from .shop import Shop
 
@@ -16,7 +16,7 @@ POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Part(words.Part):
+class Part(protocol.Part):
     """What a hand has to know."""
 
     lease_seconds: float
@@ -28,7 +28,7 @@ class Part(words.Part):
 
 def main() -> None:
     """Work until told to stop."""
-    part, gate = words.part_of(Part), threading.Event()
+    part, gate = protocol.part_of(Part), threading.Event()
     heed(lambda word: _open(gate, word))
     bus = events.Bus()
     bus.subscribe(_say, each_job=True)
@@ -60,7 +60,7 @@ def _open(gate: threading.Event, word: str) -> None:
 
 def _say(event: events.Event) -> None:
     if event.news:
-        words.say(event.fields())
+        protocol.say(event.fields())
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ import time
 from contextlib import closing
 from typing import Any
 
-from .. import postgres, sql
-from ..app.inbox import Inbox
-from ..app.job import Job
-from ..model.backoff import Exponential
-from .words import say
+from ... import postgres, sql
+from ...app.inbox import Inbox
+from ...app.job import Job
+from ...model.backoff import Exponential
+from .protocol import say
 
 # No key on the ledger and none on the mailbox but the one a letter brings: a duplicate must be able to show.
 TABLES = (
