@@ -11,7 +11,7 @@ import click
 from ..drills.stage.picture import bare
 from ..drills.stage.stage import Said, Stage
 from ..drills.teller import echo
-from .words import FLEET, ROW, STEPS, Words
+from .event_lines import FLEET, ROW, STEPS, Words
 
 ROWS_MAX = 5_000  # whose keys are remembered
 CLEAR = "\r\x1b[2K"
