@@ -19,11 +19,13 @@ from tenure import __version__, operate, postgres, sql
 from tenure.app.inbox import Inbox
 from tenure.doctor import Finding, config, examine, server, tables
 from tenure.doctor import questions as doctor_questions
-from tenure.doctor.finding import spoken
 from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
 from tenure.events import JobReleased
 from tenure.postgres import migrate
 from tenure.verbs import fleet, questions, queues
+from tenure.verbs.capacity import busy_queues
+from tenure.verbs.questions import spoken
+from tenure.verbs.roles import grants
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -555,8 +557,8 @@ def test_its_questions_take_little_time_with_many_rows(well: World) -> None:
     asked: list[Statement[Any]] = [
         doctor_questions.server_facts(), doctor_questions.transactions(), doctor_questions.indexes(),
         doctor_questions.hot_table(), doctor_questions.chores(), doctor_questions.archive_days(),
-        doctor_questions.overdue(), doctor_questions.grants(), queues.queues(), questions.workers(),
-        doctor_questions.busy_queues(),
+        doctor_questions.overdue(), grants(), queues.queues(), questions.workers(),
+        busy_queues(),
     ]  # fmt: skip
     conn = postgres.connect(well.url)
     for statement in asked:

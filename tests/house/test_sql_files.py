@@ -19,7 +19,19 @@ from tenure import sql, verbs
 from tenure.doctor import questions as doctor_questions
 from tenure.model.filter import Filter
 from tenure.model.rows import Lease, NewRow
-from tenure.verbs import fleet, history, lifecycle, operators, questions, queues, schedules, search, settle
+from tenure.verbs import (
+    capacity,
+    fleet,
+    history,
+    lifecycle,
+    operators,
+    questions,
+    queues,
+    roles,
+    schedules,
+    search,
+    settle,
+)
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -115,9 +127,9 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "doctor.questions.chores": [doctor_questions.chores()],
     "doctor.questions.archive_days": [doctor_questions.archive_days()],
     "doctor.questions.overdue": [doctor_questions.overdue()],
-    "doctor.questions.grants": [doctor_questions.grants()],
-    "doctor.questions.backlog_per_worker": [doctor_questions.backlog_per_worker()],
-    "doctor.questions.busy_queues": [doctor_questions.busy_queues()],
+    "roles.grants": [roles.grants()],
+    "capacity.backlog_per_worker": [capacity.backlog_per_worker()],
+    "capacity.busy_queues": [capacity.busy_queues()],
     "queues.claim_limited": [queues.claim_limited("A", 1, "default")],
     "queues.pause": [queues.pause("default")],
     "queues.resume": [queues.resume("default")],
@@ -187,6 +199,8 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             search,
             history,
             operators,
+            capacity,
+            roles,
             doctor_questions,
         )
         for name, function in inspect.getmembers(module, inspect.isfunction)

@@ -43,9 +43,9 @@ def command(no_open: bool, port: int | None, reset: bool, database_url: str | No
     throw-away schema and in processes that end with the demo: on the embedded Postgres, and on another one only by
     --database-url. A database that is named elsewhere (TENURE_DATABASE_URL, DATABASE_URL, PGHOST, …) is left alone.
     """
+    from ..console.signals import endable
     from ..demo import opening
     from ..demo.show import Show
-    from ..drills.signals import endable
 
     settings.check_names(os.environ)
     settings.check_drills()
@@ -110,7 +110,8 @@ def _dashboard(
         show.line(sql)
         yield
         return
-    from ..demo.dashboard import browse, served
+    from ..console.browser import browse
+    from ..demo.dashboard import served
 
     address = address_of(listener)
     with served(listener, database.url, schema):
@@ -145,8 +146,8 @@ def _live(show: Show, shop: Opened) -> bool:
 
 
 def _tour(show: Show, shop: Opened) -> bool:
+    from ..console.terminal import mark
     from ..demo.tour import tour
-    from ..drills.teller import mark
 
     verdict = tour(shop.stage, shop.till, show)
     show.line("\n  Five proofs, asked of the database when all was over\n")

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from .. import __version__, postgres, settings
-from ..demo.dashboard import browse
+from ..console.browser import browse
+from ..console.loopback import is_loopback
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options, setting
@@ -43,7 +44,7 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
     Starts the embedded Postgres unless a database is named, migrates it, runs a worker that starts anew whenever a
     Python file, pyproject.toml or tenure.toml below this folder is saved, and serves the dashboard. Ctrl-C ends it all.
     """
-    from ..drills.signals import endable
+    from ..console.signals import endable
 
     roots = _roots(app)
     with endable(), opened(database_url, schema, leave_nothing=True) as database:
@@ -89,8 +90,6 @@ def _schema(database: Database, *, remote: bool) -> str:
 
 def _is_here(host: str, address: str) -> bool:
     """A socket in the file system, or loopback: as it was connected to, whatever it was called."""
-    from ..web.access import is_loopback
-
     return host.startswith("/") or is_loopback(address or host)
 
 

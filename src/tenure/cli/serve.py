@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import postgres, settings
+from ..console.loopback import is_loopback
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options
@@ -92,7 +93,7 @@ def address_of(listener: socket.socket) -> str:
 
 def door_of(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
     """Who may come in; None leaves it to the credentials of the settings, and without those only this machine may."""
-    from ..web.access import Open, is_loopback
+    from ..web.access import Open
 
     if insecure:
         return Open(any_host=True)
@@ -108,8 +109,6 @@ def door_of(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
 
 def _check_drills(host: str) -> None:
     """Refuse what would let others start processes here."""
-    from ..web.access import is_loopback
-
     if not is_loopback(host):
         raise BadSettings(f"--drills starts and stops processes, for this machine only: --host {host} lets others in")
     settings.check_drills()

@@ -17,11 +17,10 @@ import click
 from psycopg import Connection
 
 from .. import postgres
-from ..doctor.finding import spoken
-from ..doctor.questions import BusyQueue, busy_queues
 from ..telemetry.log import printable
 from ..verbs import history, questions, search
-from ..verbs.questions import Member
+from ..verbs.capacity import BusyQueue, busy_queues
+from ..verbs.questions import Member, spoken
 from .database import opened, options
 from .option_types import Number
 from .output import note

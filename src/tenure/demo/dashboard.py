@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
-import sys
 import threading
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,11 +27,3 @@ def served(listener: socket.socket, database_url: str, schema: str) -> Iterator[
     finally:
         server.handle_exit(signal.SIGTERM, None)
         thread.join(END_SECONDS_MAX)
-
-
-def browse(address: str) -> bool:
-    """Open a browser, if there is a screen to open it on; on a thread, for it may take its time."""
-    if sys.platform != "darwin" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        return False
-    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    return True

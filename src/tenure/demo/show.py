@@ -8,9 +8,9 @@ import sys
 
 import click
 
+from ..console.terminal import echo
 from ..drills.stage.picture import bare
 from ..drills.stage.stage import Said, Stage
-from ..drills.teller import echo
 from .event_lines import FLEET, ROW, STEPS, Words
 
 ROWS_MAX = 5_000  # whose keys are remembered

@@ -17,6 +17,7 @@ from ..postgres.runner import run
 from ..verbs import queues, search
 from ..verbs.fleet import echo
 from ..verbs.questions import blocked_keys, workers
+from ..verbs.roles import grants
 from ..verbs.statement import Statement
 from . import config, fleet, questions, server, tables
 from .finding import Finding as Finding
@@ -72,7 +73,7 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
         return run(conn, statement, schema)
 
     facts = run(conn, questions.server_facts())
-    yield _look("roles", lambda: server.roles(ask(questions.grants())))
+    yield _look("roles", lambda: server.roles(ask(grants())))
     yield _look("indexes", lambda: tables.indexes_there(ask(questions.indexes()), tables.indexes_wanted()))
     yield _look("autovacuum", lambda: tables.autovacuum(facts, ask(questions.hot_table())))
     yield _look("bloat", lambda: tables.bloat(ask(questions.hot_table())))

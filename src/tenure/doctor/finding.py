@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from ..verbs.questions import spoken as spoken
-
 Level = Literal["ok", "warn", "fault"]
 
 

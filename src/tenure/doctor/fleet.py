@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..model.filter import Filter
 from ..model.rows import BlockedKey, Row
-from ..verbs.questions import Member
+from ..verbs.questions import Member, spoken
 from ..verbs.queues import Queue
 from ..verbs.search import Overview
-from .finding import Finding, spoken
+from .finding import Finding
 from .questions import Chore
 
 LATE_SECONDS_MIN = 60.0  # a chore may be late by so much, whatever its pace

@@ -1,4 +1,4 @@
-"""What doctor, top and an autoscaler ask the database, each in bounded time however many rows there are."""
+"""What doctor asks the database, each in bounded time however many rows there are."""
 
 from __future__ import annotations
 
@@ -76,23 +76,6 @@ class Day(NamedTuple):
     stray: int
 
 
-class Grants(NamedTuple):
-    """Whether roles are used, whether they were granted since the last migration, and what is open to everybody."""
-
-    used: bool
-    current: bool
-    open_to_all: int
-
-
-class BusyQueue(NamedTuple):
-    """A queue as `tenure top` shows it: rows due (up to a cap), attempts ended in the last minute."""
-
-    queue: str
-    due: int
-    settled: int
-    paused: bool
-
-
 def server_facts() -> Statement[Server]:
     """What the server is and how it is set."""
     return Statement("server_facts", {}, lambda rows: Server(*rows[0]))
@@ -126,18 +109,3 @@ def archive_days() -> Statement[list[Day]]:
 def overdue(*, seconds: float = 10.0) -> Statement[tuple[int, float]]:
     """How many leases have been over for so long, and the longest of them in seconds."""
     return Statement("overdue", {"seconds": seconds}, lambda rows: (int(rows[0][0]), float(rows[0][1])))
-
-
-def grants() -> Statement[Grants]:
-    """How roles stand here."""
-    return Statement("grants", {}, lambda rows: Grants(*rows[0]))
-
-
-def backlog_per_worker() -> Statement[int]:
-    """The rows there are to run now, for an autoscaler."""
-    return Statement("backlog_per_worker", {}, lambda rows: int(rows[0][0]))
-
-
-def busy_queues(n: int = 50, *, cap: int = 10_001) -> Statement[list[BusyQueue]]:
-    """The queues with most to do first."""
-    return Statement("busy_queues", {"n": n, "cap": cap}, lambda rows: [BusyQueue(*row) for row in rows])

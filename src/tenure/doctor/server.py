@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..verbs.roles import Grants
 from .finding import Finding
-from .questions import Grants, Server
+from .questions import Server
 
 MAJOR_MIN = 14
 SKEW_SECONDS_MAX = 5.0

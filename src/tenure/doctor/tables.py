@@ -6,7 +6,8 @@ import re
 from importlib.resources import files
 
 from .. import sql
-from .finding import Finding, Level, spoken
+from ..verbs.questions import spoken
+from .finding import Finding, Level
 from .questions import Day, HotTable, Index, Open, Server
 
 OLD_SECONDS = 60.0  # how long a transaction may be open before it is worth a word

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from ...console.signals import die_with_parent
 
 P = TypeVar("P", bound="Part")
 
@@ -27,15 +28,6 @@ def part_of(kind: type[P]) -> P:
     """The part that the first line gives; from here on this process does not outlive its drill."""
     die_with_parent()
     return kind(**json.loads(hear()))
-
-
-def die_with_parent() -> None:
-    """A stopped process never sees the end of its stdin, so on Linux the kernel is asked to kill it."""
-    if sys.platform == "linux":
-        import ctypes
-
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
 def hear(word: str = "") -> str:

@@ -16,11 +16,11 @@ from psycopg import sql as identifiers
 from psycopg.conninfo import make_conninfo
 
 from ... import postgres, sql
+from ...console.signals import undisturbed
 from ...errors import BadSettings
 from ...postgres import migrate
 from ...verbs.statement import Statement
 from ..actors import hand, puller, racer, shop
-from ..signals import undisturbed
 from .actor import Actor, DrillFailed
 from .allowed import check_allowed
 from .proxy import FaultProxy

@@ -1,4 +1,4 @@
-"""What a signal may do to a drill: end it in good order, and never interrupt it while it tidies up."""
+"""What signals do to a command and its children: end them in good order, never in the middle of tidying up."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def undisturbed() -> Iterator[None]:
     """No signal but SIGKILL ends the block: a second Ctrl-C must not leave half of the tidying undone."""
     with _handled([signal.SIGINT, *_ENDING], signal.SIG_IGN):
         yield
+
+
+def die_with_parent() -> None:
+    """A stopped process never sees the end of its stdin, so on Linux the kernel is asked to kill it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
