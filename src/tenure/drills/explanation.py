@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from .explore import Explore, Harm
+# What comes of a stale worker's return: it had nothing to be stale about; its write was refused; it was taken in
+# place of the rightful one; or both were taken.
+Harm = Literal["no race", "stopped", "stolen", "duplicate"]
 
 # While worker-B was at work.
 REFUSED = {
@@ -33,7 +34,31 @@ PASSED = {
 }
 
 
-def explanation(explore: Explore, harm: Harm | None, reason: str) -> str:
+class Played(Protocol):
+    """What a run was made of, as far as the sentence needs it."""
+
+    @property
+    def guard(self) -> str:
+        """What is asked before a late write counts."""
+
+    @property
+    def lease_seconds(self) -> float:
+        """Of the first holder."""
+
+    @property
+    def stall_seconds(self) -> float:
+        """How long it stood still."""
+
+    @property
+    def second(self) -> str:
+        """What the second holder does when the first comes back."""
+
+    @property
+    def kept(self) -> bool:
+        """Was the lease renewed all the while?"""
+
+
+def explanation(explore: Played, harm: Harm | None, reason: str) -> str:
     """The sentence for what was seen; `reason` is what the refused one was told."""
     if harm is None:
         return "The run was not played to its end, so it shows nothing."
@@ -45,7 +70,7 @@ def explanation(explore: Explore, harm: Harm | None, reason: str) -> str:
     return f"Nothing stopped the stale write: {PASSED.get(explore.guard, f'{explore.guard} let it through')}."
 
 
-def _no_race(explore: Explore) -> str:
+def _no_race(explore: Played) -> str:
     if explore.kept:
         return (
             f"worker-A's process lived, and renewed its lease of {explore.lease_seconds:g} s through a stall of"
