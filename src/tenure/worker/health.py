@@ -14,15 +14,13 @@ import time
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import BadSettings
 from ..events import Event, RingChanged
 from ..postgres import migrate
-from .metrics import CONTENT_TYPE, Metrics, Reading
-
-if TYPE_CHECKING:
-    from ..worker.worker import Worker
+from ..telemetry.metrics import CONTENT_TYPE, Metrics, Reading
+from .worker import Worker
 
 STILL_SECONDS_MAX = (
     120.0  # the keeper gives a silent database up after 20 s, and may have to do so a few times in a row
