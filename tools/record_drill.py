@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tenure.drills.book import BOOK
-from tenure.drills.picture import picture
 from tenure.drills.plan import in_full
-from tenure.drills.scene import Drill, Scene, play
-from tenure.drills.stage import Said, Stage
+from tenure.drills.scenes.book import BOOK
+from tenure.drills.stage.picture import picture
+from tenure.drills.stage.scene import Drill, Scene, play
+from tenure.drills.stage.stage import Said, Stage
 from tenure.embedded import attach
 
 LOOK_SECONDS = 0.1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from .model.rows import Held
+    from uuid import UUID
 
 NO = 1
 USAGE = 2
@@ -87,6 +87,26 @@ class IdempotencyConflict(TenureError):
             f"idempotency key {key!r} belongs to row {row_id} with another kind or payload: "
             "send the same content again, or choose another key"
         )
+
+
+class Held(Protocol):
+    """What was held when a write was refused: a Lease or a claimed row, both in model/rows.py."""
+
+    @property
+    def id(self) -> UUID:
+        """The row."""
+
+    @property
+    def worker(self) -> str:
+        """Its holder."""
+
+    @property
+    def generation(self) -> int:
+        """Which claim of the row it was: its token."""
+
+    @property
+    def fence(self) -> int:
+        """The same across rows and servers."""
 
 
 class StaleLease(TenureError):

@@ -37,7 +37,7 @@ class OwnServer:
         """Stop the postmaster in this way; returns when nothing of it is left."""
         pid = int((self._folder.cluster / "postmaster.pid").read_text().split()[0])
         os.kill(pid, WAYS[way])
-        until(lambda: self._folder.keeper_pid() is None, f"the server has ended, {way}")
+        until(lambda: self._folder.guardian_pid() is None, f"the server has ended, {way}")
         self._server.close()
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ from tenure import postgres, verbs
 from tenure.app.fence import fenced
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy
-from tenure.drills.sockets import can_drop_packets
+from tenure.drills.stage.proxy import FaultProxy
+from tenure.drills.stage.sockets import can_drop_packets
 from tenure.events import (
     DatabaseBack,
     DatabaseUnreachable,

@@ -13,8 +13,8 @@ from typing import Any
 
 import psycopg
 
-from tenure.drills.book import BOOK
-from tenure.drills.stage import Said
+from tenure.drills.scenes.book import BOOK
+from tenure.drills.stage.stage import Said
 
 WAIT_SECONDS_MAX = 60.0
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

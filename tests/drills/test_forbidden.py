@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from tenure.cli import main
 from tenure.drills.host import Hosts
 from tenure.drills.plan import Plan
-from tenure.drills.stage import Stage
+from tenure.drills.stage.stage import Stage
 from tenure.errors import BadSettings
 
 pytestmark = pytest.mark.one_server

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from drills.tales import WAIT_SECONDS_MAX, alive, children, command, ended, lines, schemas, silent, until
-from tenure.drills.actor import DrillFailed
-from tenure.drills.lease_race import lease_race
-from tenure.drills.scene import perform
-from tenure.drills.stage import Stage
+from tenure.drills.scenes.lease_race import lease_race
+from tenure.drills.stage.actor import DrillFailed
+from tenure.drills.stage.scene import perform
+from tenure.drills.stage.stage import Stage
 
 QUICK = ("--lease-seconds", "0.2")
 

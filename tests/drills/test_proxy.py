@@ -16,9 +16,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from crew import eventually
 from faces.stranger import CANCEL, GSS, SSL, TLS_HELLO, startup, words
 from tenure import postgres
-from tenure.drills import proxy as proxying
-from tenure.drills.handshake import kind_of, options_with, without_secret
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage import proxy as proxying
+from tenure.drills.stage.handshake import kind_of, options_with, without_secret
+from tenure.drills.stage.proxy import FaultProxy
 
 pytestmark = pytest.mark.one_server
 WAIT_SECONDS_MAX = 30.0

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from drills.tales import FACED, alive, command, ended, lines, schemas, silent
 from tenure.cli.drill import Drills, all_drills
-from tenure.drills import act
-from tenure.drills.book import BOOK
-from tenure.drills.scene import Drill, Proof, Scene, perform
-from tenure.drills.stage import EVENT_SECONDS_MAX, Said, Stage
-from tenure.drills.verdict import Check, Verdict
+from tenure.drills.scenes.book import BOOK
+from tenure.drills.stage import act
+from tenure.drills.stage.scene import Drill, Proof, Scene, perform
+from tenure.drills.stage.stage import EVENT_SECONDS_MAX, Said, Stage
+from tenure.drills.stage.verdict import Check, Verdict
 from tenure.errors import BadSettings
 
 pytestmark = pytest.mark.one_server  # the worker's own tests run on each: here it is the telling that is tested
@@ -215,7 +215,9 @@ def test_all_of_them_are_a_line_each_and_one_that_fails_fails_them_all(
 ) -> None:
     never = Proof("two_and_two", "two and two are five", "SELECT false")
     failing = dataclasses.replace(scene_of("receipt", False), name="sums", steps=(), proofs=(never,))
-    monkeypatch.setattr("tenure.drills.book.BOOK", {"rollback": BOOK["rollback"], "sums": lambda: Drill(failing)})
+    monkeypatch.setattr(
+        "tenure.drills.scenes.book.BOOK", {"rollback": BOOK["rollback"], "sums": lambda: Drill(failing)}
+    )
     ran = CliRunner().invoke(all_drills, ["--on", server_url])
     told = [line.split() for line in ran.output.splitlines()[2:]]
     assert ran.exit_code == 1

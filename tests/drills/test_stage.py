@@ -14,13 +14,13 @@ import pytest
 
 from drills.tales import WAIT_SECONDS_MAX, alive, schemas, silent
 from tenure import postgres
-from tenure.drills import act
-from tenure.drills.actor import DrillFailed
-from tenure.drills.crowd import CONNECT_SECONDS_MAX, at_once
-from tenure.drills.proxy import FaultProxy
-from tenure.drills.receipt import receipt
-from tenure.drills.scene import Event, Fact, Step, perform, play
-from tenure.drills.stage import NAMES, Said, Stage
+from tenure.drills.scenes.receipt import receipt
+from tenure.drills.stage import act
+from tenure.drills.stage.actor import DrillFailed
+from tenure.drills.stage.crowd import CONNECT_SECONDS_MAX, at_once
+from tenure.drills.stage.proxy import FaultProxy
+from tenure.drills.stage.scene import Event, Fact, Step, perform, play
+from tenure.drills.stage.stage import NAMES, Said, Stage
 from tenure.errors import BadSettings
 
 pytestmark = pytest.mark.one_server

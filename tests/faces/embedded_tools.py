@@ -88,8 +88,8 @@ def postmaster(folder: Path) -> int:
         return 0
 
 
-def keeper(folder: Path) -> int:
-    """The keeper's pid, 0 if none."""
+def guardian(folder: Path) -> int:
+    """The guardian's pid, 0 if none."""
     try:
         return int((folder / "boot.lock").read_text() or 0)
     except OSError:
@@ -104,7 +104,7 @@ def ended_after(folder: Path) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid, line in processes_of(folder).items():
-                if number == signal.SIGKILL or "keeper.py" in line:
+                if number == signal.SIGKILL or "guardian.py" in line:
                     os.kill(pid, number)
             deadline = time.monotonic() + 5
             while processes_of(folder) and time.monotonic() < deadline:

@@ -22,7 +22,9 @@ from click.testing import CliRunner, Result
 
 from faces.test_fleet_commands import command, tenure
 from tenure import operate, verbs
-from tenure.cli import act, cancel, delete, enqueue, queues, redrive, release, retry, schedules, words, workers
+from tenure.cli import cancel, delete, enqueue, queues, redrive, release, retry, schedules, workers
+from tenure.cli import operators as cli_operators
+from tenure.cli.filter import filter_of
 from tenure.errors import INTERRUPTED, NO, USAGE, TenureError
 from tenure.model.filter import parse
 from tenure.model.rows import NewRow
@@ -164,8 +166,8 @@ def test_a_filter_may_be_one_text_or_words_or_both(world: World) -> None:
         assert "redrive  3 rows" in call(world, redrive.command, *arguments, "--dry-run").output
     assert "redrive  2 rows" in call(world, redrive.command, "error:time out", "--filter", "kind:a", "--dry-run").output
     assert "redrive  1 row " in call(world, redrive.command, str(ids[0]), "--dry-run").output
-    assert words.filter_of(["kind:a status:failed"]) == parse("kind:a status:failed")
-    assert str(words.filter_of(['error:say "x" \\ now'])) == r'error:"say \"x\" \\ now"'
+    assert filter_of(["kind:a status:failed"]) == parse("kind:a status:failed")
+    assert str(filter_of(['error:say "x" \\ now'])) == r'error:"say \"x\" \\ now"'
 
 
 def test_a_filter_that_means_nothing_is_one_sentence(world: World) -> None:
@@ -360,7 +362,7 @@ def test_ctrl_c_in_the_middle_says_how_far_it_came(world: World, monkeypatch: py
         yield interrupt
 
     world.run(verbs.enqueue_many([NewRow("a") for _ in range(operate.BATCH + 7)]))
-    monkeypatch.setattr(act, "_bar", bar)
+    monkeypatch.setattr(cli_operators, "_bar", bar)
     answer = call(world, delete.command, "kind:a", "--yes")
     assert answer.return_value == INTERRUPTED
     assert "interrupted: 500 of 507 rows were deleted · line 1 of the audit\n" in answer.stderr
@@ -432,7 +434,7 @@ def test_somebody_without_a_name_acts_under_their_number(monkeypatch: pytest.Mon
         raise KeyError("getpwuid(): uid not found")
 
     monkeypatch.setattr(getpass, "getuser", nobody)
-    assert act.me().name == f"uid {os.getuid()}@{platform.node()}"
+    assert cli_operators.me().name == f"uid {os.getuid()}@{platform.node()}"
 
 
 # -- bulk enqueue

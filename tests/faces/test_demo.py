@@ -25,8 +25,8 @@ from tenure.cli import tenure
 from tenure.demo import leftovers, opening, till, tour
 from tenure.demo import proofs as proven
 from tenure.demo.moves import moves
-from tenure.drills.act import Enqueue
-from tenure.drills.stage import Said, Stage
+from tenure.drills.stage.act import Enqueue
+from tenure.drills.stage.stage import Said, Stage
 from tenure.model.ring import Ring
 
 pytestmark = pytest.mark.one_server
@@ -54,7 +54,7 @@ def workers(pid: int) -> dict[int, str]:
     found = {}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
-            if b"tenure.drills.hand" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"tenure.drills.actors.hand" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found[int(child)] = state(int(child))
     return found
 

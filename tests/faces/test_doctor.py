@@ -17,12 +17,15 @@ from faces.terminal import Terminal
 from faces.test_fleet_commands import NOWHERE, SAID, TENURE, command, tenure
 from tenure import __version__, operate, postgres, sql
 from tenure.app.inbox import Inbox
-from tenure.doctor import Finding, asks, examine, server, tables, terms
-from tenure.doctor.verdict import spoken
+from tenure.doctor import Finding, config, examine, server, tables
+from tenure.doctor import questions as doctor_questions
 from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
 from tenure.events import JobReleased
 from tenure.postgres import migrate
 from tenure.verbs import fleet, questions, queues
+from tenure.verbs.capacity import busy_queues
+from tenure.verbs.questions import spoken
+from tenure.verbs.roles import grants
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -187,7 +190,7 @@ def test_an_index_that_is_invalid_is_a_fault(well: World) -> None:
 
 
 def test_every_index_that_the_migrations_make_is_looked_for(world: World) -> None:
-    there = {index.name for index in world.run(asks.indexes())}
+    there = {index.name for index in world.run(doctor_questions.indexes())}
     assert tables.indexes_wanted() <= there
     assert {"live_due", "live_ready", "live_heads", "archive_id"} <= tables.indexes_wanted()
 
@@ -207,7 +210,7 @@ def idler(well: World) -> Iterator[psycopg.Connection[Any]]:
 
 
 def test_an_open_transaction_is_seen_with_its_pid_and_its_query(well: World, idler: psycopg.Connection[Any]) -> None:
-    (found,) = [each for each in well.run(asks.transactions()) if each.pid == idler.info.backend_pid]
+    (found,) = [each for each in well.run(doctor_questions.transactions()) if each.pid == idler.info.backend_pid]
     assert found.what == "session"
     assert found.state == "idle in transaction"
     assert found.query is not None
@@ -216,11 +219,11 @@ def test_an_open_transaction_is_seen_with_its_pid_and_its_query(well: World, idl
     assert found.idle_seconds is not None
 
 
-def open_for(seconds: float, **more: Any) -> asks.Open:
+def open_for(seconds: float, **more: Any) -> doctor_questions.Open:
     facts = {"what": "session", "name": "lunch of ann", "pid": 7, "state": "idle in transaction",
              "open_seconds": seconds,
              "idle_seconds": seconds, "held_xids": 5, "query": "SELECT  1\n", **more}  # fmt: skip
-    return asks.Open(**facts)
+    return doctor_questions.Open(**facts)
 
 
 def test_a_transaction_is_worth_a_word_after_a_minute_and_a_fault_after_a_quarter_of_an_hour() -> None:
@@ -246,14 +249,16 @@ def test_a_prepared_transaction_and_a_slot_hold_vacuum_back_too() -> None:
 # -- vacuum and bloat
 
 
-HOT = asks.HotTable(live=1000, dead=10, table_bytes=1_000_000, index_bytes=500_000, vacuumed_seconds=30, enabled=True)
+HOT = doctor_questions.HotTable(
+    live=1000, dead=10, table_bytes=1_000_000, index_bytes=500_000, vacuumed_seconds=30, enabled=True
+)
 
 
 def test_dead_versions_are_measured_against_live_ones(well: World) -> None:
     assert tables.bloat(HOT).said == "10 dead versions beside 1000 live (1%), 2 MB with indexes, vacuumed 30 s ago"
     assert tables.bloat(HOT._replace(dead=500_000)).level == "warn"
     assert tables.bloat(HOT._replace(dead=1_500, live=0)).level == "ok"  # a drained queue is not a bloated one
-    found = well.run(asks.hot_table())
+    found = well.run(doctor_questions.hot_table())
     assert found is not None
     assert found.enabled
     assert found.table_bytes > 0
@@ -269,11 +274,11 @@ def test_autovacuum_that_is_off_for_the_hot_table_is_a_fault(well: World) -> Non
 
 
 @pytest.fixture
-def facts(world: World) -> asks.Server:
-    return world.run(asks.server_facts())
+def facts(world: World) -> doctor_questions.Server:
+    return world.run(doctor_questions.server_facts())
 
 
-def test_what_the_server_says_of_itself(world: World, facts: asks.Server) -> None:
+def test_what_the_server_says_of_itself(world: World, facts: doctor_questions.Server) -> None:
     assert facts.number == world.conn.info.server_version
     assert (facts.recovery, facts.autovacuum, facts.track_counts) == (False, True, True)
     assert abs(facts.seconds - time.time()) < 60
@@ -281,19 +286,19 @@ def test_what_the_server_says_of_itself(world: World, facts: asks.Server) -> Non
     assert facts.sees_all
 
 
-def test_a_clock_far_off_is_a_warning_only(facts: asks.Server) -> None:
+def test_a_clock_far_off_is_a_warning_only(facts: doctor_questions.Server) -> None:
     assert server.clock(facts, facts.seconds + 1).level == "ok"
     assert "1.00 s ahead of the server; leases use the server's" in server.clock(facts, facts.seconds + 1).said
     assert server.clock(facts, facts.seconds - 9).level == "warn"
     assert "9.00 s behind" in server.clock(facts, facts.seconds - 9).said
 
 
-def test_a_standby_and_an_old_server_are_faults(facts: asks.Server) -> None:
+def test_a_standby_and_an_old_server_are_faults(facts: doctor_questions.Server) -> None:
     assert server.primary(facts._replace(recovery=True)).level == "fault"
     assert server.versions(facts._replace(number=130_000), "0.1", "3", "18").level == "fault"
 
 
-def test_what_a_crash_could_lose_is_a_warning(facts: asks.Server) -> None:
+def test_what_a_crash_could_lose_is_a_warning(facts: doctor_questions.Server) -> None:
     safe = facts._replace(fsync=True, full_page_writes=True, synchronous_commit="on")
     assert server.durability(safe).level == "ok"
     assert server.durability(safe._replace(fsync=False)).level == "warn"
@@ -301,7 +306,7 @@ def test_what_a_crash_could_lose_is_a_warning(facts: asks.Server) -> None:
     assert server.durability(safe._replace(synchronous_commit="off")).level == "warn"
 
 
-def test_connections_are_weighed_against_one_more_worker(facts: asks.Server) -> None:
+def test_connections_are_weighed_against_one_more_worker(facts: doctor_questions.Server) -> None:
     room = facts._replace(max_connections=103, reserved=3)
     assert server.connections(room._replace(connections=50), 23).level == "ok"
     assert server.connections(room._replace(connections=90), 23).level == "warn"
@@ -341,19 +346,19 @@ def test_roles_granted_before_the_last_migration_are_a_fault(well: World) -> Non
 
 
 def test_the_arithmetic_of_a_lease() -> None:
-    assert terms.lease({}).level == "ok"
-    assert terms.lease({"TENURE_LEASE_SECONDS": "10"}).said.startswith(
+    assert config.lease({}).level == "ok"
+    assert config.lease({"TENURE_LEASE_SECONDS": "10"}).said.startswith(
         "drain_seconds=25 must be below lease_seconds=10"
     )
-    assert terms.lease({"TENURE_LEASE_SECONDS": "10"}).level == "fault"
-    assert terms.lease({"TENURE_LEASE_SECONDS": "10", "TENURE_DRAIN_SECONDS": "5"}).level == "warn"
-    assert terms.lease({"TENURE_LEASE_SECONDS": "soon"}).level == "fault"
+    assert config.lease({"TENURE_LEASE_SECONDS": "10"}).level == "fault"
+    assert config.lease({"TENURE_LEASE_SECONDS": "10", "TENURE_DRAIN_SECONDS": "5"}).level == "warn"
+    assert config.lease({"TENURE_LEASE_SECONDS": "soon"}).level == "fault"
 
 
 def test_an_orchestrator_must_wait_for_the_drain() -> None:
-    assert terms.termination({}) is None
+    assert config.termination({}) is None
     pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    said = {level: terms.termination({**pod, **env}) for level, env in {
+    said = {level: config.termination({**pod, **env}) for level, env in {
         "warn": {},
         "ok": {"TENURE_TERMINATION_GRACE_SECONDS": "60"},
         "fault": {"TENURE_TERMINATION_GRACE_SECONDS": "30"},
@@ -387,22 +392,22 @@ def test_chores_that_nobody_does_are_a_fault_while_workers_live(well: World) -> 
 
 def test_a_day_without_its_partition_is_noticed_before_it_comes(well: World) -> None:
     assert findings(well)["archive"].level == "ok"
-    days = [each.day.replace("-", "") for each in well.run(asks.archive_days())]
+    days = [each.day.replace("-", "") for each in well.run(doctor_questions.archive_days())]
     well.sql(f"DROP TABLE archive_{days[2]}")
     assert (findings(well)["archive"].level, findings(well)["archive"].value["missing"]) == (
         "warn",
-        [well.run(asks.archive_days())[2].day],
+        [well.run(doctor_questions.archive_days())[2].day],
     )
     well.sql(f"DROP TABLE archive_{days[0]}")
     assert findings(well)["archive"].level == "fault"
     well.enqueue()
     well.complete(well.claim_one("A").lease)
     well.sql(f"DROP TABLE archive_{days[1]}")
-    assert well.run(asks.archive_days())[0].stray == 1
+    assert well.run(doctor_questions.archive_days())[0].stray == 1
 
 
 def test_rows_that_stand_in_no_day_are_a_warning() -> None:
-    days = [asks.Day("2026-01-01", True, 5), asks.Day("2026-01-02", True, 5)]
+    days = [doctor_questions.Day("2026-01-01", True, 5), doctor_questions.Day("2026-01-02", True, 5)]
     assert tables.archive(days).said == "5 rows stand in no day of their own"
     assert tables.archive([day._replace(stray=1001) for day in days]).said.startswith("more than 1,000 rows")
 
@@ -550,8 +555,10 @@ def test_its_questions_take_little_time_with_many_rows(well: World) -> None:
     )
     well.sql("ANALYZE live")
     asked: list[Statement[Any]] = [
-        asks.server_facts(), asks.transactions(), asks.indexes(), asks.hot_table(), asks.chores(), asks.archive_days(),
-        asks.overdue(), asks.grants(), queues.queues(), questions.workers(), asks.busy_queues(),
+        doctor_questions.server_facts(), doctor_questions.transactions(), doctor_questions.indexes(),
+        doctor_questions.hot_table(), doctor_questions.chores(), doctor_questions.archive_days(),
+        doctor_questions.overdue(), grants(), queues.queues(), questions.workers(),
+        busy_queues(),
     ]  # fmt: skip
     conn = postgres.connect(well.url)
     for statement in asked:

@@ -42,7 +42,7 @@ def test_rows_are_kept_from_one_run_to_the_next(folder: Path) -> None:
             assert connection.execute("show fsync").fetchone() == ("on",)
             assert connection.execute("show listen_addresses").fetchone() == ("",)
             assert connection.info.user == connection.info.dbname == "tenure"
-    tools.until(lambda: not tools.processes_of(folder), "server and keeper end after the last user left")
+    tools.until(lambda: not tools.processes_of(folder), "server and guardian end after the last user left")
     assert folder.stat().st_mode & 0o777 == 0o700
     with attach(folder) as server:
         assert server.started
@@ -68,7 +68,7 @@ def test_a_server_whose_users_were_all_killed_stops_by_itself(folder: Path) -> N
     assert tools.postmaster(folder)
     for user in users:
         tools.kill(user)
-    tools.until(lambda: not tools.processes_of(folder), "server and keeper end")
+    tools.until(lambda: not tools.processes_of(folder), "server and guardian end")
     assert not (folder / "data" / "postmaster.pid").exists()
     assert "database system is shut down" in (folder / "server.log").read_text()
 
@@ -81,39 +81,39 @@ def test_a_killed_postmaster_is_recovered_by_the_next_attach(folder: Path) -> No
             assert tools.rows(again.url) == [1]
 
 
-def test_no_server_survives_a_killed_keeper_and_the_rows_are_kept(folder: Path) -> None:
+def test_no_server_survives_a_killed_guardian_and_the_rows_are_kept(folder: Path) -> None:
     with attach(folder) as server:
         tools.write(server.url, 1)
-        os.kill(tools.keeper(folder), signal.SIGKILL)
-        tools.until(lambda: not tools.processes_of(folder), "the kernel tells the postmaster that its keeper died")
+        os.kill(tools.guardian(folder), signal.SIGKILL)
+        tools.until(lambda: not tools.processes_of(folder), "the kernel tells the postmaster that its guardian died")
         assert "fast shutdown" in (folder / "server.log").read_text()
         with attach(folder) as again:
             assert again.started
             assert tools.rows(again.url) == [1]
 
 
-def test_keeper_and_postmaster_killed_together_are_recovered_by_the_next_attach(folder: Path) -> None:
+def test_guardian_and_postmaster_killed_together_are_recovered_by_the_next_attach(folder: Path) -> None:
     with attach(folder) as server:
         tools.write(server.url, 1)
-        for pid in (tools.keeper(folder), tools.postmaster(folder)):
+        for pid in (tools.guardian(folder), tools.postmaster(folder)):
             os.kill(pid, signal.SIGKILL)
         with attach(folder) as again:  # at once, while init may not have reaped either of them
             assert tools.rows(again.url) == [1]
 
 
-def test_a_server_without_a_keeper_is_replaced_by_one_with(folder: Path) -> None:
+def test_a_server_without_a_guardian_is_replaced_by_one_with(folder: Path) -> None:
     with attach(folder) as server:
         tools.write(server.url, 1)
-        line = Path(f"/proc/{tools.keeper(folder)}/cmdline").read_bytes().split(b"\0")
+        line = Path(f"/proc/{tools.guardian(folder)}/cmdline").read_bytes().split(b"\0")
         plan = json.loads(line[4])
         stop(folder)
     script = (
-        "import json, os, sys; from tenure.embedded.keeper import mask; plan = json.loads(sys.argv[1])\n"
+        "import json, os, sys; from tenure.embedded.guardian import mask; plan = json.loads(sys.argv[1])\n"
         "plan['masked'] and mask()\n"
         "os.execv(plan['postgres'][0], [*plan['postgres'], '-D', plan['cluster']])"
     )
     with subprocess.Popen([sys.executable, "-c", script, json.dumps(plan)], stderr=subprocess.DEVNULL) as orphan:
-        tools.until(lambda: "ready" in _text(folder / "data" / "postmaster.pid"), "a server that no keeper guards")
+        tools.until(lambda: "ready" in _text(folder / "data" / "postmaster.pid"), "a server that no guardian guards")
         with attach(folder) as again:
             assert again.started
             assert tools.postmaster(folder) != orphan.pid
@@ -124,9 +124,9 @@ def test_a_server_without_a_keeper_is_replaced_by_one_with(folder: Path) -> None
 def test_a_killed_initdb_leaves_nothing_half_made(folder: Path) -> None:
     starter = tools.client(folder)
     tools.until((folder / "data.new" / "base").exists, "initdb is at work")
-    os.kill(tools.keeper(folder), signal.SIGKILL)
+    os.kill(tools.guardian(folder), signal.SIGKILL)
     _, trouble = starter.communicate()
-    assert "its keeper died" in trouble
+    assert "its guardian died" in trouble
     assert not (folder / "data").exists()
     with attach(folder, fast=True) as server:
         tools.write(server.url, 1)
@@ -136,8 +136,8 @@ def test_a_killed_initdb_leaves_nothing_half_made(folder: Path) -> None:
 def test_a_started_server_stays_without_users_until_it_is_stopped(folder: Path) -> None:
     with attach(folder, fast=True, linger_seconds=0), embedded.start(folder) as server:
         assert not server.started
-    looked = _wakeups(tools.keeper(folder))
-    tools.until(lambda: _wakeups(tools.keeper(folder)) >= looked + 3, "the keeper has looked for users three times")
+    looked = _wakeups(tools.guardian(folder))
+    tools.until(lambda: _wakeups(tools.guardian(folder)) >= looked + 3, "the guardian has looked for users three times")
     assert embedded.status(folder).running
     assert stop(folder)
     assert not tools.processes_of(folder)
@@ -167,7 +167,7 @@ def test_a_failing_initdb_is_told_in_one_sentence(
     with pytest.raises(NoDatabase, match=r"the disk is full.*server\.log") as caught:
         attach(folder)
     assert "\n" not in str(caught.value)
-    tools.until(lambda: not tools.processes_of(folder), "the keeper ends with its initdb")
+    tools.until(lambda: not tools.processes_of(folder), "the guardian ends with its initdb")
 
 
 def test_a_log_that_cannot_be_written_is_told_in_one_sentence(folder: Path) -> None:
@@ -231,8 +231,8 @@ def test_other_users_get_a_server_of_their_own(uid: int) -> None:
             user = tools.client(root / "pg", python, user=uid, group=uid, extra_groups=[], cwd="/")
             assert tools.said(user)["started"]
             assert (root / "pg" / "data" / "PG_VERSION").stat().st_uid == uid
-            os.kill(tools.keeper(root / "pg"), signal.SIGKILL)
-            tools.until(lambda: not tools.processes_of(root), "the kernel tells the postmaster that its keeper died")
+            os.kill(tools.guardian(root / "pg"), signal.SIGKILL)
+            tools.until(lambda: not tools.processes_of(root), "the kernel tells the postmaster that its guardian died")
             tools.kill(user)
     finally:
         shutil.rmtree(root)

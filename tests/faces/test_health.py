@@ -17,14 +17,14 @@ import pytest
 
 from guarantees.facts import Beside, until
 from tenure.app.inbox import Inbox
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import BadSettings
 from tenure.model.rows import BUCKETS
 from tenure.postgres.migrate import newest
-from tenure.telemetry import health as health_module
-from tenure.telemetry.health import CLIENTS_MAX, Health
 from tenure.verbs import fleet
+from tenure.worker import health as health_module
 from tenure.worker.config import Terms
+from tenure.worker.health import CLIENTS_MAX, Health
 from tenure.worker.worker import Worker
 from world import World
 

@@ -17,7 +17,7 @@ import pytest
 from crew import working
 from tenure.app.inbox import Inbox
 from tenure.errors import BAD_SETTINGS, NO, UNREACHABLE, USAGE
-from tenure.telemetry.health import Health
+from tenure.worker.health import Health
 from world import World
 
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()", "health"]

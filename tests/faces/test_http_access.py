@@ -18,9 +18,10 @@ from starlette.requests import Request
 
 import tenure.web
 from faces.web_tools import CHANGING, served
+from tenure.console.loopback import is_loopback
 from tenure.errors import BadSettings
 from tenure.verbs import fleet, schedules
-from tenure.web.access import PUBLIC, VERBS, Access, Credentials, credentials, is_loopback
+from tenure.web.access import PUBLIC, VERBS, Access, Credentials, credentials
 from tenure.web.app import ROUTES
 from tenure.web.route import Route
 from world import World

@@ -19,7 +19,7 @@ from faces.web_tools import CHANGING, running, served
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import BadSettings
 from tenure.model.rows import Lane, NewRow
 from tenure.verbs import fleet, history, questions, queues, schedules

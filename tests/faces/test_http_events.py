@@ -22,7 +22,7 @@ from crew import eventually, working
 from faces.web_tools import SHOWN, TOKEN, Stream, served
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.events import JobDeadLettered
 from tenure.web import feed as feeding
 from tenure.web.store import Store

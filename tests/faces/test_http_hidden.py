@@ -12,8 +12,8 @@ from faces.web_tools import served
 from tenure import operate
 from tenure.errors import BadSettings
 from tenure.model.filter import parse
+from tenure.web.answers import HEAD_MAX
 from tenure.web.redact import NAMES, Redaction
-from tenure.web.shapes import HEAD_MAX
 from world import World
 
 pytestmark = pytest.mark.one_server

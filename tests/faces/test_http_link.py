@@ -17,7 +17,7 @@ import tenure.web
 from crew import eventually
 from faces.test_http_events import Serving
 from faces.web_tools import CHANGING, running
-from tenure.demo.browser import browsing
+from tenure.console.browser import browsing
 from tenure.web.by_link import SESSIONS_MAX, ByLink
 from world import World
 

@@ -17,12 +17,12 @@ import tenure.web
 from crew import eventually
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, SHOWN, running, served
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TenureError
 from tenure.verbs import queues, search
-from tenure.web import export, shapes
+from tenure.web import answers, export
 from tenure.web import store as storing
-from tenure.web.refusal import Refused
+from tenure.web.http_errors import Refused
 from tenure.web.store import Store
 from world import World
 
@@ -220,7 +220,7 @@ def test_the_head_of_an_export_asks_nothing_and_a_stop_breaks_it_off_with_a_word
         head = httpx.head(f"{address}/api/rows/export?format=csv")
         assert (head.status_code, site.store.open) == (200, 0)
         assert head.headers["content-type"].startswith("text/csv")
-        shape = shapes.row_shape
+        shape = answers.row_shape
 
         def last(*given: Any, **rest: Any) -> Any:
             site.close()

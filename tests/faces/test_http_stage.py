@@ -23,10 +23,10 @@ from faces.test_http_access import ADMIN, OPERATE, READ, bearer, door
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, SHOWN, Stream, served
 from tenure.drills import host as hosting
-from tenure.drills import record
-from tenure.drills.book import BOOK
-from tenure.drills.scene import perform
-from tenure.drills.stage import Said
+from tenure.drills.scenes.book import BOOK
+from tenure.drills.stage import record
+from tenure.drills.stage.scene import perform
+from tenure.drills.stage.stage import Said
 from tenure.errors import BadSettings
 from tenure.web.access import Open
 from tenure.web.app import ROUTES

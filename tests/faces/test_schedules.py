@@ -11,7 +11,7 @@ from faces.terminal import Terminal
 from faces.test_fleet_commands import command as line_of
 from tenure.cli.schedules import command
 from tenure.errors import NO, USAGE
-from tenure.verbs import schedules as schedules
+from tenure.verbs import schedules
 from tenure.verbs.schedules import Schedule
 from world import World
 

@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import lookup
 
-from tenure.cli.trouble import explain
+from tenure.cli.errors import explain
 from tenure.errors import BUG, TRY_LATER, UNREACHABLE, USAGE
 from tenure.postgres.sqlstates import AGAIN, AWAY
 from world import World

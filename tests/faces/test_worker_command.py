@@ -20,7 +20,7 @@ from tenure.cli import tail as tail_command
 from tenure.errors import BAD_SETTINGS, BUG, NO, USAGE, BadSettings
 from tenure.events import JobFailed
 from tenure.telemetry.log import words
-from tenure.verbs import schedules as schedules
+from tenure.verbs import schedules
 from tenure.verbs.schedules import Schedule
 from world import World
 

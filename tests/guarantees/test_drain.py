@@ -13,7 +13,7 @@ import pytest
 from crew import Process, eventually, processes, working
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TRY_LATER, BadSettings
 from tenure.events import JobCompleted, JobReleased, WorkerDraining, WorkerExit
 from tenure.verbs import questions

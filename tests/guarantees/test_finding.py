@@ -10,10 +10,9 @@ import pytest
 
 from guarantees.facts import user_connection
 from tenure import sql, verbs
-from tenure.doctor import asks
 from tenure.model.filter import EVERYTHING, Filter, parse
 from tenure.model.rows import Lane, NewRow
-from tenure.verbs import fleet, questions, search, settle
+from tenure.verbs import capacity, fleet, questions, search, settle
 from tenure.verbs.search import Count
 from tenure.verbs.statement import Statement
 from world import World
@@ -512,7 +511,7 @@ def test_the_autoscalers_question_looks_at_one_row_of_an_ordered_key(world: Worl
     )
     world.sql("UPDATE live SET available_at = 'infinity' WHERE seq IN (SELECT min(seq) FROM live WHERE queue = 'q0')")
     world.sql("ANALYZE live")
-    assert world.run(asks.backlog_per_worker()) == 5, "a key whose first row is not due has nothing to run"
+    assert world.run(capacity.backlog_per_worker()) == 5, "a key whose first row is not due has nothing to run"
     explained = b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql.prepared("backlog_per_worker", world.schema)
     (((plan,),),) = world.conn.execute(explained).fetchall()
 

@@ -13,7 +13,7 @@ from crew import eventually, working
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.events import DatabaseBack, JobCompleted, LeaseLost, LeasesRenewed, LeasesSwept, StaleWriteBlocked
 from tenure.verbs import fleet, questions
 from world import World

@@ -14,7 +14,7 @@ from guarantees.facts import Beside, together, waits_for_a_lock
 from tenure import sql
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.rows import Row
-from tenure.verbs import schedules as schedules
+from tenure.verbs import schedules
 from tenure.verbs.schedules import CATCH_UP_MAX, Due, Fired, Planned, Schedule, next_after, ticks_due
 from tenure.verbs.statement import Statement
 from tenure.worker.cron import Round, fire_due

@@ -15,7 +15,7 @@ from apps.crashing import POINTS
 from apps.ledger import read
 from crew import Hired, Process, eventually, processes
 from tenure.app.inbox import Inbox
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.verbs import questions
 from tenure.worker.config import Terms
 from world import World, new_world

@@ -21,7 +21,7 @@ FLOORS = [
     ["app"],
     ["worker"],
     ["operate"],
-    ["embedded"],
+    ["console", "embedded"],
     ["drills"],
     ["doctor", "web"],
     ["demo"],
@@ -29,11 +29,29 @@ FLOORS = [
     ["__main__"],
 ]
 PURE = ("model", "verbs")  # they say what to run, and run nothing
+# The rooms inside drills/, from the ground up; its other modules stand above them.
+IN_DRILLS = ["actors", "stage", "scenes"]
+# Which face a command is about: it may import that one, to start it, and no other.
+FACES = ("doctor", "drills", "web", "demo")
+STARTS = {
+    "cli.demo": "demo",
+    "cli.dev": "web",
+    "cli.doctor": "doctor",
+    "cli.door": "web",
+    "cli.drill": "drills",
+    "cli.drill_explore": "drills",
+    "cli.drill_tune": "drills",
+    "cli.serve": "web",
+}
+# Whose imports for type checkers alone are not looked at, and why.
+ONLY_FOR_TYPES = {
+    "__init__": "the public names, each loaded when it is asked for",
+}
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 
 
 def _modules() -> dict[str, Path]:
-    """Every module by its dotted name below the package: "db", "cli.pg", "sql", "__init__"."""
+    """Every module by its dotted name below the package: "errors", "cli.pg", "sql", "__init__"."""
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = list(path.relative_to(ROOT).with_suffix("").parts)
@@ -47,7 +65,7 @@ MODULES = _modules()
 
 
 def _imports(name: str) -> Iterator[str]:
-    """Modules of ours that a module imports when it runs, at its head or later; not what only type checkers read."""
+    """Modules of ours that a module imports, at its head or later, when it runs or for type checkers alone."""
     path = MODULES[name]
     package = [] if name == "__init__" else name.split(".")
     if path.name != "__init__.py":
@@ -55,8 +73,7 @@ def _imports(name: str) -> Iterator[str]:
     stack: list[ast.AST] = [ast.parse(path.read_text())]
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            stack.extend(node.orelse)
+        if name in ONLY_FOR_TYPES and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             continue
         stack.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.ImportFrom):
@@ -93,6 +110,33 @@ def test_imports_only_go_downward() -> None:
         if FLOOR_OF[_room(target)] > FLOOR_OF[_room(name)]
     ]
     assert not upward
+
+
+def test_inside_drills_imports_only_go_downward_too() -> None:
+    def floor(name: str) -> int:
+        room = name.split(".")[1]
+        return IN_DRILLS.index(room) if room in IN_DRILLS else len(IN_DRILLS)
+
+    inside = [name for name in MODULES if _room(name) == "drills" and name != "drills"]
+    upward = [
+        f"{name} imports {target}"
+        for name in inside
+        for target in _imports(name)
+        if target in inside and floor(target) > floor(name)
+    ]
+    assert not upward
+
+
+def test_a_command_imports_a_face_only_to_start_it() -> None:
+    borrowed = [
+        f"{name} imports {target}"
+        for name in MODULES
+        if _room(name) == "cli"
+        for target in _imports(name)
+        if _room(target) in FACES and _room(target) != STARTS.get(name)
+    ]
+    assert not borrowed, "what several faces share belongs into console/, a question into verbs/"
+    assert set(STARTS) <= set(MODULES)
 
 
 def test_what_says_what_to_run_has_no_database_driver() -> None:

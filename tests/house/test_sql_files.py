@@ -16,10 +16,22 @@ from psycopg import Cursor
 
 import tenure
 from tenure import sql, verbs
-from tenure.doctor import asks
+from tenure.doctor import questions as doctor_questions
 from tenure.model.filter import Filter
 from tenure.model.rows import Lease, NewRow
-from tenure.verbs import fleet, history, lifecycle, operators, questions, queues, schedules, search, settle
+from tenure.verbs import (
+    capacity,
+    fleet,
+    history,
+    lifecycle,
+    operators,
+    questions,
+    queues,
+    roles,
+    schedules,
+    search,
+    settle,
+)
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -108,16 +120,16 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "operators.lock_within": [operators.lock_within(0.5)],
     "operators.audit": [operators.audit()],
     "operators.lock_free": [operators.lock_free([ID])],
-    "doctor.asks.server_facts": [asks.server_facts()],
-    "doctor.asks.transactions": [asks.transactions()],
-    "doctor.asks.indexes": [asks.indexes()],
-    "doctor.asks.hot_table": [asks.hot_table()],
-    "doctor.asks.chores": [asks.chores()],
-    "doctor.asks.archive_days": [asks.archive_days()],
-    "doctor.asks.overdue": [asks.overdue()],
-    "doctor.asks.grants": [asks.grants()],
-    "doctor.asks.backlog_per_worker": [asks.backlog_per_worker()],
-    "doctor.asks.busy_queues": [asks.busy_queues()],
+    "doctor.questions.server_facts": [doctor_questions.server_facts()],
+    "doctor.questions.transactions": [doctor_questions.transactions()],
+    "doctor.questions.indexes": [doctor_questions.indexes()],
+    "doctor.questions.hot_table": [doctor_questions.hot_table()],
+    "doctor.questions.chores": [doctor_questions.chores()],
+    "doctor.questions.archive_days": [doctor_questions.archive_days()],
+    "doctor.questions.overdue": [doctor_questions.overdue()],
+    "roles.grants": [roles.grants()],
+    "capacity.backlog_per_worker": [capacity.backlog_per_worker()],
+    "capacity.busy_queues": [capacity.busy_queues()],
     "queues.claim_limited": [queues.claim_limited("A", 1, "default")],
     "queues.pause": [queues.pause("default")],
     "queues.resume": [queues.resume("default")],
@@ -177,7 +189,20 @@ def _named(listing: str) -> list[str]:
 def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
     found = {
         f"{module.__name__.removeprefix('tenure.').removeprefix('verbs.')}.{name}"
-        for module in (lifecycle, settle, fleet, queues, schedules, questions, search, history, operators, asks)
+        for module in (
+            lifecycle,
+            settle,
+            fleet,
+            queues,
+            schedules,
+            questions,
+            search,
+            history,
+            operators,
+            capacity,
+            roles,
+            doctor_questions,
+        )
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__
         and not name.startswith("_")

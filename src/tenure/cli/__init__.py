@@ -113,7 +113,7 @@ def main() -> NoReturn:
         usage.show()
         code = usage.exit_code
     except Exception as error:
-        from .trouble import tell
+        from .errors import tell
 
         code = tell(error)
         if isinstance(error, OSError):

@@ -11,7 +11,7 @@ import click
 from .. import operate, postgres
 from ..postgres import migrate
 from .database import opened, options
-from .shown import show
+from .output import show
 
 HEAD = ("line", "at", "actor", "as", "via", "verb", "rows", "done", "target", "reason")
 

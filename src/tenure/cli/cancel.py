@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .act import acting
+from .operators import acting
 
 command = acting("cancel", "End pending rows as cancelled and ask the holders of running ones to stop.")

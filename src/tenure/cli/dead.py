@@ -13,7 +13,7 @@ from ..telemetry.log import printable
 from ..verbs import questions
 from ..verbs.search import DeadGroup, dead_groups
 from .database import opened, options
-from .shown import ago, as_json, counted, error_line, lines, note, said
+from .output import ago, as_json, counted, error_line, lines, note, said
 
 HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .act import acting
+from .operators import acting
 
 command = acting(
     "delete",

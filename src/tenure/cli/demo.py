@@ -19,7 +19,7 @@ from ..errors import NO
 from .database import Database, embedded, opened
 from .door import Doorway, further
 from .drill import describe
-from .numbers import Number
+from .option_types import Number
 from .serve import HOST, PORT, address_of, listening
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def command(no_open: bool, port: int | None, reset: bool, database_url: str | No
     throw-away schema and in processes that end with the demo: on the embedded Postgres, and on another one only by
     --database-url. A database that is named elsewhere (TENURE_DATABASE_URL, DATABASE_URL, PGHOST, …) is left alone.
     """
+    from ..console.signals import endable
     from ..demo import opening
     from ..demo.show import Show
-    from ..drills.signals import endable
 
     settings.check_names(os.environ)
     settings.check_drills()
@@ -111,7 +111,7 @@ def _dashboard(
         show.line(sql)
         yield
         return
-    from ..demo.browser import browsing
+    from ..console.browser import browsing
     from ..demo.dashboard import served
 
     address = address_of(listener)
@@ -148,8 +148,8 @@ def _live(show: Show, shop: Opened) -> bool:
 
 
 def _tour(show: Show, shop: Opened) -> bool:
+    from ..console.terminal import mark
     from ..demo.tour import tour
-    from ..drills.teller import mark
 
     verdict = tour(shop.stage, shop.till, show)
     show.line("\n  Five proofs, asked of the database when all was over\n")

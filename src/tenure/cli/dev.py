@@ -12,13 +12,14 @@ from typing import Any
 import click
 
 from .. import __version__, postgres, settings
-from ..demo.browser import browsing
+from ..console.browser import browsing
+from ..console.loopback import is_loopback
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options, setting
 from .door import Doorway, further
 from .drill import describe
-from .numbers import Number
+from .option_types import Number
 from .reload import Reloader
 from .serve import HOST, PORT, address_of, listening, serve
 from .worker import is_path, parted, serving
@@ -44,7 +45,7 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
     Starts the embedded Postgres unless a database is named, migrates it, runs a worker that starts anew whenever a
     Python file, pyproject.toml or tenure.toml below this folder is saved, and serves the dashboard. Ctrl-C ends it all.
     """
-    from ..drills.signals import endable
+    from ..console.signals import endable
 
     roots = _roots(app)
     with endable(), opened(database_url, schema, leave_nothing=True) as database:
@@ -92,8 +93,6 @@ def _schema(database: Database, *, remote: bool) -> str:
 
 def _is_here(host: str, address: str) -> bool:
     """A socket in the file system, or loopback: as it was connected to, whatever it was called."""
-    from ..web.access import is_loopback
-
     return host.startswith("/") or is_loopback(address or host)
 
 

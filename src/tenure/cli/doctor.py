@@ -11,7 +11,7 @@ import click
 from .. import settings
 from ..errors import BUG, NO, NoDatabase
 from .database import opened, options
-from .shown import lines
+from .output import lines
 from .table import painted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]
     import psycopg
 
     from ..doctor import Finding, examine
-    from .trouble import explain
+    from .errors import explain
 
     yield _sources(database_url, schema)
     try:

@@ -45,7 +45,7 @@ class Doorway:
 
 def check_reach(host: str, *, insecure: bool) -> None:
     """Refuse to listen where others could come and nothing says who may."""
-    from ..web.access import is_loopback
+    from ..console.loopback import is_loopback
 
     if not (insecure or is_loopback(host) or _has_credentials()):
         raise BadSettings(

@@ -17,12 +17,12 @@ import click
 from .. import settings
 from ..errors import NO
 from .database import Database, opened
-from .numbers import Number
+from .option_types import Number
 
 if TYPE_CHECKING:
-    from ..drills.scene import Drill, Scene
-    from ..drills.stage import Said
-    from ..drills.verdict import Verdict
+    from ..drills.stage.scene import Drill, Scene
+    from ..drills.stage.stage import Said
+    from ..drills.stage.verdict import Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,13 +42,13 @@ class Drills(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which to read them."""
         del ctx
-        from ..drills.book import BOOK
+        from ..drills.scenes.book import BOOK
 
         return [*BOOK, "all", *_others()]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Made, or imported, when it is asked for."""
-        from ..drills.book import BOOK
+        from ..drills.scenes.book import BOOK
 
         del ctx
         if name in _others():
@@ -135,8 +135,9 @@ def chosen(drill: Drill, control: bool) -> Scene:
 
 def shown(scene: Scene, drill: Drill, url: str | None, *, as_json: bool, verbose: bool) -> None:
     """Play it, tell it, and end the command by its verdict."""
-    from ..drills.scene import perform
-    from ..drills.teller import Json, Plain, Teller, echo
+    from ..console.terminal import echo
+    from ..drills.stage.scene import perform
+    from ..drills.teller import Json, Plain, Teller
 
     teller: Teller = Json() if as_json else Plain(scene, verbose=verbose)
     control, hired = scene is not drill.scene, []
@@ -163,7 +164,7 @@ def shown(scene: Scene, drill: Drill, url: str | None, *, as_json: bool, verbose
 @contextmanager
 def at(url: str | None) -> Iterator[Database]:
     """Where a drill is played: refused where drills are forbidden, and left in good order when a signal ends it."""
-    from ..drills.signals import endable
+    from ..console.signals import endable
 
     settings.check_drills()
     with endable(), opened(url, None, "--on", leave_nothing=True) as database:
@@ -190,8 +191,8 @@ def _closing(verdict: Verdict, drill: Drill, processes: int, *, control: bool) -
 @options
 def all_drills(as_json: bool, url: str | None) -> None:
     """Play every drill and every control, one after the other. Exit 1 if any of them failed."""
-    from ..drills.book import BOOK
-    from ..drills.teller import echo
+    from ..console.terminal import echo
+    from ..drills.scenes.book import BOOK
 
     verdicts = []
     with at(url) as database:
@@ -210,8 +211,8 @@ def all_drills(as_json: bool, url: str | None) -> None:
 
 def _played(scene: Scene, url: str, *, as_json: bool, control: bool) -> Verdict:
     """One line on how it ended, and one on each assertion that did not hold."""
-    from ..drills.scene import perform
-    from ..drills.teller import echo, mark
+    from ..console.terminal import echo, mark
+    from ..drills.stage.scene import perform
 
     verdict = perform(url, scene, lambda _: None)
     if as_json:
@@ -227,8 +228,8 @@ def _played(scene: Scene, url: str, *, as_json: bool, control: bool) -> Verdict:
 
 def _list() -> None:
     """Every drill on a line: what it shows, and what its control does."""
-    from ..drills.book import BOOK
-    from ..drills.teller import echo
+    from ..console.terminal import echo
+    from ..drills.scenes.book import BOOK
 
     for name, drill in ((name, make()) for name, make in BOOK.items()):
         control = f"--control: {drill.control.shows}" if drill.control else ""

@@ -11,7 +11,7 @@ import click
 from ..errors import NO
 from .database import Database
 from .drill import at, describe, options
-from .numbers import Number
+from .option_types import Number
 
 if TYPE_CHECKING:
     from ..drills.explore import Explore
@@ -58,8 +58,9 @@ def command(matrix: bool, as_json: bool, url: str | None, **asked: Any) -> None:
 
 def _one(database: Database, asked: Explore, as_json: bool) -> bool:
     """One combination, told as it happens, and its sentence."""
+    from ..console.terminal import echo
     from ..drills.explore import explore
-    from ..drills.teller import Json, Plain, Teller, echo
+    from ..drills.teller import Json, Plain, Teller
 
     teller: Teller = Json() if as_json else Plain()
     if not as_json:
@@ -76,8 +77,8 @@ def _one(database: Database, asked: Explore, as_json: bool) -> bool:
 
 def _matrix(database: Database, as_json: bool) -> bool:
     """Every guard in every situation: a line a guard as soon as it is known."""
+    from ..console.terminal import echo
     from ..drills.explore import SITUATIONS
-    from ..drills.teller import echo
 
     wide = max(map(len, SITUATIONS)) + 2
     if not as_json:
@@ -96,8 +97,8 @@ def _matrix(database: Database, as_json: bool) -> bool:
 
 def _cell(url: str, guard: str, situation: str, as_json: bool) -> tuple[str, bool]:
     """What came of one combination, and whether it had to."""
+    from ..console.terminal import echo
     from ..drills.explore import SITUATIONS, Explore, explore
-    from ..drills.teller import echo
 
     verdict, words = explore(url, Explore(guard, **SITUATIONS[situation]), lambda _: None)  # type: ignore[arg-type]
     if as_json:

@@ -9,7 +9,7 @@ import click
 
 from .drill import at, describe, options
 from .drill_explore import seconds
-from .numbers import Number
+from .option_types import Number
 
 
 @click.command("tune")
@@ -34,7 +34,8 @@ def command(as_json: bool, url: str | None, **asked: Any) -> None:
     Real worker processes work off a backlog in a throw-away schema. What is printed was measured in this run, on this
     machine and database: compare runs with each other, not with other machines.
     """
-    from ..drills.teller import Json, echo
+    from ..console.terminal import echo
+    from ..drills.teller import Json
     from ..drills.tune import Tune, perform
 
     with at(url) as database:

@@ -11,7 +11,7 @@ import click
 
 from .. import settings
 from ..errors import NO, UNREACHABLE
-from .numbers import Number
+from .option_types import Number
 
 PORT = 8901
 PATHS = {"live": ("/livez", "/health/live"), "ready": ("/readyz", "/health/ready")}  # of a worker, of `tenure serve`

@@ -94,7 +94,7 @@ def _apply(conn: postgres.QueueConnection, database: Database, asked: dict[str, 
 
 
 def _roles_in_use(conn: postgres.QueueConnection, schema: str) -> bool:
-    from ..doctor.asks import grants
+    from ..verbs.roles import grants
 
     return postgres.run(conn, grants(), schema).used
 

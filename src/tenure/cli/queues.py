@@ -19,10 +19,10 @@ from ..telemetry.log import printable
 from ..verbs import questions, queues
 from ..verbs.queues import Queue
 from ..verbs.statement import Statement
-from .act import answer, me, noting
 from .database import opened, options
-from .shown import as_json as one_document
-from .shown import note, show
+from .operators import answer, me, noting
+from .output import as_json as one_document
+from .output import note, show
 
 T = TypeVar("T")
 STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")

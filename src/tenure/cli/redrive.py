@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .act import acting
+from .operators import acting
 
 command = acting("redrive", "Bring failed rows and dead letters back: pending at once, with fresh attempts.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .act import acting
+from .operators import acting
 
 command = acting(
     "release", "Take held rows from their holders: pending at once, and what a holder still writes is refused."

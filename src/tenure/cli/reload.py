@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from ..drills.words import die_with_parent
+from ..console.signals import die_with_parent
 from ..errors import BAD_SETTINGS
 
 LOOK_SECONDS = 0.25

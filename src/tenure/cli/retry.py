@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .act import acting
+from .operators import acting
 
 command = acting("retry", "Let pending rows that wait, for a backoff or for a date, run now.")

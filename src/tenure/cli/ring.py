@@ -15,7 +15,7 @@ from ..postgres import migrate
 from ..verbs.questions import bucket as bucket_of
 from ..verbs.questions import live_workers
 from .database import opened, options
-from .shown import show
+from .output import show
 from .table import draws
 
 BAR_MAX = 20

@@ -17,7 +17,7 @@ from ..telemetry.log import printable
 from ..verbs import history, questions, search
 from ..verbs.history import Refusal
 from .database import opened, options
-from .shown import as_json, document, error_line, said
+from .output import as_json, document, error_line, said
 from .table import draws
 
 TAPE_WIDTH = 40

@@ -19,8 +19,8 @@ from ..telemetry.log import printable
 from ..verbs import questions
 from ..verbs.search import Page, page
 from .database import opened, options
-from .shown import ago, as_json, document, error_line, lines, note
-from .words import filter_of
+from .filter import filter_of
+from .output import ago, as_json, document, error_line, lines, note
 
 HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error")
 PAGE = 500

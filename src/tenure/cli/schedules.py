@@ -14,9 +14,9 @@ from ..errors import NO
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs.schedules import Planned, pause_schedule, resume_schedule, schedules, unplan
-from .act import agreed, answer, attended, me, noting
 from .database import opened
-from .shown import show
+from .operators import agreed, answer, attended, me, noting
+from .output import show
 
 VERBS = {"pause": pause_schedule, "resume": resume_schedule, "remove": unplan}
 DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}

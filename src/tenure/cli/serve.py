@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import postgres, settings
+from ..console.loopback import is_loopback
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options
@@ -101,8 +102,6 @@ def address_of(listener: socket.socket) -> str:
 
 def _check_drills(host: str, *, insecure: bool) -> None:
     """Refuse what would let others start processes here."""
-    from ..web.access import is_loopback
-
     if not is_loopback(host):
         raise BadSettings(f"--drills starts and stops processes, for this machine only: --host {host} lets others in")
     if insecure:

@@ -19,9 +19,9 @@ from ..telemetry.tail import ASK_SECONDS, DROPPED, NOTE, channel_of
 from ..verbs.fleet import tell
 from ..verbs.questions import channel, live_workers
 from .database import opened, options
-from .numbers import Number
-from .shown import note
-from .steady import Steady
+from .option_types import Number
+from .output import note
+from .reconnect import Reconnecting
 
 AWAY_SECONDS = 2.0  # between two tries to connect anew
 
@@ -48,7 +48,7 @@ def command(
                 click.echo(json.dumps(event, sort_keys=True) if as_json else words(event))
         return True
 
-    with opened(database_url, schema) as database, Steady(database, "tenure tail") as watch:
+    with opened(database_url, schema) as database, Reconnecting(database, "tenure tail") as watch:
         if watch.conn.pooled:
             raise BadSettings("a pooler stands in between, through which no events come: give the server's own address")
         alive = len(postgres.run(watch.conn, live_workers(), watch.schema))

@@ -17,15 +17,14 @@ import click
 from psycopg import Connection
 
 from .. import postgres
-from ..doctor.asks import BusyQueue, busy_queues
-from ..doctor.verdict import spoken
 from ..telemetry.log import printable
 from ..verbs import history, questions, search
-from ..verbs.questions import Member
+from ..verbs.capacity import BusyQueue, busy_queues
+from ..verbs.questions import Member, spoken
 from .database import opened, options
-from .numbers import Number
-from .shown import note
-from .steady import Steady
+from .option_types import Number
+from .output import note
+from .reconnect import Reconnecting
 from .table import table
 
 LINES_MAX = 20
@@ -52,7 +51,7 @@ def command(once: bool, seconds: float, as_json: bool, database_url: str | None,
 
     On a terminal the picture is drawn anew in place, q or Ctrl-C ends it; into a pipe it is printed again and again.
     """
-    with opened(database_url, schema) as database, Steady(database, "tenure top") as watch:
+    with opened(database_url, schema) as database, Reconnecting(database, "tenure top") as watch:
         try:
             if once:
                 _say(look(watch.conn, watch.schema), as_json)
@@ -78,7 +77,7 @@ def look(conn: Connection[Any], schema: str) -> Picture:
 # -- printed
 
 
-def _print(watch: Steady, seconds: float, as_json: bool) -> None:
+def _print(watch: Reconnecting, seconds: float, as_json: bool) -> None:
     while True:
         if (picture := watch.ask(look)) is None:
             note(watch.away)
@@ -209,7 +208,7 @@ def _can_draw() -> bool:
     return True
 
 
-def _draw(watch: Steady, seconds: float) -> None:
+def _draw(watch: Reconnecting, seconds: float) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

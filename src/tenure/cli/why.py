@@ -12,7 +12,7 @@ from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs.questions import row, why, why_in_sql
 from .database import opened, options
-from .shown import as_json
+from .output import as_json
 
 
 @click.command()

@@ -17,7 +17,7 @@ import click
 from ..errors import BadSettings
 from ..settings import find, number, session_url, whole
 from .database import opened, options, setting
-from .trouble import tell
+from .errors import tell
 
 if TYPE_CHECKING:
     from ..worker.worker import Worker
@@ -61,9 +61,9 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
     (the database did not answer; their leases run out), 70 a bug in Tenure, 78 bad settings.
     """
     from ..events import Bus
-    from ..telemetry.health import Health
     from ..telemetry.log import Log
     from ..worker.config import Terms
+    from ..worker.health import Health
     from ..worker.worker import Worker
 
     inbox = load(app)

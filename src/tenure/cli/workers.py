@@ -11,9 +11,9 @@ from .. import operate, postgres
 from ..errors import NO
 from ..postgres import migrate
 from ..verbs.questions import Member, workers
-from .act import answer, me, noting
 from .database import opened, options
-from .shown import show
+from .operators import answer, me, noting
+from .output import show
 
 HEAD = ("worker", "status", "seen", "up", "slots", "queues", "host", "pid", "wakeup", "presence")
 PRESENCE = {True: "here", False: "gone", None: "none"}

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ..drills.act import Act, Cut, Drain, Enqueue, Heal, Kill, Pause, Resume, Start
-from ..drills.actor import State
-from ..drills.picture import bare
-from ..drills.stage import Stage
+from ..drills.stage.act import Act, Cut, Drain, Enqueue, Heal, Kill, Pause, Resume, Start
+from ..drills.stage.actor import State
+from ..drills.stage.picture import bare
+from ..drills.stage.stage import Stage
 from ..errors import TenureError
 from .show import Show
 from .till import Till

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..drills.picture import bare
-from ..drills.ring import needless
-from ..drills.stage import Stage
+from ..drills.scenes.ring import needless
+from ..drills.stage.picture import bare
+from ..drills.stage.stage import Stage
 from ..model.ring import Ring, moved
 from ..verbs import questions
 

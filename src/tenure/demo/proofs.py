@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..drills.picture import bare
-from ..drills.ring import EVENING_OUT_MAX
-from ..drills.scene import Proof
-from ..drills.stage import Stage
+from ..drills.scenes.ring import EVENING_OUT_MAX
+from ..drills.stage.picture import bare
+from ..drills.stage.scene import Proof
+from ..drills.stage.stage import Stage
 from ..model.ring import Ring
 from ..model.rows import BUCKETS
 from .moves import moves, ring_now

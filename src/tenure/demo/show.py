@@ -9,10 +9,10 @@ import threading
 
 import click
 
-from ..drills.picture import bare
-from ..drills.stage import Said, Stage
-from ..drills.teller import echo
-from .words import FLEET, ROW, STEPS, Words
+from ..console.terminal import echo
+from ..drills.stage.picture import bare
+from ..drills.stage.stage import Said, Stage
+from .event_lines import FLEET, ROW, STEPS, Words
 
 ROWS_MAX = 5_000  # whose keys are remembered
 CLEAR = "\r\x1b[2K"

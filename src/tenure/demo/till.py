@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..drills.act import Enqueue
-from ..drills.stage import Stage
+from ..drills.stage.act import Enqueue
+from ..drills.stage.stage import Stage
 
 WAITING_MAX = 60  # on a machine too slow for the rate, what is shown must not wait behind ever more rows
 ROOM = "SELECT count(*) < %s FROM (SELECT FROM tenure.live LIMIT %s) AS waiting"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..drills.act import Act, Enqueue, Kill, Order, Pause, Resume, Set, Start
-from ..drills.actor import DrillFailed
-from ..drills.picture import bare
-from ..drills.scene import Event, Fact, Scene, Step, play
-from ..drills.stage import Stage
-from ..drills.verdict import Verdict
+from ..drills.stage.act import Act, Enqueue, Kill, Order, Pause, Resume, Set, Start
+from ..drills.stage.actor import DrillFailed
+from ..drills.stage.picture import bare
+from ..drills.stage.scene import Event, Fact, Scene, Step, play
+from ..drills.stage.stage import Stage
+from ..drills.stage.verdict import Verdict
 from .opening import PROPS
 from .proofs import CRASH, PAUSE, POISON, TWICE, proofs, refused
 from .show import Show

@@ -14,11 +14,13 @@ from ..errors import BadSettings, SchemaMismatch
 from ..postgres import migrate
 from ..postgres.connection import Patience, QueueConnection, connect
 from ..postgres.runner import run
-from ..verbs import questions, queues, search
+from ..verbs import queues, search
 from ..verbs.fleet import echo
+from ..verbs.questions import blocked_keys, workers
+from ..verbs.roles import grants
 from ..verbs.statement import Statement
-from . import asks, fleet, server, tables, terms
-from .verdict import Finding as Finding
+from . import config, fleet, questions, server, tables
+from .finding import Finding as Finding
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Finding | None)
@@ -28,8 +30,8 @@ NOTE_SECONDS = 2.0
 
 def examine(url: str, schema: str, environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
     """Everything there is to say, one by one as it is found out; raises if the database does not answer at all."""
-    yield terms.lease(environ)
-    if patience := _look("termination", lambda: terms.termination(environ)):
+    yield config.lease(environ)
+    if patience := _look("termination", lambda: config.termination(environ)):
         yield patience
     with connect(url, application_name="tenure doctor", patience=Patience(statement_seconds=STATEMENT_SECONDS)) as conn:
         yield from _server(conn, environ)
@@ -41,13 +43,13 @@ def examine(url: str, schema: str, environ: Mapping[str, str] | None = None) -> 
 
 def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterator[Finding]:
     asked = time.time()
-    facts = run(conn, asks.server_facts())
+    facts = run(conn, questions.server_facts())
     here = (asked + time.time()) / 2
     yield server.versions(facts, __version__, psycopg.__version__, _libpq())
     yield server.clock(facts, here)
     yield server.primary(facts)
     yield server.durability(facts)
-    yield server.connections(facts, terms.wanted_connections(environ))
+    yield server.connections(facts, config.wanted_connections(environ))
     yield _look("pooler", lambda: server.pooler(conn.pooled, settings.session_url(environ=environ) is not None))
     if not conn.pooled:
         yield _look("listen", lambda: server.notes(_round_trip(conn)))
@@ -70,30 +72,30 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     def ask(statement: Statement[T]) -> T:
         return run(conn, statement, schema)
 
-    facts = run(conn, asks.server_facts())
-    yield _look("roles", lambda: server.roles(ask(asks.grants())))
-    yield _look("indexes", lambda: tables.indexes_there(ask(asks.indexes()), tables.indexes_wanted()))
-    yield _look("autovacuum", lambda: tables.autovacuum(facts, ask(asks.hot_table())))
-    yield _look("bloat", lambda: tables.bloat(ask(asks.hot_table())))
-    yield _look("horizon", lambda: tables.horizon(ask(asks.transactions()), facts.sees_all))
-    yield _look("idle_in_transaction", lambda: tables.idle(ask(asks.transactions())))
-    yield _look("archive", lambda: tables.archive(ask(asks.archive_days())))
+    facts = run(conn, questions.server_facts())
+    yield _look("roles", lambda: server.roles(ask(grants())))
+    yield _look("indexes", lambda: tables.indexes_there(ask(questions.indexes()), tables.indexes_wanted()))
+    yield _look("autovacuum", lambda: tables.autovacuum(facts, ask(questions.hot_table())))
+    yield _look("bloat", lambda: tables.bloat(ask(questions.hot_table())))
+    yield _look("horizon", lambda: tables.horizon(ask(questions.transactions()), facts.sees_all))
+    yield _look("idle_in_transaction", lambda: tables.idle(ask(questions.transactions())))
+    yield _look("archive", lambda: tables.archive(ask(questions.archive_days())))
     yield _look("housekeeping", lambda: _housekeeping(ask))
-    yield _look("leases", lambda: fleet.leases(*ask(asks.overdue())))
+    yield _look("leases", lambda: fleet.leases(*ask(questions.overdue())))
     yield _look("paused", lambda: fleet.paused(ask(queues.queues())))
-    yield _look("fleet", lambda: fleet.fleet(ask(questions.workers())))
+    yield _look("fleet", lambda: fleet.fleet(ask(workers())))
     yield _look("kinds", lambda: _kinds(ask))
-    yield _look("keys", lambda: fleet.keys(ask(questions.blocked_keys(fleet.KEYS_MAX))))
+    yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
     yield _look("lag", lambda: fleet.lag(ask(search.overview())))
 
 
 def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
-    alive = sum(1 for worker in ask(questions.workers()) if worker.status == "alive")
-    return fleet.housekeeping(ask(asks.chores()), alive)
+    alive = sum(1 for worker in ask(workers()) if worker.status == "alive")
+    return fleet.housekeeping(ask(questions.chores()), alive)
 
 
 def _kinds(ask: Callable[[Statement[Any]], Any]) -> Finding:
-    return fleet.kinds(ask(search.page(fleet.TURNED_AWAY, n=1000, head=0)).rows, ask(questions.workers()))
+    return fleet.kinds(ask(search.page(fleet.TURNED_AWAY, n=1000, head=0)).rows, ask(workers()))
 
 
 def _look(check: str, look: Callable[[], F]) -> F | Finding:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..model.filter import Filter
 from ..model.rows import BlockedKey, Row
-from ..verbs.questions import Member
+from ..verbs.questions import Member, spoken
 from ..verbs.queues import Queue
 from ..verbs.search import Overview
-from .asks import Chore
-from .verdict import Finding, spoken
+from .finding import Finding
+from .questions import Chore
 
 LATE_SECONDS_MIN = 60.0  # a chore may be late by so much, whatever its pace
 LAG_SECONDS = 300.0

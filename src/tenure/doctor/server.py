@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..settings import POSTGRES_MAJORS
-from .asks import Grants, Server
-from .verdict import Finding
+from ..verbs.roles import Grants
+from .finding import Finding
+from .questions import Server
 
 SKEW_SECONDS_MAX = 5.0
 SLOW_NOTE_SECONDS = 0.5

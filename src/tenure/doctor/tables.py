@@ -6,8 +6,9 @@ import re
 from importlib.resources import files
 
 from .. import sql
-from .asks import Day, HotTable, Index, Open, Server
-from .verdict import Finding, Level, spoken
+from ..verbs.questions import spoken
+from .finding import Finding, Level
+from .questions import Day, HotTable, Index, Open, Server
 
 OLD_SECONDS = 60.0  # how long a transaction may be open before it is worth a word
 ANCIENT_SECONDS = 900.0

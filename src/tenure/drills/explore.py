@@ -8,21 +8,18 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ..errors import BadSettings
-from .act import Answer, AnyAct, Cast, Enqueue, Kill, Pause, Resume, SkipBackoff, Work
-from .explore_words import explanation
-from .racer import Guard
-from .scene import Event, Fact, Proof, Scene, Step, perform
-from .stage import Said, Stage
-from .verdict import Verdict
+from .actors.racer import Guard
+from .explanation import Harm, explanation
+from .stage.act import Answer, AnyAct, Cast, Enqueue, Kill, Pause, Resume, SkipBackoff, Work
+from .stage.scene import Event, Fact, Proof, Scene, Step, perform
+from .stage.stage import Said, Stage
+from .stage.verdict import Verdict
 
 A, B = "worker-A", "worker-B"
 MARGIN_SECONDS = 0.5  # what a write that is in time has left of its lease, at least
 BUSY_SECONDS = 60.0  # the second holder's lease: it outlives the run
 SECONDS_MAX = 30.0
 
-# What comes of a stale worker's return: it had nothing to be stale about; its write was refused; it was taken in
-# place of the rightful one; or both were taken.
-Harm = Literal["no race", "stopped", "stolen", "duplicate"]
 SHOWS: dict[Harm, str] = {
     "no race": "no race",
     "stopped": "stale write stopped",

@@ -18,16 +18,16 @@ from typing import Any, Literal, TypeVar
 import psycopg
 
 from ..errors import NO, TenureError
-from .act import AnyAct
-from .actor import DrillFailed
 from .explore import explained
-from .picture import picture
 from .plan import Plan, in_full
-from .record import Record
-from .scene import TROUBLE, Scene, in_a_line, play
-from .stage import Said, Stage
+from .stage.act import AnyAct
+from .stage.actor import DrillFailed
+from .stage.picture import picture
+from .stage.record import Record
+from .stage.scene import TROUBLE, Scene, in_a_line, play
+from .stage.stage import Said, Stage
+from .stage.verdict import Verdict
 from .tune import Tune, tune
-from .verdict import Verdict
 
 STAGES_MAX = 2
 IDLE_SECONDS = 300.0

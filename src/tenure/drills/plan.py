@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..errors import BadSettings
-from .act import LeaseSeconds, Seconds
-from .book import BOOK
 from .explore import Explore
-from .scene import Drill, Scene
-from .stage import Props
+from .scenes.book import BOOK
+from .stage.act import LeaseSeconds, Seconds
+from .stage.scene import Drill, Scene
+from .stage.stage import Props
+from .stage.verdict import Verdict
 from .tune import Tune
-from .verdict import Verdict
 
 Name = Annotated[str, Meta(extra_json_schema={"enum": list(BOOK)})]
 

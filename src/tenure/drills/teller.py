@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Any, Protocol
 
 import click
 
-from .scene import Event, Scene
-from .stage import Said
-from .verdict import Check, Verdict
+from ..console.terminal import echo, mark
+from .stage.scene import Event, Scene
+from .stage.stage import Said
+from .stage.verdict import Check, Verdict
 
 # Fields that only programs need: named by the column before, the same in every line, or a clock's.
 _HIDDEN = ("worker", "job_id", "kind", "queue", "queues", "wait_seconds", "run_seconds", "error_class", "role")
@@ -97,22 +96,6 @@ class Plain:
         columns = 2 if left + right < _WIDTH else 1
         for n in range(0, len(verdict.checks), columns):
             echo("   " + "      ".join(_assertion(check, left) for check in verdict.checks[n : n + columns]).rstrip())
-
-
-def echo(line: str = "") -> None:
-    """Print at once; colour only on a terminal, and not where NO_COLOR is set."""
-    click.echo(line, color=False if os.environ.get("NO_COLOR") else None)
-    sys.stdout.flush()
-
-
-def mark(ok: bool) -> str:
-    """✓ or ✗, in letters where the terminal has no such signs."""
-    signs = ("✓", "✗")
-    try:
-        "".join(signs).encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        signs = ("ok", "NO")
-    return click.style(signs[0], fg="green") if ok else click.style(signs[1], fg="red", bold=True)
 
 
 def _assertion(check: Check, width: int) -> str:

@@ -13,9 +13,9 @@ from msgspec import Meta, Struct, structs
 from .. import postgres, verbs
 from ..model.rows import NewRow
 from ..verbs import questions
-from .actor import Actor
-from .puller import KIND
-from .stage import NAMES, Said, Stage
+from .actors.puller import KIND
+from .stage.actor import Actor
+from .stage.stage import NAMES, Said, Stage
 from .tune_rule import Measured, bottleneck, explanation
 
 PINGS = 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import BadSettings
-from . import keeper
+from . import guardian
 from .binaries import Binaries
 from .folder import Folder
 
@@ -59,7 +59,7 @@ def _can_mask() -> bool:
     if sys.platform != "linux":
         return False
     # In a process of its own: a namespace, once entered, cannot be left.
-    probe = [sys.executable, "-I", "-S", keeper.__file__, "probe"]
+    probe = [sys.executable, "-I", "-S", guardian.__file__, "probe"]
     return subprocess.run(probe, capture_output=True).returncode == 0
 
 

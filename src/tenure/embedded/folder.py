@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from .. import settings
 from ..errors import BadSettings, NoDatabase
-from .keeper import BOOT, CLIENTS, LOG, PINNED
+from .guardian import BOOT, CLIENTS, LOG, PINNED
 
 if sys.platform != "win32":
     import fcntl
@@ -96,7 +96,7 @@ class Folder:
         return fd
 
     def join(self, deadline: float) -> int:
-        """Hold the clients' lock, shared; waits only while a keeper that found nobody here stops its server."""
+        """Hold the clients' lock, shared; waits only while a guardian that found nobody here stops its server."""
         while time.monotonic() < deadline:
             fd = self._try(CLIENTS, fcntl.LOCK_SH)
             if fd is not None:
@@ -105,7 +105,7 @@ class Folder:
         raise NoDatabase(f"the server in {self.path} does not finish stopping: read `cat {self.log}`")
 
     def in_use(self) -> bool:
-        """Whether anybody but a stopping keeper holds the clients' lock, or the server is pinned."""
+        """Whether anybody but a stopping guardian holds the clients' lock, or the server is pinned."""
         if self.pinned.exists():
             return True
         shared, alone = self._try(CLIENTS, fcntl.LOCK_SH), None
@@ -117,11 +117,11 @@ class Folder:
         return shared is not None and alone is None
 
     def claim_boot(self) -> int | None:
-        """The right to start a server here, as an open lock to hand to a keeper; None while a keeper has it."""
+        """The right to start a server here, as an open lock to hand to a guardian; None while a guardian has it."""
         return self._try(BOOT, fcntl.LOCK_EX)
 
-    def keeper_pid(self) -> int | None:
-        """The keeper's pid, as long as it lives: while the lock is held, the number in it is that of its holder."""
+    def guardian_pid(self) -> int | None:
+        """The guardian's pid, as long as it lives: while the lock is held, the number in it is that of its holder."""
         if not (self.path / BOOT).exists():
             return None
         fd = self._try(BOOT, fcntl.LOCK_SH)
@@ -195,7 +195,7 @@ def here_folder(major: int) -> Path:
 def wait_for_end(path: Path, seconds: float = 10.0) -> None:
     """Return when the server here has stopped, or at once if somebody else still uses it."""
     place, deadline = Folder(path), time.monotonic() + seconds
-    while place.keeper_pid() is not None and time.monotonic() < deadline:
+    while place.guardian_pid() is not None and time.monotonic() < deadline:
         if place.in_use():
             return
         time.sleep(0.02)

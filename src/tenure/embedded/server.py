@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import BadSettings, NoDatabase
-from . import keeper
+from . import guardian
 from .binaries import Binaries, binaries
 from .disguise import Disguise, disguise
 from .folder import PORT, Folder, home_folder
@@ -80,7 +80,7 @@ class Status:
     folder: Path
     url: str
     version: str | None
-    keeper_pid: int | None
+    guardian_pid: int | None
     pinned: bool
     size_bytes: int
     other_versions: tuple[str, ...]
@@ -105,7 +105,7 @@ def attach(
     lock, started = place.join(deadline), False
     try:
         while True:
-            # The boot lock is asked before the socket: a server that has lost its keeper must not be joined.
+            # The boot lock is asked before the socket: a server that has lost its guardian must not be joined.
             boot = place.claim_boot()
             if boot is not None:
                 started = True
@@ -138,12 +138,12 @@ def stop(folder: Path | None = None) -> bool:
     place.pinned.unlink(missing_ok=True)
     deadline = time.monotonic() + START_SECONDS_MAX
     stopped = False
-    while (pid := place.keeper_pid()) is not None:
+    while (pid := place.guardian_pid()) is not None:
         if pid and not stopped:
             stopped = True
             os.kill(pid, signal.SIGTERM)
         if time.monotonic() > deadline:
-            raise NoDatabase(f"keeper {pid} of {place.path} does not stop: read `cat {place.log}`")
+            raise NoDatabase(f"guardian {pid} of {place.path} does not stop: read `cat {place.log}`")
         time.sleep(0.02)
     return stopped
 
@@ -175,7 +175,7 @@ def reset(folder: Path | None = None) -> int:
 def status(folder: Path | None = None) -> Status:
     """Whether a server answers here, and what the folder holds; starts nothing and makes nothing."""
     place, _ = _locate(folder)
-    pid = place.keeper_pid()
+    pid = place.guardian_pid()
     version = _knock(place.url)[0] if pid is not None else None
     others = sorted(p.name for p in place.path.parent.glob("pg*") if p != place.path and (p / "data").is_dir())
     return Status(
@@ -217,14 +217,14 @@ def _knock(url: str) -> tuple[str | None, str]:
 
 
 def _launch(place: Folder, programs: Binaries, boot: int, deadline: float, how: Manner) -> None:
-    """Hand the boot lock to a new keeper and wait for its word."""
+    """Hand the boot lock to a new guardian and wait for its word."""
     hear, say = os.pipe()
     try:
         _refuse_other_major(place, programs)
         plan = _plan(place, disguise(place, programs), (boot, say), how)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_", "LANG"))}
         subprocess.run(
-            [sys.executable, "-I", "-S", keeper.__file__, json.dumps(plan)],
+            [sys.executable, "-I", "-S", guardian.__file__, json.dumps(plan)],
             pass_fds=(boot, say), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=say,
             start_new_session=True, cwd="/", env=environment | {"LC_ALL": "C"},
         )  # fmt: skip
@@ -236,13 +236,12 @@ def _launch(place: Folder, programs: Binaries, boot: int, deadline: float, how: 
         os.close(say)
     word = _hear(hear, deadline)
     if word != "ready":
-        raise NoDatabase(
-            f"the embedded Postgres in {place.path} did not start ({word or 'its keeper died'}): read `cat {place.log}`"
-        )
+        why = word or "its guardian died"
+        raise NoDatabase(f"the embedded Postgres in {place.path} did not start ({why}): read `cat {place.log}`")
 
 
 def _hear(fd: int, deadline: float) -> str:
-    """The keeper's last line before it closed its end: its word, or the error that ended it early."""
+    """The guardian's last line before it closed its end: its word, or the error that ended it early."""
     heard = b""
     with open(fd, "rb", buffering=0) as ear:
         while select.select([ear], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -265,7 +264,7 @@ def _refuse_other_major(place: Folder, programs: Binaries) -> None:
         )
 
 
-def _plan(place: Folder, guise: Disguise, fds: tuple[int, int], how: Manner) -> keeper.Plan:
+def _plan(place: Folder, guise: Disguise, fds: tuple[int, int], how: Manner) -> guardian.Plan:
     programs, socket = guise.binaries, place.choose_socket()
     settings = SETTINGS | (FAST if how.fast else {}) | dict(how.settings) | {"unix_socket_directories": str(socket)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

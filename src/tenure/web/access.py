@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from ..console.loopback import is_loopback
 from ..errors import BadSettings
-from .refusal import Refused
+from .http_errors import Refused
 
 Role = Literal["read", "operate", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -211,16 +211,6 @@ def _host_in(origin: str) -> str | None:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return None
-
-
-def is_loopback(host: str) -> bool:
-    """Does this address reach nobody but this machine?"""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def is_near(request: Request) -> bool:

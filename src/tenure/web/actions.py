@@ -13,10 +13,10 @@ from ..model.filter import Filter
 from ..operate import Done
 from ..postgres.connection import QueueConnection
 from ..verbs import search
+from .answers import Count, count
 from .audit import NotedShape, noted_shape
-from .refusal import Refused
+from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Reply, Route, when
-from .shapes import Count, count
 
 ANSWER_SECONDS = 60.0
 

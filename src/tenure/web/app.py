@@ -22,10 +22,10 @@ from . import (
     actions,
     audit,
     dead,
-    doors,
     enqueue,
     events,
     export,
+    login,
     openapi,
     overview,
     pages,
@@ -38,7 +38,7 @@ from . import (
 )
 from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site, credentials
 from .feed import Feed
-from .refusal import Refused, refusal, response
+from .http_errors import Refused, refusal, response
 from .route import Ask, Route, encoded, require, understood
 from .site import Site, redaction_of
 from .store import Store
@@ -72,7 +72,7 @@ def _routes(*, drills: bool) -> tuple[Route, ...]:
 # In the order in which paths are tried: /api/rows/export before /api/rows/{id}.
 ROUTES: tuple[Route, ...] = (
     *probes.ROUTES,
-    *doors.ROUTES,
+    *login.ROUTES,
     *overview.ROUTES,
     *export.ROUTES,
     *rows.ROUTES,

@@ -10,8 +10,8 @@ from msgspec import UNSET, UnsetType
 
 from .. import operate
 from ..operate import Noted
+from .answers import utc
 from .route import Ask, Asked, Route
-from .shapes import utc
 from .site import Site
 
 

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from . import cookie
 from .access import Access, check_local, names_of_this_machine
-from .refusal import Refused
+from .http_errors import Refused
 
 LINK = "link"  # what the token is called in the address
 SESSIONS_MAX = 32

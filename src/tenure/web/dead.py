@@ -11,9 +11,9 @@ import msgspec
 from .. import operate
 from ..model.filter import Filter
 from ..verbs import questions, search
-from .refusal import Refused
+from .answers import utc
+from .http_errors import Refused
 from .route import Ask, Asked, Error, Key, Name, Route
-from .shapes import utc
 
 
 class HowMany(Asked, frozen=True):

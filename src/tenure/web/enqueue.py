@@ -12,7 +12,7 @@ from .. import verbs
 from ..errors import IdempotencyConflict
 from ..model.payload import DELAY_SECONDS_MAX
 from ..model.rows import NewRow
-from .refusal import Refused
+from .http_errors import Refused
 from .route import Ask, Asked, Key, Name, Reply, Route, together, when
 
 HeaderName = Annotated[str, msgspec.Meta(max_length=256)]

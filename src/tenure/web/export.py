@@ -17,9 +17,9 @@ from .. import postgres
 from ..model.filter import Filter
 from ..model.rows import Row
 from ..verbs import questions, search
-from .refusal import Refused, refusal
+from .answers import RowShape, row_shape
+from .http_errors import Refused, refusal
 from .route import Ask, Asked, FilterText, Route
-from .shapes import RowShape, row_shape
 from .site import Site
 from .store import in_thread
 

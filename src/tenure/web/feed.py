@@ -20,7 +20,7 @@ from ..postgres.sqlstates import trouble_of
 from ..telemetry.tail import ASK_SECONDS, NOTE, channel_of
 from ..verbs.fleet import tell
 from ..verbs.questions import channel
-from .refusal import Refused, refusal
+from .http_errors import Refused, refusal
 from .store import Store
 
 KEPT_MAX = 1000

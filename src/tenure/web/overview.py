@@ -12,9 +12,9 @@ from .. import __version__, postgres
 from ..model.filter import Filter
 from ..postgres import migrate
 from ..verbs import history, questions, search
+from .answers import Count, count, utc
 from .route import Ask, Asked, Name, Route
 from .rows import RefusalShape, refusal_shape
-from .shapes import Count, count, utc
 from .store import Store, address
 
 TICK_FENCE_SECONDS = 3600

@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from .by_link import LINK, ByLink
-from .refusal import Refused, response
+from .http_errors import Refused, response
 
 STATIC = Path(__file__).parent / "static"
 PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit")

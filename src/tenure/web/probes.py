@@ -14,7 +14,7 @@ from ..postgres import migrate
 from ..telemetry.metrics import CONTENT_TYPE
 from ..verbs import questions
 from .access import PUBLIC
-from .refusal import RETRY_SECONDS, Refused, refusal
+from .http_errors import RETRY_SECONDS, Refused, refusal
 from .route import Ask, Route
 
 

@@ -12,9 +12,9 @@ from .. import postgres
 from ..model.ring import Ring, rings_of
 from ..model.rows import BUCKETS
 from ..verbs import history, questions
-from .refusal import Refused
+from .answers import utc
+from .http_errors import Refused
 from .route import Ask, Asked, Error, Route
-from .shapes import utc
 
 ARCS = 64
 

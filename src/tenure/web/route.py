@@ -18,7 +18,7 @@ from starlette.responses import Response
 from ..operate import Actor, noted
 from ..verbs.statement import Statement
 from .access import PUBLIC, VERBS, Access
-from .refusal import Refused
+from .http_errors import Refused
 from .site import Site
 
 BODY_BYTES_MAX = 2 * 1024 * 1024

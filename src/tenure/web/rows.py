@@ -13,9 +13,9 @@ from .. import postgres
 from ..model.filter import Filter
 from ..model.rows import Attempt, Row
 from ..verbs import history, questions, search
-from .refusal import Refused
+from .answers import HEAD_MAX, Count, RowShape, count, row_shape, utc
+from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Route
-from .shapes import HEAD_MAX, Count, RowShape, count, row_shape, utc
 from .store import in_thread
 
 NEIGHBOURS_MAX = 10

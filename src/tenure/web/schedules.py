@@ -11,9 +11,9 @@ from cronsim import CronSim
 from ..verbs import schedules as verbs
 from ..verbs.schedules import ALIASES, Planned
 from ..verbs.statement import Statement
-from .refusal import Refused
+from .answers import utc
+from .http_errors import Refused
 from .route import Ask, Error, Route
-from .shapes import utc
 
 
 class ScheduleShape(msgspec.Struct, frozen=True):

@@ -14,8 +14,8 @@ from ..telemetry.fleet_metrics import FleetMetrics
 from .access import COOKIE, Access, Credentials, Door
 from .by_link import ByLink
 from .feed import Feed
+from .http_errors import Refused
 from .redact import NAMES, Redaction
-from .refusal import Refused
 from .store import Store, in_thread
 
 if TYPE_CHECKING:

@@ -14,19 +14,19 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from ..drills import host as hosting
-from ..drills.act import AnyAct
-from ..drills.book import BOOK
 from ..drills.host import Host
-from ..drills.picture import shown
 from ..drills.plan import Plan
-from ..drills.stage import WORKERS_MAX
+from ..drills.scenes.book import BOOK
+from ..drills.stage.act import AnyAct
+from ..drills.stage.picture import shown
+from ..drills.stage.stage import WORKERS_MAX
 from ..operate import noted
 from ..verbs import questions
 from .access import is_near
-from .refusal import Refused
+from .http_errors import Refused
 from .route import Ask, Asked, Error, Reply, Route
 from .site import Site
-from .stage_shapes import DoneShape, DrillsShape, OpenedShape, ShownShape, StageShape, drill_shape
+from .stage_answers import DoneShape, DrillsShape, OpenedShape, ShownShape, StageShape, drill_shape
 from .store import in_thread
 
 STREAMS_MAX = 20

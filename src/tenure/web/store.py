@@ -21,7 +21,7 @@ from .. import postgres
 from ..postgres.connection import AsyncQueueConnection, Patience, QueueConnection
 from ..verbs.questions import ping
 from ..verbs.statement import Statement
-from .refusal import Refused
+from .http_errors import Refused
 
 T = TypeVar("T")
 # How many at once. Whoever is slow by nature waits among its own kind: a change never stands behind a long count.

@@ -11,7 +11,7 @@ from .. import operate, postgres
 from ..model.ring import rings_of
 from ..verbs import questions
 from ..verbs.questions import Member
-from .refusal import Refused
+from .http_errors import Refused
 from .route import Ask, Error, Route
 
 

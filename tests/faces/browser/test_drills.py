@@ -15,8 +15,8 @@ from faces.browser.shop import served
 from faces.browser.stagehand import Theatre, button, end, schema_of, start, state_of, verdict_of
 from faces.browser.stagehand import shop_as_theatre as shop_as_theatre
 from faces.browser.stagehand import theatre_as_shop as theatre_as_shop
-from tenure.drills.book import BOOK
-from tenure.drills.scene import Scene
+from tenure.drills.scenes.book import BOOK
+from tenure.drills.stage.scene import Scene
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
 expect: Callable[..., Any] = sync_api.expect

@@ -10,7 +10,7 @@ import pytest
 
 from faces.browser.conftest import NARROW, WIDE, Visit, faults, serious
 from faces.browser.shop import Shop, served
-from tenure.drills.proxy import FaultProxy
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.model.filter import is_prefix, literal, parse
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")

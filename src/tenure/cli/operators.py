@@ -1,0 +1,197 @@
+"""What the acting commands share: count and say it, ask, act in batches under a bar, and say what was done."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from .. import operate, postgres
+from ..errors import INTERRUPTED, NO, USAGE
+from ..model.filter import Filter
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection
+from ..telemetry.log import printable
+from .database import Database, opened, options
+from .filter import filter_of
+
+PAST = {
+    "redrive": "redriven",
+    "retry": "made to run now",
+    "release": "released",
+    "cancel": "cancelled",
+    "delete": "deleted",
+}
+TYPED_ABOVE = 1000  # rows above which the number itself must be typed
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def me() -> operate.Actor:
+    """Who sits at this terminal, for the audit."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # no entry in the password file, as in many containers
+        name = f"uid {os.getuid()}"
+    return operate.Actor(f"{name}@{platform.node()}", "cli")
+
+
+def noting(command: F) -> F:
+    """--reason and --json, on every command that changes one thing and notes it in the audit."""
+    reason = click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
+    return reason(as_json(options(command)))
+
+
+def answer(as_json: bool, said: str, **facts: Any) -> None:
+    """What became of it: a sentence for people, the facts for programs."""
+    click.echo(json.dumps({"schema": 1, **facts}, sort_keys=True, default=str) if as_json else printable(said))
+
+
+def acting(verb: str, promise: str) -> click.Command:
+    """The command of one verb: `tenure VERB FILTER...`."""
+
+    @click.command(verb, help=f"{promise}\n\n{_HOW}", no_args_is_help=False)
+    @click.argument("words", nargs=-1, metavar="FILTER...")
+    @click.option("--filter", "text", default="", metavar="TEXT", help="The filter, or more of it, as one text.")
+    @click.option("--all", "everything", is_flag=True, help="Every row the verb takes: needed without a filter.")
+    @click.option("--dry-run", is_flag=True, help="Say how many rows it would be, and change none.")
+    @click.option("--yes", is_flag=True, help="Do it without being asked.")
+    @click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
+    @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
+    @options
+    def command(words: tuple[str, ...], text: str, everything: bool, **given: Any) -> None:
+        filter = filter_of(words, text)
+        if not filter and not everything:
+            raise click.UsageError(f"{verb} which rows? Give a filter such as kind:send_receipt, or --all")
+        if filter and everything:
+            raise click.UsageError(f"--all and {str(filter)!r} contradict each other: give one")
+        _act(verb, filter, **given)
+
+    return command
+
+
+_HOW = (
+    "FILTER is made of words that must all hold, as in `tenure rows`: kind:send_receipt queue:mail status:failed "
+    'error:"time out" key:order:* payload.order_id:9182 attempts:>3 age:>1h, or a row\'s id. The exact number of rows '
+    f"is said first; above {TYPED_ABOVE:,} it has to be typed. Every action is kept in the audit (`tenure audit`)."
+)
+
+
+def _act(
+    verb: str,
+    filter: Filter,
+    *,
+    dry_run: bool,
+    yes: bool,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    schema: str | None,
+) -> None:
+    with (
+        opened(database_url, schema) as database,
+        postgres.connect(database.url, application_name=f"tenure {verb}") as conn,
+    ):
+        migrate.require(conn, database.schema)
+        matched = operate.would(conn, verb, filter, database.schema)
+        said = str(operate.narrow(verb, filter) or filter)
+        click.echo(f"{verb}  {_rows(matched)}  {printable(said)}", err=as_json)
+        answer = {"schema": 1, "verb": verb, "filter": said, "matched": matched, "dry_run": dry_run}
+        if matched and not dry_run:
+            _confirm(verb, matched, yes)
+            answer |= _change(conn, database, verb, filter, reason, matched, yes)
+    click.echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer), err="interrupted" in answer)
+    if "interrupted" in answer:
+        raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _change(
+    conn: QueueConnection, database: Database, verb: str, filter: Filter, reason: str, matched: int, yes: bool
+) -> dict[str, Any]:
+    """What was done; of an action that Ctrl-C breaks off, as much as its line of the audit says."""
+    begun: list[int] = []
+    try:
+        with _bar(verb, matched) as advance:
+            done = operate.act(
+                conn, verb, filter, me(), schema=database.schema, reason=reason, progress=advance, began=begun.append,
+                expect=None if yes else matched,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if not begun:
+            return {"changed": 0, "interrupted": True}
+        with postgres.connect(database.url) as other:  # the first one may be in the middle of something
+            (line,) = postgres.run(other, operate.audit(1, begun[0] + 1), database.schema)
+        return {"action": line.id, "changed": line.rows, "interrupted": True}
+    return {"action": done.action, "changed": done.changed, "skipped": done.skipped}
+
+
+def _confirm(verb: str, matched: int, yes: bool) -> None:
+    """Ask the person at the terminal; without one, only --yes will do."""
+    if yes:
+        return
+    attended(f"{verb} would change {_rows(matched)}")
+    if matched <= TYPED_ABOVE:
+        agreed(f"{verb} {_rows(matched)}?")
+        return
+    typed = click.prompt(f"{verb} {_rows(matched)}? Type the number of rows", default="", show_default=False, err=True)
+    if typed.replace(",", "").strip() != str(matched):
+        _leave()
+
+
+def attended(would: str) -> None:
+    """Go on only where somebody can be asked."""
+    if not sys.stdin.isatty():
+        click.echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
+        raise click.exceptions.Exit(USAGE)
+
+
+def agreed(question: str) -> None:
+    """Go on only with a yes."""
+    if not click.confirm(question, err=True):
+        _leave()
+
+
+def _leave() -> NoReturn:
+    click.echo("nothing was changed", err=True)
+    raise click.exceptions.Exit(NO)
+
+
+@contextlib.contextmanager
+def _bar(verb: str, matched: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar for more than one batch, where somebody looks."""
+    if matched <= operate.BATCH or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=matched, label=verb, file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _told(answer: dict[str, Any]) -> str:
+    """What was done, for people."""
+    if "interrupted" in answer:
+        line = f" · line {answer['action']} of the audit" if "action" in answer else ""
+        were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {PAST[answer['verb']]}"
+        return f"interrupted: {were}{line}"
+    if not answer["matched"]:
+        return f"no row matches: nothing to do ({answer['verb']} takes rows that are {_takes(answer['verb'])})"
+    if answer["dry_run"]:
+        return "nothing was changed: this was a dry run"
+    skipped = f", {answer['skipped']:,} skipped (locked or changed meanwhile)" if answer["skipped"] else ""
+    return f"done  {_rows(answer['changed'])} changed{skipped} · line {answer['action']} of the audit"
+
+
+def _takes(verb: str) -> str:
+    return " or ".join(operate.VERBS[verb].statuses)
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'' if n == 1 else 's'}"

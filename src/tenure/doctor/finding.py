@@ -1,0 +1,17 @@
+"""One line of doctor: what was looked at, how bad it is, what was measured, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Level = Literal["ok", "warn", "fault"]
+
+
+class Finding(NamedTuple):
+    """What was looked at, how bad it is, what was measured, the same in words, and the next step."""
+
+    check: str
+    level: Level
+    value: Any
+    said: str
+    next: str = ""

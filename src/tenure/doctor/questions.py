@@ -1,0 +1,111 @@
+"""What doctor asks the database, each in bounded time however many rows there are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..verbs.statement import Statement
+
+
+class Server(NamedTuple):
+    """What the server is and how it is set."""
+
+    version: str
+    number: int
+    recovery: bool
+    seconds: float  # its clock
+    autovacuum: bool
+    track_counts: bool
+    fsync: bool
+    full_page_writes: bool
+    synchronous_commit: str
+    max_connections: int
+    reserved: int
+    connections: int
+    user: str
+    sees_all: bool
+
+
+class Open(NamedTuple):
+    """A transaction, slot or prepared transaction that vacuum must heed."""
+
+    what: str
+    name: str
+    pid: int | None
+    state: str | None
+    open_seconds: float | None
+    idle_seconds: float | None
+    held_xids: int | None
+    query: str | None
+
+
+class Index(NamedTuple):
+    """One index of the schema."""
+
+    table: str
+    name: str
+    usable: bool
+    bytes: int
+
+
+class HotTable(NamedTuple):
+    """The hot table and vacuum."""
+
+    live: int
+    dead: int
+    table_bytes: int
+    index_bytes: int
+    vacuumed_seconds: float | None
+    enabled: bool
+
+
+class Chore(NamedTuple):
+    """One chore of housekeeping; `ran_seconds` is None if it was never done."""
+
+    name: str
+    every_seconds: float
+    ran_seconds: float | None
+    ran_by: str | None
+
+
+class Day(NamedTuple):
+    """A day of the archive; `stray` rows stand in no day of their own."""
+
+    day: str
+    made: bool
+    stray: int
+
+
+def server_facts() -> Statement[Server]:
+    """What the server is and how it is set."""
+    return Statement("server_facts", {}, lambda rows: Server(*rows[0]))
+
+
+def transactions(n: int = 20) -> Statement[list[Open]]:
+    """What holds back vacuum, the oldest first."""
+    return Statement("transactions", {"n": n}, lambda rows: [Open(*row) for row in rows])
+
+
+def indexes() -> Statement[list[Index]]:
+    """Every index of the schema."""
+    return Statement("indexes", {}, lambda rows: [Index(*row) for row in rows])
+
+
+def hot_table() -> Statement[HotTable | None]:
+    """The hot table as the statistics know it."""
+    return Statement("hot_table", {}, lambda rows: HotTable(*rows[0]) if rows else None)
+
+
+def chores() -> Statement[list[Chore]]:
+    """What housekeeping does and when it was done."""
+    return Statement("chores", {}, lambda rows: [Chore(*row) for row in rows])
+
+
+def archive_days() -> Statement[list[Day]]:
+    """Today and the two coming days."""
+    return Statement("archive_days", {}, lambda rows: [Day(*row) for row in rows])
+
+
+def overdue(*, seconds: float = 10.0) -> Statement[tuple[int, float]]:
+    """How many leases have been over for so long, and the longest of them in seconds."""
+    return Statement("overdue", {"seconds": seconds}, lambda rows: (int(rows[0][0]), float(rows[0][1])))

@@ -1,0 +1,1 @@
+"""The scenes: one drill a file, and the book that lists them in reading order."""

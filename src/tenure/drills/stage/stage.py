@@ -1,0 +1,295 @@
+"""Where a drill is played: a throw-away schema, real worker processes, and one feed of everything that happens."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import sql as identifiers
+from psycopg.conninfo import make_conninfo
+
+from ... import postgres, sql
+from ...console.signals import undisturbed
+from ...errors import BadSettings
+from ...postgres import migrate
+from ...verbs.statement import Statement
+from ..actors import hand, puller, racer, shop
+from .actor import Actor, DrillFailed
+from .allowed import check_allowed
+from .proxy import FaultProxy
+
+EVENT_SECONDS_MAX = 20.0
+POLL_SECONDS = 0.02
+LOCK_SECONDS_MAX = 10
+MINE = "tenure stage"  # held on its schema's name while the stage is there: nobody takes it for a leftover
+WORKERS_MAX = 8
+NAMES = tuple(f"worker-{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+T = TypeVar("T")
+
+
+class Said(NamedTuple):
+    """One thing that happened: when (seconds since the stage was opened), who says so, and what."""
+
+    at: float
+    who: str
+    event: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Props:
+    """What a stage is set with: how long leases and handlers take, whether e-mails carry their idempotency key."""
+
+    lease_seconds: float = 3.0
+    handler_seconds: float = 0.5
+    dedupe: bool = True
+    grace_seconds: float = 1.0
+    slots: int = 4
+    drain_seconds: float = 5.0  # at most: a hand takes no more than nine tenths of its lease
+
+
+class Stage:
+    """Everything a drill makes, and the promise that none of it is left when the block ends, however it ends.
+
+    Use it on one thread, the one that enters it: Linux kills its processes when that thread ends.
+    """
+
+    def __init__(
+        self, url: str, tell: Callable[[Said], None], *, props: Props | None = None, schema: str | None = None
+    ) -> None:
+        self.schema = schema or f"tenure_drill_{secrets.token_hex(4)}"
+        self.log: list[Said] = []
+        self.props = props or Props()
+        self.actors: dict[str, Actor] = {}  # as they came; those that ended stay, until another bears the name
+        self.line: FaultProxy
+        self.at_leisure: Callable[[], None] = lambda: None  # called again and again while the stage waits
+        self._url, self._tell = url, tell
+        self._began = time.monotonic()
+        self._heard: queue.SimpleQueue[tuple[float, Actor, dict[str, Any] | None]] = queue.SimpleQueue()
+        self._building = self._built = False
+
+    def __enter__(self) -> Stage:
+        self.conn = self.connect()
+        check_allowed(self.conn)
+        self.conn.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [f"{MINE} {self.schema}"])
+        self.line = FaultProxy(_where(self.conn))
+        self.line.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with undisturbed():
+            for actor in self.actors.values():
+                actor.end()
+            self._heard = queue.SimpleQueue()  # how they took it is no news
+            self.line.__exit__(kind, error, trace)
+            self.conn.close()
+            if self._building:
+                self._remove_schema(failing=error is not None)
+
+    @property
+    def seconds(self) -> float:
+        """How long the stage has been open."""
+        return time.monotonic() - self._began
+
+    # -- set up
+
+    def build(self) -> None:
+        """Make the throw-away schema, migrated, with the shop's tables beside Tenure's own."""
+        self._building = True
+        migrate.apply(self.conn, self.schema)
+        self._built = True
+        for table in shop.TABLES:
+            self.sql(table)
+        self.set()
+        self.say("drill", "schema_made", schema=self.schema)
+
+    def set(self, **props: float | bool | None) -> None:
+        """Change some of its props; the handlers read theirs in the database whenever they begin."""
+        self.props = replace(self.props, **{name: value for name, value in props.items() if value is not None})  # type: ignore[arg-type]
+        self.sql(shop.OPEN, self.props.handler_seconds, self.props.dedupe)
+        if any(value is not None for value in props.values()):
+            self.say("drill", "props_changed", **asdict(self.props))
+
+    # -- do
+
+    def start(self, name: str | None = None, *, gated: bool = False) -> Actor:
+        """A real worker in a process of its own, connected through the line that can be cut."""
+        part = hand.Part(
+            self._free(name), self.line.url, self.schema, gated=gated, **_without(asdict(self.props), shop.PROPS)
+        )
+        return self._hire(part.name, "hand", part)
+
+    def cast(self, name: str, **part: Any) -> Actor:
+        """A racer in a process of its own; it waits for its word before it claims."""
+        return self._hire(name, "racer", racer.Part(self._free(name), self._url, self.schema, **part))
+
+    def pull(self, name: str, **part: Any) -> Actor:
+        """A real worker whose handler only waits, connected directly: for the tuner."""
+        return self._hire(name, "puller", puller.Part(self._free(name), self._url, self.schema, **part))
+
+    def actor(self, name: str) -> Actor:
+        """The process of this name, which must be there."""
+        actor = self.actors.get(name)
+        if actor is None or actor.state == "gone":
+            here = ", ".join(each.name for each in self.actors.values() if each.state != "gone") or "nobody"
+            raise BadSettings(f"there is no {name} on this stage: {here} is")
+        return actor
+
+    def connect(self) -> postgres.QueueConnection:
+        """Another connection, for whoever must not wait for the stage's own."""
+        return postgres.connect(self._url, application_name="tenure drill")
+
+    def run(self, statement: Statement[T]) -> T:
+        """A verb or question on the stage's own connection."""
+        return postgres.run(self.conn, statement, self.schema)
+
+    def sql(self, text: str, *params: object) -> list[tuple[Any, ...]]:
+        """Plain SQL, written for the schema tenure; rows if it has any."""
+        cursor = self.conn.execute(sql.in_schema(text, self.schema).encode(), params or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def say(self, who: str, event: str, **fields: Any) -> None:
+        """Put something that the drill itself did or saw into the feed, after what the processes said before it."""
+        self._catch_up()
+        self._record(Said(self.seconds, who, event, fields))
+
+    # -- expect
+
+    def expect(
+        self,
+        event: str,
+        who: str | None = None,
+        met_by: Callable[[Said], bool] | None = None,
+        *,
+        since: int = 0,
+        seconds: float = EVENT_SECONDS_MAX,
+    ) -> Said:
+        """Wait for an event in the feed, from the since-th on; DrillFailed names what did not come."""
+        met_by = met_by or (lambda said: said.event == event and who in (None, said.who))
+        deadline, looked = time.monotonic() + seconds, since
+        while True:
+            for said in self.log[looked:]:
+                looked += 1
+                if met_by(said):
+                    return said
+            if who in self.actors and self.actors[who].silent and self._heard.empty():
+                words = self.actors[who].last_words()
+                raise DrillFailed(f"{who} ended without reporting {event} ({words})")
+            if time.monotonic() > deadline:
+                raise DrillFailed(f"{who or 'nobody'} did not report {event} within {seconds:.0f} s")
+            self.hear()
+
+    def seen(self, query: str, words: str, seconds: float = EVENT_SECONDS_MAX) -> None:
+        """Ask the database until it says yes, and say so."""
+        self.until_true(query, words, seconds)
+        self.say("drill", "seen", words=words)
+
+    def until_true(self, query: str, words: str, seconds: float = EVENT_SECONDS_MAX) -> None:
+        """Ask the database until it says yes."""
+        self.until(lambda: self.sql(query)[0][0], words, seconds)
+
+    def until(self, fact: Callable[[], T], what: str, seconds: float = EVENT_SECONDS_MAX) -> T:
+        """Ask until the answer is true, hearing what is said meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not (answer := fact()):
+            if time.monotonic() > deadline:
+                raise DrillFailed(f"{what} was not seen within {seconds:.0f} s")
+            self.hear()
+        return answer
+
+    def hear(self, seconds: float = POLL_SECONDS) -> None:
+        """Whatever the processes have said by now, waiting a moment for the first word."""
+        self.at_leisure()
+        with suppress(queue.Empty):
+            self._take(*self._heard.get(timeout=seconds))
+        self._catch_up()
+
+    def reported(self, event: str, who: str | None = None) -> list[Said]:
+        """Every event of this name in the feed so far."""
+        return [said for said in self.log if said.event == event and who in (None, said.who)]
+
+    # -- its own
+
+    def _free(self, name: str | None) -> str:
+        """The name, if nobody bears it now; without one the next, and after the last that of whoever left first."""
+        here = {each.name for each in self.actors.values() if each.state != "gone"}
+        if len(here) >= WORKERS_MAX:
+            raise BadSettings(f"{WORKERS_MAX} workers are on this stage already: end one first")
+        if name in here:
+            raise BadSettings(f"{name} is on this stage already: give another name, or none")
+        fresh = [each for each in NAMES if each not in self.actors]
+        return name or next(each for each in (*fresh, *self.actors) if each not in here)
+
+    def _hire(self, name: str, role: str, part: Any) -> Actor:
+        if name in self.actors:  # whoever bore it is gone; what it said stays said
+            self.actors.pop(name).end()
+        actor = Actor(name, role, asdict(part), lambda actor, fields: self._heard.put((self.seconds, actor, fields)))
+        self.actors[name] = actor
+        self.say("drill", "worker_hired", worker=name, pid=actor.pid, role=role)
+        return actor
+
+    def _catch_up(self) -> None:
+        """Into the feed with what has been heard, without waiting for more."""
+        with suppress(queue.Empty):
+            while True:
+                self._take(*self._heard.get_nowait())
+
+    def _take(self, at: float, actor: Actor, fields: dict[str, Any] | None) -> None:
+        if fields is None:
+            actor.silent = True
+            gone = {"worker": actor.name, "pid": actor.pid, "exit_code": actor.exit_code}
+            self._record(Said(at, "drill", "worker_gone", gone))
+        else:
+            self._record(_said(at, actor.name, fields))
+
+    def _record(self, said: Said) -> None:
+        """Later than what is there: a word may have been on its way while another one was written down."""
+        if self.log:
+            said = said._replace(at=max(said.at, self.log[-1].at))
+        self.log.append(said)
+        self._tell(said)
+
+    def _remove_schema(self, *, failing: bool) -> None:
+        """On a connection of its own: the stage's may be in any state, or gone."""
+        drop = identifiers.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(identifiers.Identifier(self.schema))
+        try:
+            with self.connect() as conn:
+                conn.execute("SELECT set_config('lock_timeout', %s, false)", [f"{LOCK_SECONDS_MAX}s"])
+                conn.execute("SELECT set_config('client_min_messages', 'warning', false)")
+                conn.execute(drop)
+        except psycopg.Error as error:
+            remedy = f"DROP SCHEMA {self.schema} CASCADE"
+            self.say("drill", "schema_left", schema=self.schema, remedy=remedy)
+            if not failing:  # what went wrong first is the news; this would hide it
+                said = " ".join(str(error).split())
+                raise DrillFailed(f"the throw-away schema was not removed ({said}): run `{remedy}`") from error
+            return
+        if self._built:
+            self.say("drill", "schema_removed", schema=self.schema)
+
+
+def _where(conn: postgres.QueueConnection) -> str:
+    """The server that was reached, whatever the address left to the environment or to chance."""
+    words: dict[str, Any] = {**conn.info.get_parameters(), "host": conn.info.host, "port": conn.info.port}
+    return make_conninfo(**words | {"hostaddr": conn.info.hostaddr or None, "password": conn.info.password or None})
+
+
+def _said(at: float, who: str, fields: dict[str, Any]) -> Said:
+    """An engine event in the feed: who speaks there is the worker, not that line of its own which an event names."""
+    if "who" in fields:
+        fields["line"] = fields.pop("who")
+    return Said(at, who, fields.pop("event"), fields)
+
+
+def _without(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names}

@@ -1,0 +1,54 @@
+"""Login and logout: a token for a cookie that no script can read, and its end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from starlette.responses import Response
+
+from . import cookie
+from .access import COOKIE, COOKIE_SECONDS, PUBLIC
+from .by_link import ByLink
+from .http_errors import Refused
+from .route import Ask, Asked, Error, Route
+
+
+class LoginAsked(Asked, frozen=True):
+    """A token; or the name of a user, and the password as token."""
+
+    token: Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] | None = None
+
+
+async def login(ask: Ask[Any, LoginAsked]) -> Response:
+    """Take a token, give a cookie for half a day."""
+    known = ask.site.credentials
+    if known is None:
+        raise Refused(404, "there is no login here: a link or the app around this says who comes in, or it is open")
+    value = known.cookie(ask.body.name, ask.body.token)
+    if value is None:
+        raise Refused(401, "this token is nobody's: check it, or ask whoever runs the server")
+    answer = _done()
+    cookie.give(answer, ask.request, COOKIE, value, COOKIE_SECONDS)
+    return answer
+
+
+async def logout(ask: Ask[Any, None]) -> Response:
+    """Forget the cookie, and the session of one that came by a link."""
+    answer, door = _done(), ask.site.door
+    if isinstance(door, ByLink):
+        door.leave(ask.request, answer)
+    else:
+        cookie.give(answer, ask.request, COOKIE, "", 0)
+    return answer
+
+
+def _done() -> Response:
+    return Response(status_code=204, headers={"cache-control": "no-store"})
+
+
+ROUTES = (
+    Route("POST", "/api/login", PUBLIC, login, {204: None, 401: Error, 404: Error}, body=LoginAsked),
+    Route("POST", "/api/logout", PUBLIC, logout, {204: None}),
+)
