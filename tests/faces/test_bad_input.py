@@ -409,7 +409,7 @@ def _tenure(*arguments: str | bytes, url: str | None = None, **environ: str) -> 
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     address = {"TENURE_DATABASE_URL": url} if url else {}
     done = subprocess.run(
-        [*TENURE, *arguments], env=kept | address | environ, capture_output=True, timeout=60, stdin=subprocess.DEVNULL
+        [*TENURE, *arguments], env=kept | address | environ, capture_output=True, timeout=120, stdin=subprocess.DEVNULL
     )
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 

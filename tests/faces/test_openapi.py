@@ -98,7 +98,7 @@ def test_a_description_that_lies_is_found_out(address: str) -> None:
 
 
 def test_the_server_describes_itself_so_and_every_route_is_there(address: str) -> None:
-    told = httpx.get(f"{address}/api/openapi.json").json()
+    told = httpx.get(f"{address}/api/openapi.json", timeout=120).json()
     assert told == described.raw_schema
     assert told["openapi"] == "3.1.0"
     listed = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
