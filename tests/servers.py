@@ -7,17 +7,22 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from slices import slice_of
 from tenure.embedded import attach
 
 _SYSTEM = Path("/usr/lib/postgresql")
 
 
 def available() -> list[str]:
-    """Names of the servers at hand, e.g. ["embedded", "15"]; a URL in TENURE_TEST_DATABASE_URL is used alone."""
+    """Names of the servers at hand, e.g. ["embedded", "15"]; a URL in TENURE_TEST_DATABASE_URL is used alone.
+
+    The newest and the oldest, in a run of everything those between them, too.
+    """
     if os.environ.get("TENURE_TEST_DATABASE_URL"):
         return ["url"]
-    majors = [path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb")]
-    return ["embedded", *sorted(major for major in majors if 14 <= int(major) < 18)]
+    majors = sorted(path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb"))
+    older = [major for major in majors if 14 <= int(major) < 18]
+    return ["embedded", *slice_of(older, older[:1])]
 
 
 @contextlib.contextmanager

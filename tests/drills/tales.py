@@ -14,13 +14,13 @@ from typing import Any
 import psycopg
 
 from patience import SECONDS_MAX
+from slices import slice_of
 from tenure.drills.book import BOOK
 from tenure.drills.stage import Said
 
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
-# Which drills are played by the command and on the page, too: every one by `make drills`, three in the default run.
-FACED = tuple(BOOK) if os.environ.get("TENURE_TEST_DRILLS") == "all" else ("crash", "lease-race", "order")
+FACED = slice_of(tuple(BOOK), ("crash", "lease-race", "order"))  # drills played by the command and on the page, too
 
 
 def command(*args: str, **environment: str) -> subprocess.Popen[str]:

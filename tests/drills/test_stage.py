@@ -11,8 +11,8 @@ import time
 import psycopg
 import pytest
 
-from drills.tales import WAIT_SECONDS_MAX, alive, schemas, silent
-from patience import soon
+from drills.tales import alive, schemas, silent
+from patience import SECONDS_MAX, soon
 from tenure import postgres
 from tenure.drills import act
 from tenure.drills.actor import DrillFailed
@@ -170,7 +170,7 @@ def test_the_line_leads_to_the_address_that_was_given_not_to_the_name() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"host=nowhere.invalid hostaddr=127.0.0.1 port={server.getsockname()[1]}"
         with FaultProxy(url) as line, socket.create_connection(_address(line.url)):
-            server.settimeout(WAIT_SECONDS_MAX)
+            server.settimeout(SECONDS_MAX)
             server.accept()[0].close()
 
 
