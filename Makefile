@@ -7,18 +7,21 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools check mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-setup: $(VENV)/ready ## build .venv with all that demo, tests and benches need
+setup: $(VENV)/dev-ready ## build .venv with all that demo, tests and benches need
 
-$(VENV)/ready: pyproject.toml requirements/dev.txt
-	@tools/setup "$(PYTHON)" "$(VENV)"
+# What the demo needs comes first; linters, test tools and release tools only when somebody asks for them.
+$(VENV)/demo-ready: pyproject.toml
+$(VENV)/dev-ready $(VENV)/release-ready: $(VENV)/demo-ready
+$(VENV)/%-ready: requirements/%.txt tools/setup
+	@tools/setup "$(PYTHON)" "$(VENV)" $*
 	@touch $@
 
-demo: setup ## see it: a shop, three workers, the dashboard and keys; without a terminal, a tour with five proofs
+demo: $(VENV)/demo-ready ## see it: a shop, three workers, the dashboard and keys; without a terminal, a tour with five proofs
 	@$(BIN)/tenure demo
 
 test: setup check tools ## run the tests (PostgreSQL 18 embedded, and 15 where apt has it), in some minutes; name the slowest
@@ -33,18 +36,26 @@ tools: setup
 	@tools/promtool
 	@tools/chromium
 
-check: setup ## ruff and mypy --strict
+promises: setup ## the promises alone, e.g. on a server of yours: TENURE_TEST_DATABASE_URL=postgresql://...
+	@$(PYTEST) tests/guarantees tests/properties tests/house
+
+check: setup ## ruff and mypy --strict; where node is, layout, types and tests of the dashboard's modules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@tools/js/check
+
+format: setup ## lay out Python and, where node is, the dashboard's modules
+	@$(BIN)/ruff format --quiet .
+	@tools/js/check --format
 
 mutants: setup ## delete every guard of every guarded statement in turn; some test must turn red
 	@$(BIN)/python mutants/run.py
 
-lease-race: setup ## the drill: two processes, one paused past its lease
+lease-race: $(VENV)/demo-ready ## the drill: two processes, one paused past its lease
 	@$(BIN)/tenure drill lease-race
 
-lease-race-log: setup ## the same, as one JSON object a line
+lease-race-log: $(VENV)/demo-ready ## the same, as one JSON object a line
 	@$(BIN)/tenure drill lease-race --json
 
 drills: setup ## every drill by every face: in process, by its command, on the page
@@ -79,5 +90,20 @@ bench-pages: setup ## every page of the dashboard with a million rows, in SQL an
 	@$(BIN)/python -m bench.pages
 	@$(BIN)/python -m bench.http_pages
 
-clean: ## remove what setup built
-	rm -rf $(VENV)
+# One lock for every Python and platform we support; the later ones keep to the versions of the earlier ones.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+	--custom-compile-command "make pin" $(if $(UPGRADE),--upgrade)
+
+pin: $(VENV)/release-ready ## write requirements/*.txt with the hash of every file (UPGRADE=1: newest releases)
+	@$(COMPILE) pyproject.toml --extra dev requirements/demo.in -o requirements/demo.txt
+	@$(COMPILE) requirements/dev.in -o requirements/dev.txt
+	@$(COMPILE) requirements/release.in -o requirements/release.txt
+
+audit: $(VENV)/release-ready ## known vulnerabilities of what is pinned
+	@for lock in demo dev release; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
+
+dist: $(VENV)/release-ready ## build sdist and wheel into dist/, and what they depend on into sbom/
+	@tools/dist "$(BIN)"
+
+clean: ## remove what setup and dist built
+	rm -rf $(VENV) dist sbom tools/js/node_modules

@@ -14,16 +14,16 @@ from .apps import quick as quick
 _ledger = open(os.environ["BENCH_CLAIMS"], "w", buffering=1)  # noqa: SIM115
 
 
-def _run(conn: Any, statement: Any, schema: str) -> Any:
+def _run(conn: Any, statement: Any) -> Any:
     began = time.monotonic()
-    answer = postgres.run(conn, statement, schema)
+    answer = postgres.run(conn, statement)
     _keep(statement, answer, began)
     return answer
 
 
-def _run_both(conn: Any, first: Any, second: Any, schema: str) -> Any:
+def _run_both(conn: Any, first: Any, second: Any) -> Any:
     began = time.monotonic()
-    answers = postgres.run_both(conn, first, second, schema)
+    answers = postgres.run_both(conn, first, second)
     _keep(second, answers[1], began)
     return answers
 

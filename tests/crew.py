@@ -59,7 +59,7 @@ class Hired:
 
     def ready(self) -> Hired:
         """Itself, once it is in the ring and listens."""
-        eventually(lambda: self.worker.keeper.ring.workers and self.worker.desk.connected)
+        eventually(lambda: self.worker.lease_keeper.ring.workers and self.worker.claimer.connected)
         return self
 
     def stop(self, seconds: float = SECONDS_MAX) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slices import slice_of
 from tenure.embedded import attach
+from tenure.settings import POSTGRES_MAJORS
 
 _SYSTEM = Path("/usr/lib/postgresql")
 
@@ -21,7 +22,7 @@ def available() -> list[str]:
     if os.environ.get("TENURE_TEST_DATABASE_URL"):
         return ["url"]
     majors = sorted(path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb"))
-    older = [major for major in majors if 14 <= int(major) < 18]
+    older = [major for major in majors if int(major) in POSTGRES_MAJORS[:-1]]
     return ["embedded", *slice_of(older, older[:1])]
 
 

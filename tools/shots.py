@@ -30,7 +30,9 @@ def main() -> None:
     """Both pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with shop() as (address, press), browser() as visit:
+    with shop() as (link, press), browser() as visit:
+        address = link.partition("/?")[0]
+        visit(link)
         race(visit(f"{address}/drills?scene=lease-race&pace=2.5"), folder / "drills-race.png")
         for key, seconds in KEYS:
             press(key)
@@ -65,15 +67,15 @@ def shoot(page: Page, last: Any, file: Path) -> None:
 
 @contextlib.contextmanager
 def shop() -> Iterator[tuple[str, Any]]:
-    """`tenure demo` on a terminal of its own while the block lasts: its address, and a way to press its keys."""
+    """`tenure demo` on a terminal of its own while the block lasts: its link, and a way to press its keys."""
     ours, theirs = pty.openpty()
     command = [*TENURE, "demo", "--no-open", "--port", "0", "--orders-per-second", "8"]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     try:
-        address = listen(ours)
+        link = listen(ours)
         threading.Thread(target=drink, args=[ours], daemon=True).start()
-        yield address, lambda key: os.write(ours, key.encode())
+        yield link, lambda key: os.write(ours, key.encode())
         os.write(ours, b"q")
         process.wait(30)
     finally:
@@ -85,7 +87,7 @@ def shop() -> Iterator[tuple[str, Any]]:
 def listen(terminal: int) -> str:
     """Where the demo says that its dashboard is."""
     said = ""
-    while not (found := re.search(r"drills\s+(http://\S+)/drills", said)):
+    while not (found := re.search(r"dashboard\s+(http://\S+)\s", said)):
         try:
             said += os.read(terminal, 4096).decode(errors="replace")
         except OSError:  # a terminal whose other side is closed

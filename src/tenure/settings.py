@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .errors import BadSettings
 
 DEFAULT_SCHEMA = "tenure"
+POSTGRES_MAJORS = range(14, 19)  # the versions every change is tested on
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET")

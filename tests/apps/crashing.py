@@ -69,7 +69,7 @@ def sent(gen: Any) -> None:
 
 
 def dies_asking(conn: Any, statement: Any, *rest: Any) -> Any:
-    """In the place of the desk's `run`: a completion is sent, its answer never read."""
+    """In the place of the claimer's `run`: a completion is sent, its answer never read."""
     if statement.name == "complete":
         type(conn).wait = lambda _self, gen, *_: sent(gen)
     return run(conn, statement, *(each for each in rest if isinstance(each, str)))
@@ -86,9 +86,9 @@ def dies_committing(settled: Any) -> None:
 
 run: Callable[..., Any] = claimer.run  # type: ignore[attr-defined]
 if FATAL == "after_claim":
-    claimer.Desk._start_jobs = before("after_claim", claimer.Desk._start_jobs)  # type: ignore[method-assign]
+    claimer.Claimer._begin = before("after_claim", claimer.Claimer._begin)  # type: ignore[method-assign]
 elif FATAL == "after_complete":
-    claimer.Desk._answered = before("after_complete", claimer.Desk._answered)  # type: ignore[method-assign]
+    claimer.Claimer._settled = before("after_complete", claimer.Claimer._settled)  # type: ignore[method-assign]
 elif FATAL == "during_commit":
     claimer.run = claimer.run_both = dies_asking  # type: ignore[attr-defined, assignment]
     fence._require_applied = dies_committing

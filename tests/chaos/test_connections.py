@@ -17,7 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from guarantees.facts import Beside, until
 from patience import soon
 from tenure import postgres, verbs
-from tenure.drills.proxy import FaultProxy, can_drop_packets
+from tenure.drills.proxy import FaultProxy
+from tenure.drills.sockets import can_drop_packets
 from tenure.embedded import attach
 from tenure.postgres.connection import Patience
 from tenure.postgres.sqlstates import trouble_of

@@ -27,7 +27,8 @@ from tenure import postgres, verbs
 from tenure.app.fence import fenced
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.drills.proxy import FaultProxy, can_drop_packets
+from tenure.drills.proxy import FaultProxy
+from tenure.drills.sockets import can_drop_packets
 from tenure.events import (
     DatabaseBack,
     DatabaseUnreachable,
@@ -42,9 +43,10 @@ from tenure.events import (
 from tenure.model.rows import NewRow
 from tenure.postgres import handler_pool
 from tenure.worker import claimer
+from tenure.worker.claims import Claims
 from world import World, new_world
 
-LINES = ("desk", "keeper", "housekeeper")
+LINES = ("claimer", "lease_keeper", "housekeeper")
 STRANGERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 POOLED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure handler'"
 
@@ -148,13 +150,13 @@ def test_handlers_outlive_a_restart_that_is_shorter_than_half_the_grace(
         ids += [world.enqueue("work") for _ in range(30)]
         hired.saw(JobCompleted, 60)
         away = time.monotonic() - ended
-        back(hired, "desk", "keeper")
+        back(hired, "claimer", "lease_keeper")
         gate.open.set()
         hired.saw(JobCompleted, 65)
     print(f"\n{way}: working again {away:.1f} s after the server ended")
     all_at_first_try(world, hired, ids)
     lost, found = outages(hired)
-    assert lost["desk"] == lost["keeper"] == found["desk"] == found["keeper"] == 1
+    assert lost["claimer"] == lost["lease_keeper"] == found["claimer"] == found["lease_keeper"] == 1
     assert lost["housekeeper"] <= 1
 
 
@@ -179,8 +181,8 @@ def test_a_worker_paces_itself_while_the_server_is_away(server: OwnServer, world
     with working(world, Gate().inbox, poll_seconds=0.5) as hired:
         server.end("fast")
         tries: list[float] = []
-        for line in (hired.worker.desk, hired.worker.keeper, hired.worker._housekeeper):
-            _counting(line, "_stretch", tries)
+        for line in (hired.worker.claimer, hired.worker.lease_keeper, hired.worker._housekeeper):
+            _counting(line, "_connect_and_work", tries)
         began = time.monotonic()
         eventually(lambda: time.monotonic() - began > 3.0)
         n = len(tries)
@@ -210,7 +212,7 @@ def test_a_server_that_lets_in_but_refuses_every_write_is_one_outage(server: Own
             cut(world, hired, line)
         eventually(lambda: {event.who for event in hired.of(DatabaseUnreachable)} == set(LINES))
         tries: list[float] = []
-        _counting(hired.worker.desk, "_stretch", tries)
+        _counting(hired.worker.claimer, "_connect_and_work", tries)
         began = time.monotonic()
         eventually(lambda: time.monotonic() - began > 2.0)
         n = len(tries)
@@ -315,7 +317,7 @@ def test_a_worker_declared_dead_goes_on_under_another_id(world: World) -> None:
         before = hired.worker.id
         world.sql("UPDATE workers SET status = 'dead'")
         eventually(lambda: hired.worker.id != before)
-        eventually(lambda: hired.worker.keeper.ring.workers == (hired.worker.id,))
+        eventually(lambda: hired.worker.lease_keeper.ring.workers == (hired.worker.id,))
         id = world.enqueue("work")
         hired.saw(JobCompleted)
         assert world.row(id).finished_by == hired.worker.id
@@ -348,7 +350,7 @@ def test_a_worker_comes_back_from_a_black_hole(world: World) -> None:
         hired.saw(ExecutionStarted)
         proxy.blackhole()
         ids += [world.enqueue("work") for _ in range(20)]
-        eventually(lambda: {event.who for event in hired.of(DatabaseUnreachable)} >= {"desk", "keeper"})
+        eventually(lambda: {event.who for event in hired.of(DatabaseUnreachable)} >= {"claimer", "lease_keeper"})
         proxy.heal()
         healed = time.monotonic()
         hired.saw(JobCompleted, 20)
@@ -357,25 +359,25 @@ def test_a_worker_comes_back_from_a_black_hole(world: World) -> None:
         hired.saw(JobCompleted, 21)
     print(f"\nworking again {took:.1f} s after the network healed: {dict(tokens(world, ids))}")
     assert {world.status(id) for id in ids} == {"completed"}
-    assert Counter(event.who for event in hired.of(DatabaseUnreachable))["desk"] == 1
+    assert Counter(event.who for event in hired.of(DatabaseUnreachable))["claimer"] == 1
 
 
 class LostReply:
-    """The server hears one statement of the desk, and what it answers never arrives."""
+    """The server hears one statement of the claimer, and what it answers never arrives."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> None:
         self.done = threading.Event()
         run, run_both = postgres.run, postgres.run_both
 
-        def one(conn: Any, statement: Any, schema: str) -> Any:
+        def one(conn: Any, statement: Any) -> Any:
             if statement.name == name and not self.done.is_set():
                 self._lose(proxy)
-            return run(conn, statement, schema)
+            return run(conn, statement)
 
-        def both(conn: Any, first: Any, second: Any, schema: str) -> Any:
+        def both(conn: Any, first: Any, second: Any) -> Any:
             if name in (first.name, second.name) and not self.done.is_set():
                 self._lose(proxy)
-            return run_both(conn, first, second, schema)
+            return run_both(conn, first, second)
 
         monkeypatch.setattr(claimer, "run", one)
         monkeypatch.setattr(claimer, "run_both", both)
@@ -423,7 +425,7 @@ def test_control_without_asking_by_its_claim_id_the_rows_of_a_lost_claim_are_hel
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [world.enqueue("work") for _ in range(7)]
-    monkeypatch.setattr(claimer.Desk, "_recover", lambda self, _conn: setattr(self, "_asked", None))
+    monkeypatch.setattr(Claims, "reconnected", lambda self: setattr(self, "_sent", None))
     with FaultProxy(world.url) as proxy:
         lost = LostReply(monkeypatch, proxy, "claim_any")
         with ended(start(world, Gate().inbox, proxy)) as hired:
@@ -457,8 +459,8 @@ def test_a_registration_whose_reply_was_lost_does_not_end_the_worker(
 
     run, cuts = postgres.run, [1]
 
-    def cut_after(conn: Any, statement: Any, schema: str) -> Any:
-        answer = run(conn, statement, schema)
+    def cut_after(conn: Any, statement: Any) -> Any:
+        answer = run(conn, statement)
         if statement.name == "register" and cuts.pop() if cuts else False:
             conn.close()
             raise psycopg.OperationalError("cut")
@@ -486,11 +488,11 @@ def test_an_enqueue_whose_reply_was_lost_is_a_duplicate_when_sent_again(world: W
     assert world.count("live") == 1
 
 
-# -- every statement of the desk
+# -- every statement of the claimer
 
 
 class FailAt:
-    """The desk's connection breaks at its nth statement: right before the server hears it, or right after it did it."""
+    """The claimer's connection breaks at its nth statement: right before the server hears it, or right after."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._left, self._when, self._board = 0, "", False
@@ -503,11 +505,11 @@ class FailAt:
         """Looks at the board are many while a worker is idle: only the first of all is cut."""
         self._left, self._when, self.hit, self._board = n, when, "", n == 1
 
-    def _one(self, conn: Any, statement: Any, schema: str) -> Any:
-        return self._cut(conn, lambda: self._run(conn, statement, schema), statement.name)
+    def _one(self, conn: Any, statement: Any) -> Any:
+        return self._cut(conn, lambda: self._run(conn, statement), statement.name)
 
-    def _both(self, conn: Any, first: Any, second: Any, schema: str) -> Any:
-        return self._cut(conn, lambda: self._run_both(conn, first, second, schema), f"{first.name}+{second.name}")
+    def _both(self, conn: Any, first: Any, second: Any) -> Any:
+        return self._cut(conn, lambda: self._run_both(conn, first, second), f"{first.name}+{second.name}")
 
     def _cut(self, conn: Any, act: Callable[[], Any], name: str) -> Any:
         self._left -= name != "board" or self._board
@@ -521,7 +523,7 @@ class FailAt:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
+def test_whichever_statement_of_the_claimer_is_cut_rows_are_completed_once(
     world: World, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     cutting = FailAt(monkeypatch)
@@ -543,7 +545,7 @@ def test_whichever_statement_of_the_desk_is_cut_rows_are_completed_once(
                 ids += [world.enqueue("ordered", key="k", ordered=True) for _ in range(2)]
                 hired.saw(JobCompleted, len(ids))
             hits[cutting.hit] += 1
-            back(hired, "desk", n=n)
+            back(hired, "claimer", n=n)
     print(f"\ncut {when}: {dict(hits)}")
     all_at_first_try(world, hired, ids)
     cut = {name.partition("+")[0] for name in hits}
@@ -563,7 +565,7 @@ def test_a_server_without_room_is_waited_for_and_what_is_connected_works_on(smal
         taken = occupy(world.url)
         ids = [world.enqueue("work") for _ in range(10)]
         hired.saw(JobCompleted, 10)
-        cut(world, hired, "keeper")
+        cut(world, hired, "lease_keeper")
         taken += eventually(lambda: occupy(world.url))  # before it is back
         hired.saw(LeaseLost)
         stopped = len(hired.of(ExecutionStarted))
@@ -577,7 +579,7 @@ def test_a_server_without_room_is_waited_for_and_what_is_connected_works_on(smal
         hired.saw(JobCompleted, 21)
     assert tokens(world, ids) == {("completed", 1, 1): 20}
     assert tokens(world, [held]) == {("completed", 1, 2): 1}
-    assert Counter(event.who for event in hired.of(DatabaseUnreachable)) == {"keeper": 1}
+    assert Counter(event.who for event in hired.of(DatabaseUnreachable)) == {"lease_keeper": 1}
 
 
 def leave_room(taken: list[psycopg.Connection[Any]]) -> None:
@@ -598,7 +600,7 @@ def test_a_worker_that_finds_no_room_starts_when_there_is_some(small_world: Worl
         eventually(lambda: len({event.who for event in hired.of(DatabaseUnreachable)}) >= 2)
         leave_room(taken)
         hired.saw(JobCompleted, 10)
-        eventually(lambda: hired.worker.keeper.ring.workers)
+        eventually(lambda: hired.worker.lease_keeper.ring.workers)
     assert {who for who, n in outages(hired)[0].items() if n > 1} == set()
     assert {world.status(id) for id in ids} == {"completed"}
 
@@ -642,7 +644,7 @@ def test_through_a_pooler_a_worker_polls_shows_no_presence_and_completes_every_r
         facts = world.sql("SELECT presence, waiting, metadata->>'wakeup' FROM workers")
         assert facts == [(None, False, "poll")]
         eventually(lambda: hired.worker._housekeeper.connected)
-        assert hired.worker.keeper.trusted_until == float("inf")
+        assert hired.worker.lease_keeper.trusted_until == float("inf")
     all_at_first_try(world, hired, ids)
     assert Counter(id for (id,) in world.sql("SELECT row_id FROM receipts")) == dict.fromkeys(ids, 1)
     assert hired.exit_code == 0
@@ -677,7 +679,7 @@ def test_a_process_that_stood_still_for_longer_than_half_the_grace_asks_before_i
 
     with working(world, inbox, grace_seconds=4.0) as hired:
         id = world.enqueue("stalls")
-        eventually(lambda: hired.worker.keeper.trusted_until < float("inf"))
+        eventually(lambda: hired.worker.lease_keeper.trusted_until < float("inf"))
         watched.set()
         hired.saw(JobCompleted)
     all_at_first_try(world, hired, [id])

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import socket
+import struct
 import time
 
 import psycopg
@@ -169,7 +170,8 @@ def test_one_connection_that_cannot_be_had_ends_the_others_at_once(server_url: s
 def test_the_line_leads_to_the_address_that_was_given_not_to_the_name() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"host=nowhere.invalid hostaddr=127.0.0.1 port={server.getsockname()[1]}"
-        with FaultProxy(url) as line, socket.create_connection(_address(line.url)):
+        with FaultProxy(url) as line, socket.create_connection(_address(line.url)) as client:
+            client.sendall(struct.pack("!II", 8, 80_877_103))  # does the server encrypt?
             server.settimeout(SECONDS_MAX)
             server.accept()[0].close()
 

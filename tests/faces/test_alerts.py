@@ -102,7 +102,7 @@ def server_text(queue: str = "mail") -> str:
 
 
 def worker_text() -> str:
-    metrics = Metrics(lambda: Reading(9, 20, 3, 341, "notify", {"desk": True, "keeper": True}))
+    metrics = Metrics(lambda: Reading(9, 20, 3, 341, "notify", {"claimer": True, "lease_keeper": True}))
     for event in [*every_event(), RowEnqueued(ID, "k", "q", "enqueued")]:
         metrics(event)
     return metrics.text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -10,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 from click.testing import CliRunner
@@ -103,6 +102,7 @@ def word(text: str, pattern: str) -> str:
 
 
 SCHEMA, ADDRESS = r"(tenure_demo_[0-9a-f]{8})", r"(http://127\.0\.0\.1:\d+)/"
+LINK = r"dashboard +http://127\.0\.0\.1:\d+(/\?link=\S+)  \(good once\)"
 
 
 class Live:
@@ -152,15 +152,17 @@ def test_the_tour_ends_with_five_proofs_and_leaves_nothing(home: Path) -> None:
         shown += (line := process.stdout.readline())
         assert line, shown
     address, pids = word(shown, ADDRESS), list(workers(process.pid))
-    with urllib.request.urlopen(f"{address}/api/overview") as answer:  # noqa: S310
-        assert json.load(answer)
-    with urllib.request.urlopen(f"{address}/api/drills") as answer:  # noqa: S310
-        assert json.load(answer)["drills"]
+    with httpx.Client(base_url=address, timeout=120) as web:
+        assert web.get("/api/overview").status_code == 401
+        assert web.get(word(shown, LINK)).status_code == 303
+        assert web.get("/api/overview").json()
+        assert web.get("/api/drills").json()["drills"]
     rest, trouble = process.communicate(timeout=TOUR_SECONDS_MAX)
     assert (process.returncode, trouble) == (0, "")
     assert [line.split()[:2] for line in rest.splitlines() if "✓" in line] == [["✓", str(n)] for n in range(1, 6)]
     assert "✗" not in rest
     assert "\x1b" not in shown + rest
+    assert "dashboard  a further link, good once: " in rest
     assert "stale_write_blocked" in rest
     assert "job_dead_lettered" in rest
     assert len(pids) == 3

@@ -167,11 +167,17 @@ def test_it_says_what_it_started_and_where(scene: Dev) -> None:
     assert re.search(rf"postgres +18\.\d+, embedded, started in .* {scene.home}/pg18", said)
     assert re.search(rf"schema +tenure, migrated \(migration {migrate.newest()}\)", said)
     assert f"starts anew at a save below {scene.folder}" in said
-    found = re.search(r"dashboard +(http://127\.0\.0\.1:\d+/)", said)
+    found = re.search(r"dashboard +(http://127\.0\.0\.1:\d+/)(\?link=\S+)  \(good once\)", said)
     assert found
-    assert httpx.get(found[1], timeout=120).status_code == 200
-    assert httpx.get(f"{found[1]}health/ready", timeout=120).status_code == 200
-    assert httpx.get(f"{found[1]}api/drills", timeout=120).status_code == 200
+    with httpx.Client(base_url=found[1], timeout=120) as web:
+        assert web.get("").status_code == 200
+        assert web.get("health/ready").status_code == 200
+        assert web.get("api/drills").json()["error"].endswith("open the one that `tenure dev` printed last")
+        assert web.get(found[2]).status_code == 303
+        assert web.get("api/drills").status_code == 200
+    further = scene.until("a further link, good once: ").rpartition("a further link, good once: ")[2].split()[0]
+    assert further.startswith(f"{found[1]}?link=")
+    assert further != f"{found[1]}{found[2]}"
 
 
 def test_a_row_that_was_sent_is_completed_and_paying_twice_is_one_receipt(scene: Dev) -> None:

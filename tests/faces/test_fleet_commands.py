@@ -365,7 +365,7 @@ def test_a_tail_follows_a_real_worker_and_costs_it_nothing_before_and_after(
     worker = Worker(inbox, Terms(world.url, schema=world.schema, poll_seconds=0.5), bus)
     life = Beside(worker.run)
     try:
-        until(lambda: worker.keeper.listening, "it listens")
+        until(lambda: worker.lease_keeper.listening, "it listens")
         assert not bus.each_job, "nobody watches"
         with tailing(world, "--json") as watching:
             until(lambda: bus.each_job, "it has heard that somebody watches")

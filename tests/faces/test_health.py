@@ -118,8 +118,8 @@ def test_before_it_runs_it_lives_but_has_not_started(world: World) -> None:
     with site.health:
         assert [site.status(page) for page in PAGES] == [200, 503, 503, 200]
         assert site.ask("/readyz").document["reasons"] == [
-            "the desk has no connection to the database",
-            "the keeper has no connection to the database",
+            "the claimer has no connection to the database",
+            "the lease keeper has no connection to the database",
             "not yet in the registry and the ring",
         ]
 
@@ -127,12 +127,12 @@ def test_before_it_runs_it_lives_but_has_not_started(world: World) -> None:
 def test_a_worker_that_works_says_so(world: World) -> None:
     with working(world) as site:
         assert [site.status(page) for page in PAGES] == [200, 200, 200, 200]
-        until(lambda: site.worker.keeper.listening, "it listens")
+        until(lambda: site.worker.lease_keeper.listening, "it listens")
         assert site.ask("/readyz").document == {
             "ok": True,
             "reasons": [],
             "worker": site.worker.id,
-            "database": {"desk": True, "keeper": True},
+            "database": {"claimer": True, "lease_keeper": True},
             "schema": newest(),
             "slots": 20,
             "slots_used": 0,
@@ -197,12 +197,12 @@ def test_without_its_database_it_is_unready_and_lives(world: World) -> None:
         proxy.cut()
         until(lambda: len(site.ask("/readyz").document["reasons"]) == 2, "both lines are lost")
         said = site.ask("/readyz").document
-        assert said["database"] == {"desk": False, "keeper": False}
+        assert said["database"] == {"claimer": False, "lease_keeper": False}
         assert said["wakeup"] == "poll"
         assert (site.status("/livez"), site.status("/startupz")) == (200, 200)
         counted = site.ask("/metrics").body
-        assert 'tenure_db_errors_total{who="keeper",class="' in counted
-        assert 'tenure_connected{who="keeper"} 0' in counted
+        assert 'tenure_db_errors_total{who="lease_keeper",class="' in counted
+        assert 'tenure_connected{who="lease_keeper"} 0' in counted
         proxy.heal()
         site.until("/readyz", 200)
 
@@ -215,11 +215,11 @@ def test_a_keeper_that_stands_still_is_not_alive(world: World, monkeypatch: pyte
         opened.wait(90)
 
     with gate() as opened, working(world) as site:
-        until(lambda: site.worker.keeper.listening, "it listens")
-        site.worker.keeper.on_note = stand
+        until(lambda: site.worker.lease_keeper.listening, "it listens")
+        monkeypatch.setattr(site.worker.lease_keeper._news, "wake", stand)
         world.run(fleet.tell("queues"))
         said = site.until("/livez", 503)
-        assert "the keeper has stood still for" in said.document["reasons"][0]
+        assert "the lease keeper has stood still for" in said.document["reasons"][0]
         opened.set()
         site.until("/livez", 200)
 

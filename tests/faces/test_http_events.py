@@ -19,7 +19,7 @@ import pytest
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from crew import eventually, working
-from faces.web_tools import Stream, served
+from faces.web_tools import SHOWN, TOKEN, Stream, served
 from patience import soon
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -235,15 +235,16 @@ def test_a_tab_that_opens_while_the_ear_is_ending_is_heard_and_ticks_outlive_a_b
 
 
 class Serving:
-    """`tenure serve` as a real process."""
+    """`tenure serve` as a real process, which lets in who shows the token of the tests."""
 
     def __init__(self, world: World, *options: str, **env: str) -> None:
+        place = {"TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema}
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from tenure.cli import main; main()", "serve", *options],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema, **env},
+            env={**os.environ, **place, "TENURE_WEB_TOKEN": TOKEN, **env},
         )
         assert self.process.stderr is not None
         self.said: list[str] = []
@@ -276,7 +277,10 @@ def serving(world: World, *options: str, **env: str) -> Iterator[Serving]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_with_open_tabs_ends_the_server_within_a_second_and_without_a_word(world: World, number: int) -> None:
-    with serving(world, "--port", "0") as server, httpx.Client(base_url=server.address, timeout=120) as web:
+    with (
+        serving(world, "--port", "0") as server,
+        httpx.Client(base_url=server.address, headers=SHOWN, timeout=120) as web,
+    ):
         streams = [Stream(web), Stream(web)]
         for stream in streams:
             stream.saw("tick")

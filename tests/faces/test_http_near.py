@@ -9,11 +9,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from faces.web_tools import served
+from faces.web_tools import TOKEN, served
 from tenure.drills import host as hosting
 from tenure.drills.host import Hosts
 from tenure.drills.plan import Plan
-from tenure.web.access import Open
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -24,6 +23,7 @@ def status(web: httpx.Client, line: str, *headers: str) -> int:
     words = [
         line,
         *headers,
+        f"authorization: Bearer {TOKEN}",
         "x-tenure: 1",
         "content-type: application/json",
         "content-length: 2",
@@ -39,21 +39,21 @@ def status(web: httpx.Client, line: str, *headers: str) -> int:
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "192.0.2.7", ""]
 )
-def test_a_name_that_another_site_points_here_opens_no_stage_though_the_door_is_open(world: World, host: str) -> None:
-    with served(world, drills=True, access=Open(any_host=True)) as web:
-        assert status(web, "GET /api/me HTTP/1.1", f"host: {host}") == 200, "the door itself lets everybody in"
+def test_a_name_that_another_site_points_here_opens_no_stage_though_a_token_is_shown(world: World, host: str) -> None:
+    with served(world, drills=True) as web:
+        assert status(web, "GET /api/me HTTP/1.1", f"host: {host}") == 200, "the token lets in under any name"
         assert status(web, "GET /api/drills HTTP/1.1", f"host: {host}") == 403
         assert status(web, "POST /api/stage HTTP/1.1", f"host: {host}") == 403
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:7117", "[::1]:7117", "LOCALHOST:80"])
 def test_this_machine_by_its_own_names_is_near(world: World, host: str) -> None:
-    with served(world, drills=True, access=Open(any_host=True)) as web:
+    with served(world, drills=True) as web:
         assert status(web, "GET /api/drills HTTP/1.1", f"host: {host}") == 200
 
 
 def test_a_proxy_that_says_nothing_is_not_near(world: World) -> None:
-    with served(world, drills=True, access=Open(any_host=True)) as web:
+    with served(world, drills=True) as web:
         assert status(web, "GET /api/me HTTP/1.0", "host: localhost") == 200
         assert status(web, "GET /api/drills HTTP/1.0", "host: localhost") == 403
         assert status(web, "POST /api/stage HTTP/1.0", "host: localhost") == 403

@@ -16,7 +16,7 @@ import pytest
 import tenure.web
 from crew import eventually
 from faces.test_http_events import serving
-from faces.web_tools import CHANGING, running, served
+from faces.web_tools import CHANGING, SHOWN, running, served
 from patience import soon
 from tenure.drills.proxy import FaultProxy
 from tenure.errors import TenureError
@@ -64,8 +64,11 @@ def test_ctrl_c_while_the_database_is_silent_ends_at_once_and_what_was_asked_is_
 ) -> None:
     world.enqueue()
     with FaultProxy(world.url) as proxy, serving(world, "--port", "0", TENURE_DATABASE_URL=proxy.url) as server:
-        assert httpx.post(f"{server.address}/api/queues/mail/pause", headers=CHANGING, timeout=120).status_code == 200
-        assert httpx.get(f"{server.address}/api/queues", timeout=120).status_code == 200
+        assert (
+            httpx.post(f"{server.address}/api/queues/mail/pause", headers=CHANGING | SHOWN, timeout=120).status_code
+            == 200
+        )
+        assert httpx.get(f"{server.address}/api/queues", headers=SHOWN, timeout=120).status_code == 200
         kept = list(proxy._pairs)
         proxy.drop_replies()
         path = f"{server.address}/api/queues/default/pause"
@@ -104,7 +107,7 @@ def test_ctrl_c_does_not_wait_for_an_answer_that_never_comes(world: World) -> No
 
 def _ignored(method: str, path: str) -> None:
     with contextlib.suppress(httpx.HTTPError):
-        httpx.request(method, path, headers=CHANGING, timeout=120)
+        httpx.request(method, path, headers=CHANGING | SHOWN, timeout=120)
 
 
 def test_a_change_that_waited_until_the_server_stopped_is_refused_and_one_under_way_is_broken_off(
@@ -238,7 +241,7 @@ def test_ctrl_c_does_not_wait_for_whoever_reads_an_export_slowly(world: World) -
         world.enqueue(payload={"text": "x" * 900_000})
     with (
         serving(world, "--port", "0") as server,
-        httpx.stream("GET", f"{server.address}/api/rows/export", timeout=120) as slow,
+        httpx.stream("GET", f"{server.address}/api/rows/export", headers=SHOWN, timeout=120) as slow,
     ):
         next(slow.iter_raw(1))
         code, seconds, _ = server.end(signal.SIGINT)

@@ -21,7 +21,7 @@ import tenure.web
 from crew import eventually
 from faces.test_http_access import ADMIN, OPERATE, READ, bearer, door
 from faces.test_http_events import serving
-from faces.web_tools import CHANGING, Stream, served
+from faces.web_tools import CHANGING, SHOWN, Stream, served
 from patience import soon
 from tenure.drills import host as hosting
 from tenure.drills import record
@@ -29,6 +29,7 @@ from tenure.drills.book import BOOK
 from tenure.drills.scene import perform
 from tenure.drills.stage import Said
 from tenure.errors import BadSettings
+from tenure.web.access import Open
 from tenure.web.app import ROUTES
 from tenure.web.stage import ROUTES as STAGE_ROUTES
 from world import World, new_world
@@ -384,8 +385,8 @@ def test_a_closed_stage_leaves_no_process_and_no_schema_and_two_lines_in_the_aud
         assert (any(map(alive, found)), schemas(world) - before) == (False, set())
         lines = web.get("/api/audit").json()["audit"]
         assert [(line["verb"], line["target"], line["actor"]) for line in lines] == [
-            ("close_stage", schema, "local"),
-            ("open_stage", schema, "local"),
+            ("close_stage", schema, "token"),
+            ("open_stage", schema, "token"),
         ]
 
 
@@ -458,7 +459,7 @@ def test_the_processes_of_a_server_that_is_killed_die_with_it(world: World, befo
 @contextmanager
 def guest(address: str) -> Iterator[httpx.Client]:
     """A client of a server in another process."""
-    with httpx.Client(base_url=address, headers=CHANGING, timeout=120) as web:
+    with httpx.Client(base_url=address, headers=CHANGING | SHOWN, timeout=120) as web:
         yield web
 
 
@@ -507,6 +508,7 @@ async def asked_from(client: str, app: Any, method: str, path: str, headers: dic
     [
         (["--host", "0.0.0.0"], {"TENURE_WEB_TOKEN": "t" * 20}, "this machine only"),
         (["--host", "0.0.0.0", "--insecure"], {}, "this machine only"),
+        (["--insecure"], {}, "--insecure lets everybody in"),
         ([], {"TENURE_DRILLS": "forbid"}, "forbidden here by TENURE_DRILLS"),
         ([], {"TENURE_DRILLS": "maybe"}, "neither allow nor forbid"),
     ],
@@ -528,5 +530,11 @@ def test_where_drills_may_not_be_the_server_does_not_start(
 def test_an_app_with_drills_is_not_made_where_they_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENURE_DRILLS", "forbid")
     with pytest.raises(BadSettings, match="forbidden"):
-        tenure.web.app(database_url="postgresql://nobody@127.0.0.1/x", access=tenure.web.local, drills=True)
-    assert tenure.web.app(database_url="postgresql://nobody@127.0.0.1/x", access=tenure.web.local)
+        tenure.web.app(database_url="postgresql://nobody@127.0.0.1/x", access=door(), drills=True)
+    assert tenure.web.app(database_url="postgresql://nobody@127.0.0.1/x", access=door())
+
+
+@pytest.mark.parametrize("access", [tenure.web.local, Open(any_host=True)])
+def test_an_app_that_lets_everybody_in_plays_no_drills(access: Open) -> None:
+    with pytest.raises(BadSettings, match="set TENURE_WEB_TOKEN"):
+        tenure.web.app(database_url="postgresql://nobody@127.0.0.1/x", access=access, drills=True)

@@ -44,7 +44,7 @@ HOSTILE = 'a "quoted" \\ back\nnext line {x="y"} 1'
 
 @pytest.fixture
 def metrics() -> Metrics:
-    database = {"desk": True, "keeper": False}
+    database = {"claimer": True, "lease_keeper": False}
     return Metrics(
         lambda: Reading(6, 20, slots_used=3, buckets_owned=341, wakeup="notify", database=database), lambda: NOW
     )
@@ -68,8 +68,8 @@ def test_a_quiet_worker_says_what_it_is(metrics: Metrics) -> None:
         f'tenure_build_info{{version="{__version__}",schema="6"}}': "1",
         'tenure_wakeup_source{source="notify"}': "1",
         'tenure_wakeup_source{source="poll"}': "0",
-        'tenure_connected{who="desk"}': "1",
-        'tenure_connected{who="keeper"}': "0",
+        'tenure_connected{who="claimer"}': "1",
+        'tenure_connected{who="lease_keeper"}': "0",
         "tenure_slots": "20",
         "tenure_slots_used": "3",
         "tenure_buckets_owned": "341",
@@ -90,13 +90,13 @@ def test_a_quiet_worker_says_what_it_is(metrics: Metrics) -> None:
         ),
         (RingChanged("w", 3, 341, 300), "tenure_ring_changes_total", "1"),
         (
-            DatabaseUnreachable("w", "desk", "no route", "OperationalError"),
-            'tenure_db_errors_total{who="desk",class="OperationalError"}',
+            DatabaseUnreachable("w", "claimer", "no route", "OperationalError"),
+            'tenure_db_errors_total{who="claimer",class="OperationalError"}',
             "1",
         ),
         (
-            StatementTurnedAway("w", "keeper", "lock timeout", "LockNotAvailable"),
-            'tenure_db_errors_total{who="keeper",class="LockNotAvailable"}',
+            StatementTurnedAway("w", "lease_keeper", "lock timeout", "LockNotAvailable"),
+            'tenure_db_errors_total{who="lease_keeper",class="LockNotAvailable"}',
             "1",
         ),
         (RowEnqueued(ID, "k", "q", "enqueued"), 'tenure_enqueued_total{queue="q",kind="k"}', "1"),

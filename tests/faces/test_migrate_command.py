@@ -182,7 +182,7 @@ def test_our_connections_speak_utf8_whoever_says_otherwise(
     url = make_conninfo(world.url, **words[said])
     with psycopg.connect(url) as plain:  # else it would prove nothing
         assert plain.execute("SHOW client_encoding").fetchone() == ("LATIN1",)
-    with postgres.connect(url) as conn, handler_pool.Lender(url).blocking() as lent:
+    with postgres.connect(url) as conn, handler_pool.HandlerPool(url).blocking() as lent:
         assert {each.info.parameter_status("client_encoding") for each in (conn, lent)} == {"UTF8"}
         assert lent.execute("SELECT %s::text || chr(8364)", ["€"]).fetchone() == ("€€",)
 

@@ -69,7 +69,7 @@ def test_one_error_at_two_columns_has_one_fingerprint(world: World) -> None:
 def test_the_dashboard_has_the_same_rule() -> None:
     script = f"import {{ error_line }} from {json.dumps(WORDS.as_uri())};"
     script += f"console.log(JSON.stringify({json.dumps(list(SAMPLES))}.map(error_line)))"
-    node = ["node", "--experimental-default-type=module", "--input-type=module", "-e", script]
+    node = ["node", "--input-type=module", "-e", script]
     found = subprocess.run(node, capture_output=True, text=True, timeout=120, check=True).stdout
     assert json.loads(found) == list(SAMPLES.values())
 

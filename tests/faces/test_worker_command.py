@@ -160,7 +160,7 @@ RUN = """
 import threading
 import psycopg
 from tenure.cli import main
-from tenure.worker import Worker
+from tenure.worker.worker import Worker
 
 def run(self):
     threading.Thread(target=threading.Event().wait).start()  # a handler that never ends

@@ -14,18 +14,25 @@ import httpx
 import tenure.web
 from crew import eventually
 from patience import SECONDS_MAX
+from tenure.web.access import credentials
 from tenure.web.serve import Server, listen
 from world import World
 
 CHANGING = {"x-tenure": "1"}
+TOKEN = "a-token-of-the-tests"
+SHOWN = {"authorization": f"Bearer {TOKEN}"}
 
 
 @contextlib.contextmanager
 def served(world: World, *, prefix: str = "", url: str | None = None, **options: Any) -> Iterator[httpx.Client]:
-    """A client of the app on the world's schema, open to this machine unless the test says who may come in."""
-    options.setdefault("access", tenure.web.local)
+    """A client of the app on the world's schema, which may do everything unless the test says who may come in.
+
+    The app is open to this machine; with drills, which such an app does not play, it asks for the client's token.
+    """
+    headers = {**CHANGING, **SHOWN} if options.get("drills") and "access" not in options else CHANGING
+    options.setdefault("access", credentials(TOKEN, None, None) if options.get("drills") else tenure.web.local)
     app = tenure.web.app(database_url=url or world.url, schema=options.pop("schema", world.schema), **options)
-    with running(app, prefix) as address, httpx.Client(base_url=address, headers=CHANGING, timeout=120) as client:
+    with running(app, prefix) as address, httpx.Client(base_url=address, headers=headers, timeout=120) as client:
         yield client
 
 

@@ -48,7 +48,7 @@ def test_handlers_may_finish_and_nothing_more_is_claimed(world: World, pool: str
     inbox, gate = sleeper(pool)
     ids = [world.enqueue("sleeps") for _ in range(5)]
     with working(world, inbox, slots=2) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 2)
+        eventually(lambda: hired.worker.held.slots_used == 2)
         hired.worker.stop()
         hired.saw(WorkerDraining)
         eventually(lambda: world.sql("SELECT status FROM workers") == [("draining",)])
@@ -65,7 +65,7 @@ def test_handlers_that_take_too_long_give_their_rows_back_without_cost(world: Wo
     inbox, gate = sleeper(pool)
     ids = [world.enqueue("sleeps") for _ in range(3)]
     with working(world, inbox, drain_seconds=0.3) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 3)
+        eventually(lambda: hired.worker.held.slots_used == 3)
         assert hired.stop() == 0
         gate.set()
     assert len(hired.of(JobReleased)) == 3
@@ -78,7 +78,7 @@ def test_a_second_signal_does_not_wait(world: World) -> None:
     inbox, gate = sleeper("loop")
     world.enqueue("sleeps")
     with working(world, inbox, drain_seconds=80) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         hired.worker.stop()
         hired.saw(WorkerDraining)
         began = time.monotonic()
@@ -92,7 +92,7 @@ def test_leases_are_kept_while_draining(world: World) -> None:
     inbox, gate = sleeper("thread")
     id = world.enqueue("sleeps")
     with working(world, inbox, lease_seconds=1.0, drain_seconds=0.9) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         first = world.sql("SELECT lease_expires_at FROM live")
         hired.worker.stop()
         eventually(lambda: world.sql("SELECT lease_expires_at FROM live") > first)
@@ -113,7 +113,7 @@ def test_a_handler_that_neither_ends_nor_obeys_gives_its_row_back_all_the_same(w
 
     id = world.enqueue("deaf")
     with working(world, inbox, drain_seconds=0.3) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         assert hired.stop() == 0
         gate.set()
     row = world.row(id)
@@ -133,7 +133,7 @@ def test_a_handler_that_blocks_the_loop_does_not_hold_up_the_drain(world: World)
     id = world.enqueue("blocks")
     with working(world, inbox, drain_seconds=0.3) as hired:
         hired.worker.at_last = lambda code: codes.append(code) or last.set()  # type: ignore[func-returns-value]
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         hired.worker.stop()
         assert last.wait(90), "the process would not have ended"
         row = world.row(id)
@@ -157,7 +157,7 @@ def test_a_silent_database_does_not_hold_up_the_exit(world: World) -> None:
     inbox, gate = sleeper("loop")
     id = world.enqueue("sleeps")
     with FaultProxy(world.url) as proxy, working(world, inbox, url=proxy.url, drain_seconds=0.5) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         proxy.blackhole()
         began = time.monotonic()
         assert hired.stop(90) == TRY_LATER
@@ -173,9 +173,9 @@ def test_control_a_worker_that_just_goes_leaves_its_row_behind(world: World) -> 
     inbox, gate = sleeper("loop")
     id = world.enqueue("sleeps")
     with working(world, inbox) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         hired.worker._end()
-        eventually(lambda: not hired.worker.desk.is_alive())
+        eventually(lambda: not hired.worker.claimer.is_alive())
         assert world.row(id).status == "processing"
         assert world.row(id).attempts == 1
         gate.set()

@@ -91,7 +91,7 @@ def locked(world: World, tables: str) -> Iterator[None]:
 
 def hurried(hired: Hired) -> Hired:
     """For the tally of this worker a second is ten."""
-    hired.worker.crew.tally._clock = lambda: time.monotonic() * 10
+    hired.worker.shared.tally._clock = lambda: time.monotonic() * 10
     return hired
 
 
@@ -583,7 +583,7 @@ def test_an_idle_worker_writes_nothing(world: World) -> None:
     with working(world, inbox) as hired:
         hurried(hired)
         written = watched(hired)
-        rounds = hired.worker.crew.tally._clock
+        rounds = hired.worker.shared.tally._clock
         until = rounds() + 40
         eventually(lambda: rounds() > until)  # four slots
         assert written == []
@@ -593,10 +593,10 @@ def test_an_idle_worker_writes_nothing(world: World) -> None:
 
 def watched(hired: Hired) -> list[int]:
     """How many slots each statement of this worker's tally holds."""
-    counting, written = hired.worker.crew.tally, []
+    counting, written = hired.worker.shared.tally, []
     write = counting._write_slots
 
-    def note(conn: Any, schema: str, taken: Any) -> None:
+    def note(conn: Any, schema: str | None, taken: Any) -> None:
         written.append(len(taken))
         write(conn, schema, taken)
 
@@ -615,7 +615,7 @@ def test_a_busy_worker_writes_one_statement_a_slot_at_most(world: World) -> None
 
         def keep_busy() -> bool:
             world.enqueue("completes")
-            slots.add(hired.worker.crew.tally._now())
+            slots.add(hired.worker.shared.tally._now())
             return len(slots) > 4
 
         eventually(keep_busy)
@@ -649,7 +649,7 @@ def test_a_stale_write_leaves_its_mark_on_the_row_and_in_the_strip(world: World,
     with working(world, inbox, housekeeping=False) as hired:
         id = world.enqueue("overtaken")
         assert entered.wait(90)
-        hired.worker.desk.draining = True  # the row is for the other one
+        hired.worker.claimer.draining = True  # the row is for the other one
         overtaken(world, id)
         go_on.set()
         (blocked,) = hired.saw(StaleWriteBlocked)

@@ -34,7 +34,7 @@ def test_twenty_idle_workers_cost_almost_nothing(world: World) -> None:
 
     with contextlib.ExitStack() as shift:
         crew = [shift.enter_context(working(world, inbox, slots=2)) for _ in range(WORKERS)]
-        eventually(lambda: all(len(hired.worker.keeper.ring.workers) == WORKERS for hired in crew))
+        eventually(lambda: all(len(hired.worker.lease_keeper.ring.workers) == WORKERS for hired in crew))
         eventually(lambda: world.sql("SELECT count(*) FROM workers WHERE waiting") == [(WORKERS,)])
         began, before, cpu = time.monotonic(), statements(watcher), cpu_seconds(world)
         eventually(lambda: time.monotonic() - began > SECONDS, seconds=SECONDS + 20)

@@ -49,8 +49,8 @@ def test_control_without_the_keeper_the_same_handler_loses_its_lease(world: Worl
         time.sleep(1.5 if job.token == 1 else 0)
 
     with working(world, inbox, lease_seconds=1.0, drain_seconds=0.5, housekeeping=False) as hired:
-        hired.worker.keeper.end()
-        eventually(lambda: not hired.worker.keeper.is_alive())
+        hired.worker.lease_keeper.end()
+        eventually(lambda: not hired.worker.lease_keeper.is_alive())
         blocks.enqueue(world.conn)
         hired.saw(StaleWriteBlocked)
         hired.worker._watchdog.end()
@@ -195,7 +195,7 @@ def test_a_worker_that_lost_its_presence_stops_its_handlers_within_half_the_grac
     ):
         id = world.enqueue("long")
         eventually(lambda: world.row(id).status == "processing")
-        eventually(lambda: hired.worker.keeper.trusted_until < float("inf"))
+        eventually(lambda: hired.worker.lease_keeper.trusted_until < float("inf"))
         proxy.refuse()
         proxy.cut()
         cut = time.monotonic()

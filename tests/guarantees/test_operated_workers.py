@@ -113,7 +113,7 @@ def test_a_living_holder_is_told_that_its_row_was_taken_and_its_completion_is_re
         assert time.monotonic() - asked < soon(PROMPT_SECONDS)  # and not at its next renewal, half a minute later
         second = world.claim_one("B")
         gate.set()
-        eventually(lambda: hired.worker.holds.slots_used == 0)
+        eventually(lambda: hired.worker.held.slots_used == 0)
         assert not hired.of(JobCompleted)
         assert world.complete(second.lease).ok
     tape = world.run(questions.tape(id))
@@ -127,8 +127,8 @@ def test_a_completion_on_its_way_is_refused_when_the_row_was_taken_first(world: 
     id = world.enqueue("work")
     with working(world, inbox, slots=1, **SELDOM) as hired:
         started(hired)
-        hired.worker.keeper.end()  # nobody is left to hear that the row was taken
-        eventually(lambda: not hired.worker.keeper.is_alive())
+        hired.worker.lease_keeper.end()  # nobody is left to hear that the row was taken
+        eventually(lambda: not hired.worker.lease_keeper.is_alive())
         world.run(fleet.drain(hired.worker.id))
         world.run(operators.release_held([id]))
         gate.set()

@@ -54,8 +54,8 @@ def test_a_job_lost_before_its_coroutine_began_gives_its_slot_back(world: World)
         blocks.enqueue(world.conn)
         eventually(blocked.is_set)
         id = starts.enqueue(world.conn).id
-        (job,) = eventually(lambda: [job for job in hired.worker.holds.held() if job.id == id])
-        hired.worker.holds.lose(job, "lease_lost", hired.worker.id)
+        (late,) = eventually(lambda: [each for each in hired.worker.held.leased() if each.job.id == id])
+        hired.worker.held.lose(late, "lease_lost", hired.worker.id)
         hired.saw(LeaseLost)
-        eventually(lambda: hired.worker.holds.slots_used == 0)
-        assert job.ended
+        eventually(lambda: hired.worker.held.slots_used == 0)
+        assert late.handler_returned

@@ -24,6 +24,7 @@ from tenure.events import (
     LeaseAcquired,
     StaleWriteBlocked,
 )
+from tenure.worker.attempt import Attempt
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -42,9 +43,9 @@ def pid_in(folder: Path) -> int:
     return int(eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text()))
 
 
-def job_of(hired: Hired) -> Job:
-    (job,) = hired.worker.holds.busy()
-    return job
+def attempt_of(hired: Hired) -> Attempt:
+    (attempt,) = hired.worker.held.busy()
+    return attempt
 
 
 def send(world: World, kind: str, **payload: Any) -> UUID:
@@ -71,7 +72,7 @@ def test_a_handler_that_runs_too_long_is_told(world: World, tmp_path: Path) -> N
     with working(world, crunch.inbox) as hired:
         id = send(world, "hasty", folder=str(tmp_path))
         hired.saw(HandlerOverran)
-        eventually(lambda: hired.worker.holds.slots_used == 0)
+        eventually(lambda: hired.worker.held.slots_used == 0)
     assert (tmp_path / "told").read_text() == "StaleLease timed_out False"
     assert "timed out after 0.2 s" in (world.row(id).last_error or "")
 
@@ -80,7 +81,7 @@ def test_a_handler_whose_lease_is_lost_is_told_and_its_row_given_back(world: Wor
     with working(world, crunch.inbox) as hired:
         id = send(world, "polite", folder=str(tmp_path))
         pid_in(tmp_path)
-        hired.worker.holds.lose(job_of(hired), "lease_expired", hired.worker.id)
+        hired.worker.held.lose(attempt_of(hired), "lease_expired", hired.worker.id)
         hired.saw(JobReleased)
         assert (tmp_path / "told").read_text() == "StaleLease lease_expired False"
         assert world.row(id).last_error is None
@@ -134,7 +135,7 @@ def test_no_exception_takes_the_other_processes_with_it(world: World, tmp_path: 
         pid_in(tmp_path)
         id = send(world, "raises", what=what)
         hired.saw(LeaseAcquired, 2)
-        eventually(lambda: hired.worker.holds.slots_used == 1)
+        eventually(lambda: hired.worker.held.slots_used == 1)
         (tmp_path / "gate").touch()
         hired.saw(JobCompleted)
     assert len(hired.of(JobRetried)) == (what == "odd")

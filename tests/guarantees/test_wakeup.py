@@ -52,8 +52,8 @@ def sleeps(world: World, hired: Hired) -> None:
     """Returns once producers know that this worker waits, and it has looked once more."""
     told = "SELECT waiting FROM workers WHERE id = %s"
     eventually(lambda: world.sql(told, hired.worker.id) == [(True,)])
-    desk = hired.worker.desk
-    eventually(lambda: desk._waiting and desk.intake.dry_until() > time.monotonic() + 1)
+    claimer = hired.worker.claimer
+    eventually(lambda: claimer.sleep.told and claimer.claims.rule.dry_until() > time.monotonic() + 1)
 
 
 def started(hired: Hired, n: int = 1) -> list[UUID]:
@@ -83,7 +83,7 @@ def test_control_without_notes_the_row_waits_for_the_next_look(world: World) -> 
         world.sql("SET tenure_inbox.notify = off")
         world.enqueue("work")
         echoed(world)
-        assert hired.worker.keeper.listening
+        assert hired.worker.lease_keeper.listening
         assert not hired.of(ExecutionStarted)
         world.sql("SET tenure_inbox.notify = on")
         world.enqueue("work")
@@ -211,9 +211,9 @@ def test_a_worker_that_works_on_asks_not_to_be_woken(world: World) -> None:
         eventually(lambda: world.sql("SELECT waiting FROM workers") == [(False,)])
         done.set()
         sleeps(world, hired)
-        looks = hired.worker.desk.intake._turn
+        looks = hired.worker.claimer.claims.rule._turn
         echoed(world)
-        assert hired.worker.desk.intake._turn == looks, "it rests, and looks no more"
+        assert hired.worker.claimer.claims.rule._turn == looks, "it rests, and looks no more"
 
 
 def test_rows_that_came_by_copy_are_found_by_looking(world: World) -> None:
@@ -242,12 +242,12 @@ def test_only_the_owner_of_the_bucket_is_woken(world: World) -> None:
 
 def side_by_side(*crew: Hired) -> None:
     """Returns once each knows of all."""
-    eventually(lambda: all(len(hired.worker.keeper.ring.workers) == len(crew) for hired in crew))
+    eventually(lambda: all(len(hired.worker.lease_keeper.ring.workers) == len(crew) for hired in crew))
 
 
 def counted(hired: Hired) -> list[str]:
     """The notes that this worker takes for its own, from now on."""
-    intake, heard = hired.worker.desk.intake, []
+    intake, heard = hired.worker.claimer.claims.rule, []
     rouse = type(intake).rouse
 
     class Counting(type(intake)):  # type: ignore[misc]
@@ -287,7 +287,7 @@ def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypat
         assert (second.source, second.reason[:19]) == ("poll", "a note to ourselves")
         world.enqueue("work")
         started(hired)
-        hired.worker.keeper.__class__ = lease_keeper.Keeper
+        hired.worker.lease_keeper.__class__ = lease_keeper.LeaseKeeper
         hired.saw(WakeupChanged, 3)
         assert [event.source for event in hired.of(WakeupChanged)] == ["notify", "poll", "notify"]
 
@@ -295,15 +295,15 @@ def test_a_listener_that_hears_nothing_says_so_and_polls(world: World, monkeypat
 def deafen(hired: Hired) -> None:
     """From now on its notes to itself go where it does not listen."""
 
-    class Deaf(lease_keeper.Keeper):
+    class Deaf(lease_keeper.LeaseKeeper):
         def _test_ears(self, conn: Any) -> None:
-            kept, self._private = self._private, f"{self._private}_elsewhere"
+            kept, self._ears.private = self._ears.private, f"{self._ears.private}_elsewhere"
             try:
                 super()._test_ears(conn)
             finally:
-                self._private = kept
+                self._ears.private = kept
 
-    hired.worker.keeper.__class__ = Deaf
+    hired.worker.lease_keeper.__class__ = Deaf
 
 
 def test_a_deaf_ear_costs_no_lease(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,13 +328,13 @@ def test_a_deaf_ear_costs_no_lease(world: World, monkeypatch: pytest.MonkeyPatch
 
 def calls(hired: Hired, name: str) -> list[float]:
     kept: list[float] = []
-    real: Callable[..., Any] = getattr(hired.worker.keeper, name)
+    real: Callable[..., Any] = getattr(hired.worker.lease_keeper, name)
 
     def counting(*args: Any) -> Any:
         kept.append(time.monotonic())
         return real(*args)
 
-    setattr(hired.worker.keeper, name, counting)
+    setattr(hired.worker.lease_keeper, name, counting)
     return kept
 
 
@@ -347,11 +347,11 @@ def test_without_listening_rows_are_found_by_looking_and_nobody_is_asked_to_wake
 
 def test_a_worker_whose_listening_session_was_cut_is_woken_again_afterwards(world: World) -> None:
     with asleep(world) as hired:
-        cut(world, "keeper")
+        cut(world, "lease_keeper")
         hired.saw(WakeupChanged, 3)
         # Whoever keeps house may have missed it meanwhile, and then nobody would wake it.
         world.sql("UPDATE workers SET waiting = false")
-        cut(world, "keeper")
+        cut(world, "lease_keeper")
         hired.saw(WakeupChanged, 5)
         sleeps(world, hired)
         world.enqueue("work")

@@ -32,11 +32,15 @@ from tenure.events import (
 )
 from tenure.model.backoff import Fixed
 from tenure.model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
+from tenure.model.rows import Claimed
 from tenure.verbs import questions
+from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms
-from tenure.worker.db_thread import Crew
-from tenure.worker.outcomes import batches
+from tenure.worker.held import HeldAttempts
+from tenure.worker.news import News
 from tenure.worker.pools import Pools
+from tenure.worker.settler import batches
+from tenure.worker.shared import Shared
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -239,10 +243,10 @@ def test_an_outcome_that_is_none_ends_its_own_attempt_alone(world: World, name: 
 
 def test_a_job_that_no_statement_can_be_made_for_fails_alone(world: World) -> None:
     ids = [world.enqueue("work") for _ in range(3)]
-    jobs = [Job(claimed, schema=world.schema) for claimed in world.run(verbs.claim("w", 3))]
-    for job in jobs:
-        job.outcome = Snooze(-1 if job.id == ids[1] else 60)
-    made = list(batches(jobs))
+    attempts = [Attempt(Job(claimed, schema=world.schema)) for claimed in world.run(verbs.claim("w", 3))]
+    for attempt in attempts:
+        attempt.handler_returns(Snooze(-1 if attempt.job.id == ids[1] else 60))
+    made = list(batches(attempts))
     assert [statement.name for _, statement in made].count("retry") == 1
     for _, statement in made:
         world.run(statement)
@@ -394,9 +398,9 @@ def test_a_handler_that_runs_too_long_is_retried_and_keeps_only_its_slot(world: 
         hired.saw(HandlerOverran)
         eventually(lambda: status(world, id) == "pending")
         if pool == "thread":
-            assert hired.worker.holds.slots_used == 1
+            assert hired.worker.held.slots_used == 1
         go_on.set()
-        eventually(lambda: hired.worker.holds.slots_used == 0)
+        eventually(lambda: hired.worker.held.slots_used == 0)
     assert "timed out after 0.2 s" in (world.row(id).last_error or "")
 
 
@@ -571,7 +575,7 @@ def test_a_row_that_somebody_has_locked_does_not_hold_up_the_others(world: World
 
     ids = [world.enqueue("gated") for _ in range(6)]
     with working(world, inbox) as hired:
-        eventually(lambda: hired.worker.holds.slots_used == 6)
+        eventually(lambda: hired.worker.held.slots_used == 6)
         other = world.connect()
         with other.transaction():
             other.execute(f'SELECT id FROM "{world.schema}".live WHERE id = %s FOR UPDATE', [ids[0]])
@@ -601,7 +605,7 @@ def test_a_job_that_cannot_be_started_keeps_no_slot(
     with working(world, inbox) as hired:
         id = world.enqueue("limited")
         hired.saw(JobRetried)
-        eventually(lambda: hired.worker.holds.slots_used == 0)
+        eventually(lambda: hired.worker.held.slots_used == 0)
     assert "nothing left to start it with" in (world.row(id).last_error or "")
 
 
@@ -616,8 +620,8 @@ def test_time_limits_need_no_thread_each(world: World) -> None:
     with working(world, inbox) as hired:
         for _ in range(5):
             world.enqueue("limited")
-        eventually(lambda: sum(job.timer is not None for job in hired.worker.holds.busy()) == 5)
-        timers = [job.timer for job in hired.worker.holds.busy()]
+        eventually(lambda: sum(each.timer is not None for each in hired.worker.held.busy()) == 5)
+        timers = [each.timer for each in hired.worker.held.busy()]
         ours = [thread for thread in threading.enumerate() if not thread.name.startswith("pytest_timeout")]
         assert not [thread for thread in ours if isinstance(thread, threading.Timer)]
         gate.set()
@@ -625,46 +629,71 @@ def test_time_limits_need_no_thread_each(world: World) -> None:
         eventually(lambda: all(timer.cancelled() for timer in timers))
 
 
-def stage(world: World) -> tuple[Pools, Job, list[str]]:
-    """Pools of a worker that does not run, a job, and what they say became of it."""
+def stage(world: World) -> tuple[Pools, Claimed, HeldAttempts, News]:
+    """Pools of a worker that does not run, a claimed row, and where they tell what became of it."""
     world.enqueue("work")
     (claimed,) = world.run(verbs.claim("w", 1))
-    said: list[str] = []
-    crew = Crew(Terms(world.url), Bus(), lambda error: said.append(repr(error)))
-    pools = Pools(crew, lambda _, outcome: said.append(type(outcome).__name__), lambda _: said.append("freed"))
+    held, news = HeldAttempts(Bus()), News()
+    pools = Pools(Shared(Terms(world.url), Bus(), _unexpected, _unexpected), held, news)
     pools.open(asyncio.new_event_loop())
-    return pools, Job(claimed), said
+    return pools, claimed, held, news
+
+
+def _unexpected(*said: object) -> None:
+    pytest.fail(f"nobody stops this worker: {said}")
+
+
+def ends(news: News) -> list[str]:
+    """The outcomes that were sent to the database so far."""
+    return [type(each.outcome).__name__ for each in news.take(0) if isinstance(each, Attempt)]
 
 
 def test_of_the_handler_and_its_time_limit_exactly_one_settles_the_row(world: World) -> None:
-    pools, job, said = stage(world)
-    finish = threading.Thread(target=lambda: pools._end(job, Completed()))
+    pools, claimed, held, news = stage(world)
+    finish = threading.Thread(target=lambda: pools._end(attempt, Completed()))
 
-    class Slow(Job):
-        """Its handler ends at the very moment its time limit looks whether it has."""
+    class Slow(Attempt):
+        """Its handler returns at the very moment its time limit looks whether it has."""
 
-        __slots__ = ("_ended",)
+        __slots__ = ("_state",)
 
         @property
-        def ended(self) -> bool:
-            was: bool = getattr(self, "_ended", False)
-            if threading.current_thread() is not finish:
+        def state(self) -> State:
+            was: State = self._state
+            if threading.current_thread() is not finish and finish.ident is None and armed:
                 finish.start()
                 finish.join(0.3)
             return was
 
-        @ended.setter
-        def ended(self, ended: bool) -> None:
-            self._ended = ended
+        @state.setter
+        def state(self, state: State) -> None:
+            self._state = state
 
-    job = Slow(job.claimed)
-    assert pools.let_go(job, Retry("timed out"))
+    armed = False
+    attempt = Slow(Job(claimed))
+    held.take([attempt])
+    armed = True
+    assert pools.let_go(attempt, Retry("timed out"))
     finish.join()
-    assert said == ["Retry", "freed"]
+    assert ends(news) == ["Retry"]
+    assert attempt.state is State.RETURNED
+    assert held.slots_used == 1, "the slot is free when the database has answered"
+
+
+def test_a_handler_that_returns_after_its_row_was_settled_frees_its_slot(world: World) -> None:
+    pools, claimed, held, news = stage(world)
+    attempt = Attempt(Job(claimed))
+    held.take([attempt])
+    assert pools.let_go(attempt, Retry("timed out"))
+    attempt.settle()
+    assert (attempt.state, held.slots_used) == (State.ABANDONED, 1)
+    pools._end(attempt, Completed())
+    assert (attempt.state, held.slots_used) == (State.OVER, 0)
+    assert ends(news) == ["Retry"], "what it returned is told to nobody"
 
 
 def test_a_job_that_comes_after_the_loop_is_closed_is_given_back(world: World) -> None:
-    pools, job, said = stage(world)
+    pools, claimed, _, news = stage(world)
     assert pools._loop is not None
     pools._loop.close()
     inbox = Inbox()
@@ -672,6 +701,5 @@ def test_a_job_that_comes_after_the_loop_is_closed_is_given_back(world: World) -
     @inbox.handler("work")
     async def work(job: Job) -> None: ...
 
-    job.handler = work
-    pools.start([job])
-    assert said == ["Snooze"]
+    pools.start([Attempt(Job(claimed), work)])
+    assert ends(news) == ["Snooze"]

@@ -108,9 +108,9 @@ def test_nothing_is_claimed_before_the_worker_shows_its_presence(world: World) -
     with FaultProxy(world.url) as proxy:
         proxy.blackhole()
         hired = Hired(inbox, Terms(world.url, proxy.url, world.schema, poll_seconds=0.05))
-        eventually(lambda: hired.worker.desk.connected and hired.worker._housekeeper.connected)
-        board_at = hired.worker.desk._board_at
-        eventually(lambda: hired.worker.desk._board_at > board_at + 0.5)
+        eventually(lambda: hired.worker.claimer.connected and hired.worker._housekeeper.connected)
+        board_at = hired.worker.claimer.sleep.board_at
+        eventually(lambda: hired.worker.claimer.sleep.board_at > board_at + 0.5)
         assert (world.status(id), world.sql("SELECT 1 FROM workers")) == ("pending", [])
         proxy.heal()
         eventually(lambda: world.status(id) == "completed")

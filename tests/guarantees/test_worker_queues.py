@@ -191,8 +191,8 @@ def test_workers_share_the_ring_and_each_claims_its_own_buckets(world: World) ->
     with ExitStack() as stack:
         hired = [stack.enter_context(working(world, inbox, poll_seconds=600)) for _ in range(2)]
         for each in hired:
-            eventually(lambda each=each: len(each.worker.keeper.ring.workers) == 2)  # type: ignore[misc]
-        owned = [set(each.worker.keeper.ring.buckets_of(each.worker.id)) for each in hired]
+            eventually(lambda each=each: len(each.worker.lease_keeper.ring.workers) == 2)  # type: ignore[misc]
+        owned = [set(each.worker.lease_keeper.ring.buckets_of(each.worker.id)) for each in hired]
         assert owned[0] | owned[1] == set(range(1024))
         assert not owned[0] & owned[1]
         assert all(each.of(RingChanged) for each in hired)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
 
 import msgspec
@@ -14,14 +15,12 @@ from ..errors import Cancelled, StaleLease
 from ..model.rows import Claimed, Lease
 from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
-from ..telemetry.tracing import NOTHING, Span
+from ..telemetry.tracing import NOTHING, Span, Tracing
 from ..verbs.lifecycle import fence, holding, once
 from .fence import fenced
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
-
-    from .handler import Handler
 
 
 class Connections(Protocol):
@@ -34,31 +33,22 @@ class Connections(Protocol):
         """The same for `async with`."""
 
 
+Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
+
+
 class Job:
     """One attempt at one row. It is the handler's until `lost` is true; then whatever it writes is refused."""
 
     __slots__ = (
+        "_accept_late",
         "_connections",
-        "accept_late",
-        "answered",
+        "_tracing",
         "cancel_asked",
         "claimed",
+        "completion",
         "deadline",
-        "ended",
-        "handler",
-        "lease_seconds",
         "lost",
-        "outcome",
-        "overran",
-        "renew_at",
         "schema",
-        "settled",
-        "settling",
-        "source",
-        "started",
-        "stop",
-        "timer",
-        "trace",
     )
 
     def __init__(
@@ -68,26 +58,15 @@ class Job:
         deadline: float = float("inf"),
         connections: Connections | None = None,
         schema: str = DEFAULT_SCHEMA,
+        accept_late: bool = False,
+        tracing: Tracing | None = None,
     ) -> None:
-        self.claimed, self.schema, self._connections = claimed, schema, connections
+        self.claimed, self.schema = claimed, schema
         self.deadline = deadline  # on the monotonic clock, counted from when the claim was sent
-        self.renew_at = float("inf")
-        self.lease_seconds = 0.0
-        self.source = ""  # where its claim looked
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
-        self.accept_late = False
-        self.ended = False  # its handler has returned
-        self.overran = False  # its row was settled before it returned
-        self.answered = False  # the database has spoken, or need not
-        self.settled = False  # completed by the handler's own fenced transaction
-        self.settling = False  # that transaction is about to end: its own answer counts
-        self.started = 0.0
-        self.handler: Handler[..., Any] | None = None
-        self.stop: Any = None  # how to stop its handler, once it runs
-        self.timer: Any = None  # what will stop it when its time is up
-        self.outcome: Any = None
-        self.trace: Any = None  # the context of its span
+        self.completion: Completion = "open"
+        self._connections, self._accept_late, self._tracing = connections, accept_late, tracing
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
@@ -199,10 +178,8 @@ class JobFence:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        self._job.settling = error is None
-        with self._span(error):
+        with self._committing(error), self._span(error):
             swallowed: bool | None = self._stack.__exit__(kind, error, trace)
-        self._job.settled = error is None
         return swallowed
 
     async def __aenter__(self) -> AsyncConnection[Any]:
@@ -216,19 +193,27 @@ class JobFence:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        self._job.settling = error is None
-        with self._span(error):
+        with self._committing(error), self._span(error):
             swallowed: bool | None = await self._stack.__aexit__(kind, error, trace)
-        self._job.settled = error is None
         return swallowed
 
+    @contextmanager
+    def _committing(self, error: BaseException | None) -> Iterator[None]:
+        """While the transaction ends, its own answer is the one that counts. A refused commit leaves it at that."""
+        if error is not None:
+            yield
+            return
+        self._job.completion = "committing"
+        yield
+        self._job.completion = "committed"
+
     def _fenced(self, conn: Any) -> fenced:
-        return fenced(conn, self._job.claimed, schema=self._job.schema, accept_late=self._job.accept_late)
+        return fenced(conn, self._job.claimed, schema=self._job.schema, accept_late=self._job._accept_late)
 
     def _span(self, error: BaseException | None) -> Span:
         """The completion, if there is one to come: an error rolls back."""
-        handler = self._job.handler
-        return NOTHING if handler is None or error else handler.tracing.settling("complete", self._job.claimed)
+        tracing = self._job._tracing
+        return NOTHING if tracing is None or error else tracing.settling("complete", self._job.claimed)
 
     def _lender(self) -> Connections:
         if self._job._connections is None:

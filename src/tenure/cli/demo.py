@@ -17,6 +17,7 @@ import click
 from .. import __version__, settings
 from ..errors import NO
 from .database import Database, embedded, opened
+from .door import Doorway, further
 from .drill import describe
 from .numbers import Number
 from .serve import HOST, PORT, address_of, listening
@@ -110,12 +111,14 @@ def _dashboard(
         show.line(sql)
         yield
         return
-    from ..demo.dashboard import browse, served
+    from ..demo.browser import browsing
+    from ..demo.dashboard import served
 
     address = address_of(listener)
-    with served(listener, database.url, schema):
-        opens = may_open and browse(address)
-        show.line(_line("dashboard", f"{address}/{'      (opens in your browser)' if opens else ''}"))
+    way = Doorway(address, "tenure demo", lambda link: show.line(_line("dashboard", further(link))))
+    with served(listener, database.url, schema, way.door), browsing(way.link, wanted=may_open) as opens:
+        notes = "  (opens in your browser)" if opens else "  (good once)" if way.is_by_link else ""
+        show.line(_line("dashboard", way.link + notes))
         show.line(_line("drills", f"{address}/drills"))
         show.line(sql)
         yield

@@ -12,14 +12,15 @@ from typing import Any
 import click
 
 from .. import __version__, postgres, settings
-from ..demo.dashboard import browse
+from ..demo.browser import browsing
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options, setting
+from .door import Doorway, further
 from .drill import describe
 from .numbers import Number
 from .reload import Reloader
-from .serve import HOST, PORT, address_of, door_of, listening, serve
+from .serve import HOST, PORT, address_of, listening, serve
 from .worker import is_path, parted, serving
 
 DRAIN_SECONDS = 2.0  # a save must not have to wait for long; what is not done by then is given back at no cost
@@ -53,13 +54,15 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
         _say(_line("schema", _schema(database, remote=rest["remote"])))
         with listening(HOST, rest["port"]) as listener:
             _say(_line("worker", "as it is now" if rest["no_reload"] else f"starts anew at a save below {roots[0]}"))
-            _say(_line("dashboard", f"{address_of(listener)}/"))
+            way = Doorway(address_of(listener), "tenure dev", lambda link: _say(_line("dashboard", further(link))))
+            _say(_line("dashboard", f"{way.link}{'  (good once)' if way.is_by_link else ''}"))
             _say(f"\n  {_next(database)}\n")
             words, watched = _words(app, schema, rest), () if rest["no_reload"] else roots
-            with Reloader(words, _environ(database), watched, rest["drain_seconds"]) as worker:
-                if not rest["no_open"] and sys.stderr.isatty():
-                    browse(address_of(listener))
-                _serve(listener, database)
+            with (
+                Reloader(words, _environ(database), watched, rest["drain_seconds"]) as worker,
+                browsing(way.link, wanted=not rest["no_open"] and sys.stderr.isatty()),
+            ):
+                _serve(listener, database, way)
                 _hear_nothing()
     sys.stderr.flush()
     os._exit(worker.code)  # as in `serve`: everything of ours is given back
@@ -107,7 +110,7 @@ def _environ(database: Database) -> dict[str, str]:
     return {**os.environ, **({"TENURE_DATABASE_URL": database.url} if database.url else {})}
 
 
-def _serve(listener: socket.socket, database: Database) -> None:
+def _serve(listener: socket.socket, database: Database, way: Doorway) -> None:
     """The dashboard, with its drills where they are not forbidden, until a signal says that it is enough."""
     from ..web import app
 
@@ -115,7 +118,7 @@ def _serve(listener: socket.socket, database: Database) -> None:
     made = app(
         database_url=database.url or None,
         schema=database.schema,
-        access=door_of(HOST, (), insecure=False),
+        access=way.door,
         drills=said is None or said.value != "forbid",
     )
     serve(made, listener)

@@ -16,6 +16,7 @@ from .. import postgres, settings
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options
+from .door import Doorway, check_reach, further
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -43,37 +44,45 @@ PORT = 7117
 def command(host: str | None, port: int | None, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Serve the dashboard and the HTTP API until Ctrl-C.
 
-    On loopback, without credentials, everybody on this machine is admin. Anywhere else it takes TENURE_WEB_TOKEN,
-    TENURE_WEB_TOKENS (name:role:token,…) or TENURE_WEB_USERS (name:role:password,…); roles are read, operate, admin.
+    On loopback, without credentials, it prints a link that lets one browser in as admin, once, and after that the next
+    one. Scripts, and any other address, need TENURE_WEB_TOKEN, TENURE_WEB_TOKENS (name:role:token,…) or
+    TENURE_WEB_USERS (name:role:password,…); roles are read, operate, admin.
     """
     host = _setting("TENURE_WEB_HOST", host) or HOST
     if rest["drills"]:
-        _check_drills(host)
-    door = door_of(host, rest.pop("allowed"), insecure=rest.pop("insecure"))
+        _check_drills(host, insecure=rest["insecure"])
+    check_reach(host, insecure=rest["insecure"])
+    rest["allowed"] = (host, *rest["allowed"])
     prefix = _prefix(rest.pop("prefix"))
     with opened(database_url, schema) as database:
         with postgres.connect(database.url, application_name="tenure serve") as conn:
             migrate.require(conn, database.schema)
         with listening(host, port) as listener:
-            _serve(listener, database, prefix, door, rest)
+            _serve(listener, database, prefix, rest)
     sys.stderr.flush()
     os._exit(0)  # everything of ours is given back; the interpreter would take longer over its own things than we did
 
 
-def _serve(listener: socket.socket, database: Database, prefix: str, door: Any, rest: dict[str, Any]) -> None:
+def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[str, Any]) -> None:
     from ..web import app
 
+    address = f"{address_of(listener)}{prefix}"
+    way = Doorway(address, "tenure serve", _say_further, rest["allowed"], insecure=rest["insecure"])
     made = app(
         database_url=database.url or None,  # empty where PG* say it
         schema=database.schema,
-        access=door,
+        access=way.door,
         redact=rest["redact"].split(","),
         hide_payloads=rest["hide_payloads"],
         read_only=rest["read_only"],
         drills=rest["drills"],
     )
-    click.echo(f"{address_of(listener)}{prefix}/  (Ctrl-C ends this)", err=True)
+    click.echo(f"{way.link}  ({'good once; ' if way.is_by_link else ''}Ctrl-C ends this)", err=True)
     serve(made, listener, prefix)
+
+
+def _say_further(link: str) -> None:
+    click.echo(further(link), err=True)
 
 
 def serve(made: Starlette, listener: socket.socket, prefix: str = "") -> None:
@@ -90,28 +99,14 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
-def door_of(host: str, allowed: tuple[str, ...], *, insecure: bool) -> Any:
-    """Who may come in; None leaves it to the credentials of the settings, and without those only this machine may."""
-    from ..web.access import Open, is_loopback
-
-    if insecure:
-        return Open(any_host=True)
-    if any(settings.find(f"TENURE_WEB_{name}") for name in ("TOKEN", "TOKENS", "USERS")):
-        return None
-    if not is_loopback(host):
-        raise BadSettings(
-            f"--host {host} lets others in: set TENURE_WEB_TOKEN (or TENURE_WEB_TOKENS, TENURE_WEB_USERS), "
-            "or say --insecure to make everybody admin"
-        )
-    return Open((host, *allowed))
-
-
-def _check_drills(host: str) -> None:
+def _check_drills(host: str, *, insecure: bool) -> None:
     """Refuse what would let others start processes here."""
     from ..web.access import is_loopback
 
     if not is_loopback(host):
         raise BadSettings(f"--drills starts and stops processes, for this machine only: --host {host} lets others in")
+    if insecure:
+        raise BadSettings("--drills starts and stops processes as you, and --insecure lets everybody in: leave one out")
     settings.check_drills()
     if hasattr(signal, "SIGHUP"):  # the terminal was closed: leave no schema behind
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
-import sys
 import threading
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..web.access import Door
 
 END_SECONDS_MAX = 15.0  # a drill that somebody plays on the page is ended, and its schema removed
 
 
 @contextmanager
-def served(listener: socket.socket, database_url: str, schema: str) -> Iterator[None]:
-    """Answer on this listener while the block lasts."""
-    from ..web import app, local
+def served(listener: socket.socket, database_url: str, schema: str, door: Door | None) -> Iterator[None]:
+    """Answer on this listener while the block lasts, to whom the door lets in."""
+    from ..web import app
     from ..web.serve import Server
 
-    server = Server(app(database_url=database_url or None, schema=schema, access=local, drills=True))
+    server = Server(app(database_url=database_url or None, schema=schema, access=door, drills=True))
     answering = server.serve([listener])
     thread = threading.Thread(target=lambda: asyncio.new_event_loop().run_until_complete(answering), daemon=True)
     thread.start()
@@ -30,11 +31,3 @@ def served(listener: socket.socket, database_url: str, schema: str) -> Iterator[
     finally:
         server.handle_exit(signal.SIGTERM, None)
         thread.join(END_SECONDS_MAX)
-
-
-def browse(address: str) -> bool:
-    """Open a browser, if there is a screen to open it on; on a thread, for it may take its time."""
-    if sys.platform != "darwin" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        return False
-    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    return True

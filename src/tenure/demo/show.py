@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 
 import click
 
@@ -32,6 +33,7 @@ class Show:
         self.stage: Stage | None = None
         self.about = ""
         self._footed, self._foot = footed, ""
+        self._lock = threading.Lock()  # the dashboard's thread has a line to say now and then
         self._keys: dict[str, str] = {}
         self._seen: dict[str, str] = {}  # of each worker, what the others said of it last
         self._away: set[str] = set()  # who has said that it does not reach the database
@@ -57,17 +59,20 @@ class Show:
         self.line(click.style(f"  {n}  {title}", bold=True))
 
     def line(self, text: str = "") -> None:
-        """Above the foot."""
-        if self._footed:
-            _write(CLEAR)
-        echo(text)
-        self._draw()
+        """Above the foot; from any thread."""
+        with self._lock:
+            if self._footed:
+                _write(CLEAR)
+            echo(text)
+            self._draw()
 
     def foot(self) -> None:
         """Draw the foot anew, out of the database."""
         if self._footed and self.stage:
-            self._foot = f"{clock(self.stage.seconds)}  ● {_numbers(self.stage)}"
-            self._draw()
+            foot = f"{clock(self.stage.seconds)}  ● {_numbers(self.stage)}"
+            with self._lock:
+                self._foot = foot
+                self._draw()
 
     def end(self) -> None:
         """No foot from here on; what it showed last stays."""

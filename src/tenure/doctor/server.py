@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..settings import POSTGRES_MAJORS
 from .asks import Grants, Server
 from .verdict import Finding
 
-MAJOR_MIN = 14
 SKEW_SECONDS_MAX = 5.0
 SLOW_NOTE_SECONDS = 0.5
 
@@ -14,8 +14,8 @@ def versions(server: Server, package: str, driver: str, libpq: str) -> Finding:
     """Whether they go together."""
     said = f"tenure {package}, PostgreSQL {server.version}, psycopg {driver}, libpq {libpq}"
     value = {"tenure": package, "postgres": server.version, "psycopg": driver, "libpq": libpq}
-    if server.number // 10_000 < MAJOR_MIN:
-        return Finding("versions", "fault", value, said, f"use PostgreSQL {MAJOR_MIN} or newer")
+    if server.number // 10_000 < POSTGRES_MAJORS[0]:
+        return Finding("versions", "fault", value, said, f"use PostgreSQL {POSTGRES_MAJORS[0]} or newer")
     return Finding("versions", "ok", value, said)
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
+import os
+import secrets
 import socket
-import struct
-import sys
-import termios
 import threading
 import time
 from contextlib import suppress
@@ -15,33 +12,57 @@ from types import TracebackType
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from .handshake import kind_of, no, options_with, rest_of, without_secret
+from .sockets import ATTACH_FILTER, DETACH_FILTER, reset, set_filter, unacknowledged
+
+HELLO_SECONDS_MAX = 5.0
+STRANGERS_MAX = 64
+ASKS_MAX = 3  # for one encryption, for the other, and in plain
+REFUSAL = "this is the line of a drill, and its secret was not shown: connect by the address that the drill gives"
 SETTLE_SECONDS_MAX = 5.0
-_ATTACH_FILTER, _DETACH_FILTER = 26, 27
-_DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # one BPF instruction: keep 0 bytes
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+class _Stranger(Exception):
+    """Whoever this is, it is not let through."""
 
 
 class FaultProxy:
     """Forwards loopback TCP to a server's port or unix socket; `url` is the server's address through it.
+
+    Only who has `url` gets through: it holds a secret, which the first packet of a connection must show and which goes
+    no further. Everybody on a machine can connect to its loopback, and behind a unix socket stands a server that asks
+    for no password, because its folder is closed to others. Two kinds pass without it: a cancel request, which proves
+    itself by its session's key, and what a TCP server has agreed to encrypt, which nobody can look into; there the
+    server's own authentication stands, as for whoever connects to its port without us.
 
     It passes everything until told otherwise, and again after `heal()`. Use it as a context manager.
     """
 
     def __init__(self, url: str) -> None:
         self._given = conninfo_to_dict(url)
+        self._secret = secrets.token_hex(16)
         self._flowing = threading.Event()
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._lock = threading.Lock()  # over who is there, and whether packets are dropped
+        self._pairs: list[Pair] = []
+        self._strangers: list[socket.socket] = []  # have not shown the secret yet; the longest waiting first
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._refusing = self._dropping_replies = False
+        self._refusing = self._dropping_replies = self._dropping_packets = self._closed = False
         self._delay_seconds = 0.0
         self._flowing.set()
 
     @property
     def url(self) -> str:
-        """Where the server is to be found behind this proxy."""
+        """Where the server is to be found behind this proxy, with the secret that lets in: pass it on as a password."""
         address, port = self._listener.getsockname()
         named = str(self._given.get("host") or address)  # a certificate is checked by the server's own name
-        host = address if named.startswith("/") else named
-        return make_conninfo(**{**self._given, "host": host, "hostaddr": address, "port": port})
+        words = {"host": named, "hostaddr": address, "port": port}
+        if self._is_near:  # libpq asks no unix socket for encryption, and must not ask us for it either
+            words |= {"host": address, "sslmode": "disable", "gssencmode": "disable"}
+        # Options in an address hide those of the environment.
+        options = str(self._given.get("options") or os.environ.get("PGOPTIONS", ""))
+        return make_conninfo(**{**self._given, **words, "options": options_with(self._secret, options)})
 
     @property
     def connections(self) -> int:
@@ -52,7 +73,7 @@ class FaultProxy:
         """Pass everything, what was held back by `blackhole` included."""
         self._refusing = self._dropping_replies = False
         self._delay_seconds = 0.0
-        self._filter(_DETACH_FILTER)
+        self._filter(DETACH_FILTER)
         self._flowing.set()
 
     def blackhole(self) -> None:
@@ -63,11 +84,11 @@ class FaultProxy:
         self._flowing.clear()
         # The kernel would go on sending what the peer has not acknowledged yet, and that is a sign of life.
         by = time.monotonic() + SETTLE_SECONDS_MAX
-        while any(_unacknowledged(end) for end in self._ends()):
+        while any(unacknowledged(end) for end in self._ends()):
             if time.monotonic() > by:
                 raise TimeoutError(f"what was sent has not arrived within {SETTLE_SECONDS_MAX:.0f} s")
             time.sleep(0.001)
-        self._filter(_ATTACH_FILTER)
+        self._filter(ATTACH_FILTER)
 
     def drop_replies(self) -> None:
         """Let the server hear everything and swallow what it answers; TCP itself stays in good health."""
@@ -83,9 +104,8 @@ class FaultProxy:
 
     def cut(self) -> None:
         """Reset every connection that stands, at once."""
-        for client, server in list(self._pairs):
-            _reset(client)
-            _reset(server)
+        for end in self._ends():
+            reset(end)
 
     def __enter__(self) -> FaultProxy:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -95,88 +115,175 @@ class FaultProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.heal()
+        with self._lock:
+            self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
 
+    # -- who comes
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                try:
-                    pair = (client, self._dial())
-                except OSError:
-                    _reset(client)
+                if self._refusing:
+                    reset(client)
                     continue
-                self._pairs.append(pair)
-                for source, sink, replies in ((*pair, False), (*pair[::-1], True)):
-                    threading.Thread(target=self._pump, args=(pair, source, sink, replies), daemon=True).start()
+                self._receive(client)
+                threading.Thread(target=self._meet, args=[client], daemon=True).start()
+
+    def _receive(self, client: socket.socket) -> None:
+        """Somebody has come; where too many wait to be let in, the longest waiting gives way: friends do not wait."""
+        with self._lock:
+            self._strangers.append(client)
+            if self._dropping_packets:  # it came before the listener had the filter
+                set_filter(client, ATTACH_FILTER)
+            over = self._strangers.pop(0) if len(self._strangers) > STRANGERS_MAX else None
+        if over is not None:
+            reset(over)
+
+    def _meet(self, client: socket.socket) -> None:
+        """Let a client through that shows the secret, and then be its pump; one that does not, or dawdles, is ended."""
+        try:
+            self._introduce(client)
+        except _Stranger:
+            self._end(client)
+        except OSError:  # there is no server to let it in to, or the client has left
+            reset(client)
+            self._end(client)
+
+    def _introduce(self, client: socket.socket) -> None:
+        server: socket.socket | None = None
+        for _ in range(ASKS_MAX):
+            packet = self._first_packet(client)
+            kind = kind_of(packet)
+            if kind == "encryption" and self._is_near:
+                self._forward(b"N", client, replies=True)
+                continue
+            if kind in ("startup", "nonsense") or (self._is_near and kind == "tls"):
+                packet = self._checked(client, packet)
+            server = server or self._let_in(client)
+            self._forward(packet, server, replies=False)
+            if kind != "encryption" or self._agrees(client, server):
+                self._pass((client, server), only_replies=kind == "cancel")
+                return
+        raise _Stranger
+
+    def _first_packet(self, client: socket.socket) -> bytes:
+        """The next packet of one that was not let in, or only its first four bytes if they are no length."""
+        length = self._heard(client, 4)
+        rest = rest_of(length)
+        return length if rest is None else length + self._heard(client, rest)
+
+    def _heard(self, client: socket.socket, n: int) -> bytes:
+        """Just so many bytes, and soon; time does not count while it is us who keep a client waiting."""
+        by, said = time.monotonic() + HELLO_SECONDS_MAX, b""
+        while len(said) < n:
+            client.settimeout(max(0.01, by - time.monotonic()))
+            try:
+                part = client.recv(n - len(said))
+            except TimeoutError:
+                if self._flowing.is_set() and not self._dropping_replies:
+                    raise _Stranger from None
+                by = time.monotonic() + HELLO_SECONDS_MAX
+                continue
+            if not part:
+                raise _Stranger
+            said += part
+        client.settimeout(None)
+        return said
+
+    def _checked(self, client: socket.socket, packet: bytes) -> bytes:
+        """What the server is to see of who shows the secret; everybody else is told, and the server hears nothing."""
+        known = without_secret(packet, self._secret) if kind_of(packet) == "startup" else None
+        if known is None:
+            client.sendall(no("28000", REFUSAL))
+            raise _Stranger
+        return known
+
+    def _let_in(self, client: socket.socket) -> socket.socket:
+        """The server's end of a client that is no stranger any more."""
+        server = self._dial()
+        with self._lock:
+            if self._closed or client not in self._strangers:  # it had to give way, or all of it is over
+                reset(server)
+                raise _Stranger
+            self._strangers.remove(client)
+            self._pairs.append((client, server))
+            if self._dropping_packets:
+                set_filter(server, ATTACH_FILTER)
+        return server
+
+    def _agrees(self, client: socket.socket, server: socket.socket) -> bool:
+        """Does the server encrypt? Then what follows is between the two of them."""
+        answer = server.recv(1)
+        if answer not in (b"N", b"S", b"G"):
+            raise _Stranger
+        self._forward(answer, client, replies=True)
+        return answer != b"N"
+
+    @property
+    def _is_near(self) -> bool:
+        """Is the server a unix socket?"""
+        return self._place[0].startswith("/")
+
+    @property
+    def _place(self) -> tuple[str, int]:
+        host = str(self._given.get("hostaddr") or self._given.get("host") or "127.0.0.1")
+        return host, int(self._given.get("port") or 5432)
 
     def _dial(self) -> socket.socket:
         """The server's end of a new connection."""
         if self._refusing:
             raise ConnectionRefusedError
-        host = str(self._given.get("hostaddr") or self._given.get("host") or "127.0.0.1")
-        port = int(self._given.get("port") or 5432)
-        if not host.startswith("/"):
+        host, port = self._place
+        if not self._is_near:
             return socket.create_connection((host, port))
         server = socket.socket(socket.AF_UNIX)
         server.connect(f"{host}/.s.PGSQL.{port}")
         return server
 
-    def _pump(
-        self, pair: tuple[socket.socket, socket.socket], source: socket.socket, sink: socket.socket, replies: bool
-    ) -> None:
+    # -- what passes
+
+    def _pass(self, pair: Pair, *, only_replies: bool) -> None:
+        """Forward both ways, one of them on this thread, until either end has had enough."""
+        threading.Thread(target=self._pump, args=(pair, *pair[::-1], True), daemon=True).start()
+        if not only_replies:
+            self._pump(pair, *pair, False)
+
+    def _pump(self, pair: Pair, source: socket.socket, sink: socket.socket, replies: bool) -> None:
         with suppress(OSError):
             while part := source.recv(65536):
-                self._flowing.wait()
-                if replies and self._dropping_replies:
-                    continue
-                time.sleep(self._delay_seconds)
-                sink.sendall(part)
-        with suppress(ValueError):
-            self._pairs.remove(pair)
-        for end in pair:
+                self._forward(part, sink, replies=replies)
+        self._end(pair[0])
+
+    def _forward(self, part: bytes, sink: socket.socket, *, replies: bool) -> None:
+        self._flowing.wait()
+        if replies and self._dropping_replies:
+            return
+        time.sleep(self._delay_seconds)
+        sink.sendall(part)
+
+    def _end(self, client: socket.socket) -> None:
+        """Close a client, and the server's end of it if it has one."""
+        with self._lock:
+            ends = next((pair for pair in self._pairs if pair[0] is client), (client,))
+            self._pairs = [pair for pair in self._pairs if pair[0] is not client]
+            self._strangers = [each for each in self._strangers if each is not client]
+        for end in ends:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
     def _ends(self) -> list[socket.socket]:
-        return [end for pair in self._pairs for end in pair]
+        with self._lock:
+            return [*self._strangers, *(end for pair in self._pairs for end in pair)]
 
     def _filter(self, option: int) -> None:
         """Put the filter that drops every packet on all sockets, or take it off; new ones inherit the listener's."""
-        for end in (self._listener, *self._ends()):
-            with suppress(OSError):  # one that has no filter to take off, or has just ended
-                end.setsockopt(socket.SOL_SOCKET, option, _program())
-
-
-def can_drop_packets() -> bool:
-    """Linux has the filter; some systems let only root use it."""
-    with socket.socket() as end:
-        try:
-            end.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, _program())
-        except OSError:
-            return False
-    return sys.platform == "linux"
-
-
-def _program() -> bytes:
-    return struct.pack("HP", 1, ctypes.addressof(_DROP_ALL))
-
-
-def _unacknowledged(end: socket.socket) -> int:
-    """How many bytes the peer's kernel has not yet said it has; none of a connection that has just ended."""
-    with suppress(OSError):
-        answer = fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4))
-        return int(struct.unpack("i", answer)[0])
-    return 0
-
-
-def _reset(end: socket.socket) -> None:
-    """End a connection by RST rather than FIN."""
-    with suppress(OSError):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        end.shutdown(socket.SHUT_RD)  # wakes whoever reads from it, and tells the peer nothing yet
-    end.close()
+        with self._lock:
+            self._dropping_packets = option == ATTACH_FILTER
+            for end in (self._listener, *self._strangers, *(end for pair in self._pairs for end in pair)):
+                set_filter(end, option)

@@ -184,7 +184,7 @@ class Run:
     def _look(self) -> None:
         """How long does a round trip take now, and how many of the crew have the server at work?"""
         self._trips.append(self._ping())
-        names = [f"tenure desk {actor.name}-{actor.pid}-%" for actor in self._crew]
+        names = [f"tenure claimer {actor.name}-{actor.pid}-%" for actor in self._crew]
         ((at_work,),) = self._stage.sql(AT_WORK, names)
         self._at_work.append(at_work)
 

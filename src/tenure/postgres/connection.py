@@ -15,6 +15,7 @@ from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from .. import sql
+from ..settings import DEFAULT_SCHEMA
 
 # Set on connections that do nothing but run verbs: their plans must not change with the statistics of a table that is
 # empty one minute and holds a million rows the next.
@@ -94,6 +95,7 @@ class QueueConnection(Connection[tuple[Any, ...]]):
     """
 
     pooled = False
+    schema = DEFAULT_SCHEMA  # where its verbs and questions look, unless they are told otherwise
     answer_seconds: float | None = None
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
@@ -105,6 +107,7 @@ class AsyncQueueConnection(AsyncConnection[tuple[Any, ...]]):
     """The same, awaiting."""
 
     pooled = False
+    schema = DEFAULT_SCHEMA
     answer_seconds: float | None = None
 
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
@@ -115,7 +118,13 @@ class AsyncQueueConnection(AsyncConnection[tuple[Any, ...]]):
 PATIENT = Patience()
 
 
-def connect(url: str, *, application_name: str = "tenure", patience: Patience = PATIENT) -> QueueConnection:
+def connect(
+    url: str,
+    *,
+    application_name: str = "tenure",
+    patience: Patience = PATIENT,
+    schema: str = DEFAULT_SCHEMA,
+) -> QueueConnection:
     """A connection of our own for running verbs: autocommit, and plans pinned unless a pooler forbids it."""
     try:
         conn = QueueConnection.connect(conninfo(url, application_name, patience), autocommit=True)
@@ -125,7 +134,7 @@ def connect(url: str, *, application_name: str = "tenure", patience: Patience = 
     try:
         conn.answer_seconds = patience.silence_seconds
         find_pooler(conn)
-        conn.answer_seconds = patience.answer_seconds
+        conn.answer_seconds, conn.schema = patience.answer_seconds, schema
     except BaseException:
         conn.close()
         raise
@@ -133,7 +142,11 @@ def connect(url: str, *, application_name: str = "tenure", patience: Patience = 
 
 
 async def connect_async(
-    url: str, *, application_name: str = "tenure", patience: Patience = PATIENT
+    url: str,
+    *,
+    application_name: str = "tenure",
+    patience: Patience = PATIENT,
+    schema: str = DEFAULT_SCHEMA,
 ) -> AsyncQueueConnection:
     """The same, awaiting."""
     try:
@@ -144,7 +157,7 @@ async def connect_async(
     try:
         conn.answer_seconds = patience.silence_seconds
         await find_pooler_async(conn)
-        conn.answer_seconds = patience.answer_seconds
+        conn.answer_seconds, conn.schema = patience.answer_seconds, schema
     except BaseException:
         await conn.close()
         raise

@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from .connection import AsyncQueueConnection, Patience, QueueConnection, conninfo, find_pooler, find_pooler_async
 
 
-class Lender:
+class HandlerPool:
     """Lends ordinary connections in autocommit: the user's own statements run on them, so no plan is pinned.
 
     Behind a pooler nothing is prepared on them either: a name would mean another statement in another session.

@@ -21,13 +21,16 @@ U = TypeVar("U")
 
 
 @overload
-def run(conn: Connection[Any], statement: Statement[T], schema: str = DEFAULT_SCHEMA) -> T: ...
+def run(conn: Connection[Any], statement: Statement[T], schema: str | None = None) -> T: ...
 @overload
-def run(conn: AsyncConnection[Any], statement: Statement[T], schema: str = DEFAULT_SCHEMA) -> Awaitable[T]: ...
+def run(conn: AsyncConnection[Any], statement: Statement[T], schema: str | None = None) -> Awaitable[T]: ...
 def run(
-    conn: Connection[Any] | AsyncConnection[Any], statement: Statement[T], schema: str = DEFAULT_SCHEMA
+    conn: Connection[Any] | AsyncConnection[Any], statement: Statement[T], schema: str | None = None
 ) -> T | Awaitable[T]:
-    """Run a verb or question on the caller's connection and in its transaction; awaitable if the connection is."""
+    """Run a verb or question on the caller's connection and in its transaction; awaitable if the connection is.
+
+    It looks in the schema given here, else in that of the connection, else in `tenure`.
+    """
     if isinstance(conn, AsyncConnection):
         return _run_awaiting(conn, statement, schema)
     return _run_blocking(conn, statement, schema)
@@ -35,17 +38,17 @@ def run(
 
 @overload
 def run_both(
-    conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str = DEFAULT_SCHEMA
+    conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str | None = None
 ) -> tuple[T, U]: ...
 @overload
 def run_both(
-    conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str = DEFAULT_SCHEMA
+    conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str | None = None
 ) -> Awaitable[tuple[T, U]]: ...
 def run_both(
     conn: Connection[Any] | AsyncConnection[Any],
     first: Statement[T],
     second: Statement[U],
-    schema: str = DEFAULT_SCHEMA,
+    schema: str | None = None,
 ) -> tuple[T, U] | Awaitable[tuple[T, U]]:
     """Two statements in one round trip and one transaction: end the last batch and claim the next."""
     if isinstance(conn, AsyncConnection):
@@ -53,7 +56,7 @@ def run_both(
     return _run_both_blocking(conn, first, second, schema)
 
 
-def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str) -> T:
+def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str | None) -> T:
     with _translated():
         cursor = _execute(conn, statement, schema)
         rows = cursor.fetchall() if cursor.description else []  # VACUUM answers nothing
@@ -61,7 +64,7 @@ def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str) -
     return _run_blocking(conn, answer, schema) if isinstance(answer, Statement) else answer
 
 
-async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], schema: str) -> T:
+async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], schema: str | None) -> T:
     with _translated():
         cursor = await _execute_awaiting(conn, statement, schema)
         rows = await cursor.fetchall() if cursor.description else []
@@ -69,7 +72,9 @@ async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], sch
     return await _run_awaiting(conn, answer, schema) if isinstance(answer, Statement) else answer
 
 
-def _run_both_blocking(conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str) -> tuple[T, U]:
+def _run_both_blocking(
+    conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str | None
+) -> tuple[T, U]:
     with _translated(), conn.pipeline():  # left before anything is fetched: one round trip, not two
         one, two = _execute(conn, first, schema), _execute(conn, second, schema)
     left, right = first.read(one.fetchall()), second.read(two.fetchall())
@@ -80,7 +85,7 @@ def _run_both_blocking(conn: Connection[Any], first: Statement[T], second: State
 
 
 async def _run_both_awaiting(
-    conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str
+    conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str | None
 ) -> tuple[T, U]:
     with _translated():
         async with conn.pipeline():
@@ -92,18 +97,18 @@ async def _run_both_awaiting(
     )
 
 
-def _execute(conn: Connection[Any], statement: Statement[Any], schema: str) -> Cursor[tuple[Any, ...]]:
+def _execute(conn: Connection[Any], statement: Statement[Any], schema: str | None) -> Cursor[tuple[Any, ...]]:
     # A cursor of our own kind, whatever row factory or cursor class the caller has set on the connection.
     cursor = Cursor(conn, row_factory=tuple_row)
-    text = sql.prepared(statement.name, schema)
+    text = sql.prepared(statement.name, _schema_of(conn, schema))
     return cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
 
 
 async def _execute_awaiting(
-    conn: AsyncConnection[Any], statement: Statement[Any], schema: str
+    conn: AsyncConnection[Any], statement: Statement[Any], schema: str | None
 ) -> AsyncCursor[tuple[Any, ...]]:
     cursor = AsyncCursor(conn, row_factory=tuple_row)
-    text = sql.prepared(statement.name, schema)
+    text = sql.prepared(statement.name, _schema_of(conn, schema))
     return await cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
 
 
@@ -116,6 +121,13 @@ def _may_prepare(conn: Connection[Any] | AsyncConnection[Any]) -> Literal[False]
     return False if getattr(conn, "pooled", True) else None
 
 
+def _schema_of(conn: Connection[Any] | AsyncConnection[Any], given: str | None) -> str:
+    if given is not None:
+        return given
+    schema: str = getattr(conn, "schema", DEFAULT_SCHEMA)
+    return schema
+
+
 class _translated:
     """Turn the one SQLSTATE of our own into its exception; every other database error passes unwrapped."""
 
@@ -126,20 +138,20 @@ class _translated:
             raise ServerBehind(error.diag.message_primary or "this server is behind") from error
 
 
-def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str = DEFAULT_SCHEMA) -> int:
+def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
     """Stream rows in by COPY, in the caller's transaction: the quickest way in, without idempotency keys."""
     n = 0
-    with Cursor(conn).copy(sql.prepared("copy", schema)) as stream:
+    with Cursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
         for row in rows:
             stream.write_row(copy_row(row))
             n += 1
     return n
 
 
-async def copy_async(conn: AsyncConnection[Any], rows: Iterable[NewRow], schema: str = DEFAULT_SCHEMA) -> int:
+async def copy_async(conn: AsyncConnection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
     """The same, awaiting."""
     n = 0
-    async with AsyncCursor(conn).copy(sql.prepared("copy", schema)) as stream:
+    async with AsyncCursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
         for row in rows:
             await stream.write_row(copy_row(row))
             n += 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..worker.worker import Worker
 
 STILL_SECONDS_MAX = (
-    120.0  # the keeper gives a silent database up after 20 s, and may have to do so a few times in a row
+    120.0  # the lease keeper gives a silent database up after 20 s, and may have to do so a few times in a row
 )
 CLIENT_SECONDS_MAX = 3.0  # for the whole of a request, and again for its answer
 CLIENTS_MAX = 64  # at once; one more, and the oldest of them is cut off
@@ -81,18 +81,22 @@ class Health:
         return page()
 
     def _livez(self) -> Answer:
-        """The keeper's thread goes round, or has not been started yet: whatever the database and the handlers do."""
-        keeper = self._worker.keeper
+        """The lease keeper goes round, or was not started yet: whatever the database and the handlers do."""
+        keeper = self._worker.lease_keeper
         still = time.monotonic() - keeper.ticked_at if keeper.ident is not None else 0.0
-        reasons = [f"the keeper has stood still for {still:.0f} s"] if still > STILL_SECONDS_MAX else []
-        return _verdict(reasons, keeper_still_seconds=round(still, 1))
+        reasons = [f"the lease keeper has stood still for {still:.0f} s"] if still > STILL_SECONDS_MAX else []
+        return _verdict(reasons, lease_keeper_still_seconds=round(still, 1))
 
     def _startupz(self) -> Answer:
         return _verdict([] if self._started else ["not yet in the registry and the ring"], worker=self._worker.id)
 
     def _readyz(self) -> Answer:
         worker, now = self._worker, self._reading()
-        reasons = [f"the {who} has no connection to the database" for who, there in now.database.items() if not there]
+        reasons = [
+            f"the {who.replace('_', ' ')} has no connection to the database"
+            for who, there in now.database.items()
+            if not there
+        ]
         if not self._started:
             reasons.append("not yet in the registry and the ring")
         if worker.draining:
@@ -107,10 +111,10 @@ class Health:
         return Reading(
             schema=migrate.newest(),  # it would not have started on any other
             slots=worker.terms.slots,
-            slots_used=worker.holds.slots_used,
-            buckets_owned=len(worker.keeper.ring.buckets_of(worker.id)),
-            wakeup="notify" if worker.keeper.listening else "poll",
-            database={"desk": worker.desk.connected, "keeper": worker.keeper.connected},
+            slots_used=worker.held.slots_used,
+            buckets_owned=len(worker.lease_keeper.ring.buckets_of(worker.id)),
+            wakeup="notify" if worker.lease_keeper.listening else "poll",
+            database={"claimer": worker.claimer.connected, "lease_keeper": worker.lease_keeper.connected},
         )
 
     def _hear(self, event: Event) -> None:

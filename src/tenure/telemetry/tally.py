@@ -13,7 +13,7 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..events import (
     Event,
@@ -26,7 +26,7 @@ from ..events import (
     LeasesSwept,
     StaleWriteBlocked,
 )
-from ..model.rows import Settled
+from ..model.rows import Claimed, Settled
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.history import BOUNDS_SECONDS, SLOT_SECONDS, refuse, tally
@@ -34,14 +34,25 @@ from ..verbs.history import BOUNDS_SECONDS, SLOT_SECONDS, refuse, tally
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from ..app.job import Job
-
 SLOTS_MAX = 360  # an hour without a database; what is older goes
 AGAIN_MAX = 1000  # rows of a slot and queue that are looked up: was the attempt before them one that expired?
 REFUSALS_MAX = 1000
 REFUSALS_A_SECOND_MAX = 10  # kept one by one; all are counted
 
 Counts = dict[str, Any]
+
+
+class Counted(Protocol):
+    """An attempt, as far as it is counted."""
+
+    @property
+    def claimed(self) -> Claimed:
+        """The row."""
+
+    @property
+    def started(self) -> float:
+        """When its handler was called, on the monotonic clock."""
+
 
 _COUNTED = ("acquired", "renewed", "expired", "lost", "stale_writes_blocked")
 _OUTCOMES = ("completed", "retried", "released", "failed", "dead_lettered", "cancelled")
@@ -67,12 +78,12 @@ class Tally:
 
     # -- counting
 
-    def took(self, jobs: Iterable[Job], lease_seconds: float) -> None:
+    def took(self, attempts: Iterable[Counted], lease_seconds: float) -> None:
         """These rows were claimed, under leases of this length."""
         with self._lock:
             slot = self._slot()
-            for job in jobs:
-                row = job.claimed
+            for attempt in attempts:
+                row = attempt.claimed
                 counts = slot.get(row.queue) or _opened(slot, row.queue)
                 counts["acquired"] += 1
                 waited = row.ends_seconds - lease_seconds - row.available_seconds
@@ -81,27 +92,27 @@ class Tally:
                     counts["again"].append(row.id.hex)
                     counts["generations"].append(row.generation)
 
-    def settled(self, jobs: Iterable[Job], answers: Iterable[Settled], at: float) -> None:
+    def settled(self, attempts: Iterable[Counted], answers: Iterable[Settled], at: float) -> None:
         """The database has answered for these: count the completions, the rest is heard as events."""
         done = [
-            job
-            for job, answer in zip(jobs, answers, strict=True)
+            attempt
+            for attempt, answer in zip(attempts, answers, strict=True)
             if (answer.verb == "complete" or answer.status == "completed")
             and (answer.ok or answer.reason == "already_completed")
         ]
         self.completed(done, at)
 
-    def completed(self, jobs: Sequence[Job], at: float) -> None:
+    def completed(self, attempts: Sequence[Counted], at: float) -> None:
         """These were completed by now."""
-        if not jobs:
+        if not attempts:
             return
         with self._lock:
             slot = self._slot()
-            for job in jobs:
-                queue = job.claimed.queue
+            for attempt in attempts:
+                queue = attempt.claimed.queue
                 counts = slot.get(queue) or _opened(slot, queue)
                 counts["completed"] += 1
-                counts["runs"][bisect_left(BOUNDS_SECONDS, at - job.started)] += 1
+                counts["runs"][bisect_left(BOUNDS_SECONDS, at - attempt.started)] += 1
 
     def renewed(self, n: int) -> None:
         """So many leases were extended."""
@@ -153,7 +164,7 @@ class Tally:
         now = self._now()
         return bool(self._refused) or any(number < now for number in list(self._slots))
 
-    def write(self, conn: Connection[Any], schema: str, *, everything: bool = False) -> str:
+    def write(self, conn: Connection[Any], schema: str | None = None, *, everything: bool = False) -> str:
         """Write down what is due, or everything; why it could not be done, the first time that it cannot.
 
         What the database does not take is kept for later. Raises only when the line is lost.
@@ -174,7 +185,7 @@ class Tally:
         self._failing = False
         return ""
 
-    def _write_refusals(self, conn: Connection[Any], schema: str) -> None:
+    def _write_refusals(self, conn: Connection[Any], schema: str | None) -> None:
         refused = list(self._refused)
         if refused:
             at = self._clock()
@@ -182,7 +193,9 @@ class Tally:
             for _ in refused:
                 self._refused.popleft()
 
-    def _write_slots(self, conn: Connection[Any], schema: str, taken: Mapping[int, Mapping[str, Counts]]) -> None:
+    def _write_slots(
+        self, conn: Connection[Any], schema: str | None, taken: Mapping[int, Mapping[str, Counts]]
+    ) -> None:
         newest = max(taken)
         middle = (newest + 0.5) * SLOT_SECONDS - self._phase
         slots = [{"back": newest - k, **counts} for k, slot in taken.items() for counts in slot.values()]

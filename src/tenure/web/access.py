@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import ipaddress
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 from urllib.parse import urlsplit
@@ -67,6 +67,11 @@ class Access:
 Door = Callable[[Request], "Access | Awaitable[Access | None] | None"]
 
 
+def names_of_this_machine(further: Iterable[str]) -> Collection[str]:
+    """Its names on loopback, and further ones."""
+    return {*LOOPBACK, *(host.lower().strip("[]") for host in further)}
+
+
 class Open:
     """Everybody is "local" and admin; but only under names of this machine, and not from behind a proxy.
 
@@ -74,22 +79,24 @@ class Open:
     """
 
     def __init__(self, hosts: Iterable[str] = (), *, any_host: bool = False) -> None:
-        self._hosts, self._any = {*LOOPBACK, *(host.lower().strip("[]") for host in hosts)}, any_host
+        self._hosts, self._any = names_of_this_machine(hosts), any_host
 
     def __call__(self, request: Request) -> Access | None:
         """Let in whoever asks for this machine by its own name."""
         if not self._any:
-            self._check(request)
+            check_local(request, self._hosts)
         return Access("local", "admin")
-
-    def _check(self, request: Request) -> None:
-        if (name := host_named(request)) not in self._hosts:
-            raise Refused(403, f"host {name!r} is not served without credentials: set TENURE_WEB_TOKEN, or allow it")
-        if by_proxy(request):
-            raise Refused(403, "this came through a proxy, where everybody is local: set TENURE_WEB_TOKEN")
 
 
 local = Open()
+
+
+def check_local(request: Request, hosts: Collection[str]) -> None:
+    """Refuse what does not ask for this machine by one of these names, or came through a proxy."""
+    if (name := host_named(request)) not in hosts:
+        raise Refused(403, f"host {name!r} is not served without credentials: set TENURE_WEB_TOKEN, or allow it")
+    if by_proxy(request):
+        raise Refused(403, "this came through a proxy, where everybody is local: set TENURE_WEB_TOKEN")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from . import (
     schedules,
     workers,
 )
-from .access import PUBLIC, Access, Door, check_not_embedded, check_same_site, credentials
+from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site, credentials
 from .feed import Feed
 from .refusal import Refused, refusal, response
 from .route import Ask, Route, encoded, require, understood
@@ -104,21 +104,21 @@ def app(
     `access` says who asks: access(request) -> Access(actor, role), or None for nobody; awaitable if it likes. Without
     it the tokens and users of the settings decide, and without those there is no app: it would be open to everybody.
     Connections are made when they are needed; `tenure.web.lifespan(app)` gives them back. With `drills` admins on this
-    machine may start processes that play drills in schemas of their own.
+    machine may start processes that play drills in schemas of their own; `tenure.web.local` is no `access` for that.
     """
     chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
     if chosen.database_url is None:
         raise BadSettings("no database is named: give database_url=…, or set TENURE_DATABASE_URL")
     names = [*redact, *_setting("TENURE_WEB_REDACT").split(",")]
-    store = Store(chosen.database_url, chosen.schema)
+    store, door = Store(chosen.database_url, chosen.schema), access or _door()
     site = Site(
         store,
         Feed(store, lambda: overview.tick(store)),
-        access or _door(),
+        door,
         redaction_of(names),
         hide_payloads,
         read_only,
-        _hosts(chosen.database_url) if drills else None,
+        _hosts(chosen.database_url, door) if drills else None,
     )
     made = Starlette(
         routes=[*_paths(site, _routes(drills=drills)), *pages.routes(drills=drills)],
@@ -140,8 +140,12 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await app.state.site.aclose()
 
 
-def _hosts(url: str) -> Hosts:
+def _hosts(url: str, door: Door) -> Hosts:
     settings.check_drills()
+    if isinstance(door, Open):  # on loopback that is every user of the machine, and stages run processes as this one
+        raise BadSettings(
+            "drills are not played where everybody is let in: set TENURE_WEB_TOKEN, or give another access=…"
+        )
     from ..drills.host import Hosts
 
     return Hosts(url)

@@ -1,4 +1,4 @@
-"""Login and logout: a token for a cookie that no script can read."""
+"""Login and logout: a token for a cookie that no script can read, and its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import Response
 
+from . import cookie
 from .access import COOKIE, COOKIE_SECONDS, PUBLIC
+from .by_link import ByLink
 from .refusal import Refused
 from .route import Ask, Asked, Error, Route
 
@@ -23,30 +25,27 @@ async def login(ask: Ask[Any, LoginAsked]) -> Response:
     """Take a token, give a cookie for half a day."""
     known = ask.site.credentials
     if known is None:
-        raise Refused(404, "there is no login here: access is decided by the app this is mounted in, or it is open")
-    cookie = known.cookie(ask.body.name, ask.body.token)
-    if cookie is None:
+        raise Refused(404, "there is no login here: a link or the app around this says who comes in, or it is open")
+    value = known.cookie(ask.body.name, ask.body.token)
+    if value is None:
         raise Refused(401, "this token is nobody's: check it, or ask whoever runs the server")
-    return _with_cookie(ask, cookie, COOKIE_SECONDS)
+    answer = _done()
+    cookie.give(answer, ask.request, COOKIE, value, COOKIE_SECONDS)
+    return answer
 
 
 async def logout(ask: Ask[Any, None]) -> Response:
-    """Forget the cookie."""
-    return _with_cookie(ask, "", 0)
-
-
-def _with_cookie(ask: Ask[Any, Any], value: str, seconds: int) -> Response:
-    answer = Response(status_code=204, headers={"cache-control": "no-store"})
-    answer.set_cookie(
-        COOKIE,
-        value,
-        max_age=seconds,
-        path=str(ask.request.scope.get("root_path", "")).rstrip("/") or "/",
-        secure="https" in (ask.request.url.scheme, ask.request.headers.get("x-forwarded-proto")),
-        httponly=True,
-        samesite="strict",
-    )
+    """Forget the cookie, and the session of one that came by a link."""
+    answer, door = _done(), ask.site.door
+    if isinstance(door, ByLink):
+        door.leave(ask.request, answer)
+    else:
+        cookie.give(answer, ask.request, COOKIE, "", 0)
     return answer
+
+
+def _done() -> Response:
+    return Response(status_code=204, headers={"cache-control": "no-store"})
 
 
 ROUTES = (

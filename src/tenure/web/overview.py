@@ -12,7 +12,6 @@ from .. import __version__, postgres
 from ..model.filter import Filter
 from ..postgres import migrate
 from ..verbs import history, questions, search
-from .access import COOKIE
 from .route import Ask, Asked, Name, Route
 from .rows import RefusalShape, refusal_shape
 from .shapes import Count, count, utc
@@ -121,7 +120,7 @@ async def me(ask: Ask[Any, None]) -> Me:
         drills=site.hosts is not None,
         prefix=str(ask.request.scope.get("root_path", "")).rstrip("/"),
         login=site.credentials is not None,
-        logged_in=site.credentials is not None and COOKIE in ask.request.cookies,
+        logged_in=site.logged_in(ask.request),
     )
 
 

@@ -10,6 +10,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
+from .by_link import LINK, ByLink
+from .refusal import Refused, response
+
 STATIC = Path(__file__).parent / "static"
 PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit")
 NOT_PAGES = ("api", "static", "health", "metrics")  # by the first word of their path
@@ -65,6 +68,13 @@ def no_page(request: Request) -> Response:
 
 
 async def _page(request: Request) -> Response:
+    door = request.app.state.site.door
+    # Not by HEAD: a program that looks where a link leads must not use it up.
+    if isinstance(door, ByLink) and LINK in request.query_params and request.method == "GET":
+        try:
+            return door.enter(request)
+        except Refused as refused:
+            return response(refused)
     return _shell(request)
 
 

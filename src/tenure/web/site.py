@@ -11,7 +11,8 @@ from starlette.requests import Request
 
 from ..model.filter import BadFilter, Filter, parse
 from ..telemetry.fleet_metrics import FleetMetrics
-from .access import Access, Credentials, Door
+from .access import COOKIE, Access, Credentials, Door
+from .by_link import ByLink
 from .feed import Feed
 from .redact import NAMES, Redaction
 from .refusal import Refused
@@ -44,6 +45,10 @@ class Site:
     def credentials(self) -> Credentials | None:
         """The list to log in against, if there is one."""
         return self.door if isinstance(self.door, Credentials) else None
+
+    def logged_in(self, request: Request) -> bool:
+        """Does this come by a cookie of ours, which can be given back?"""
+        return isinstance(self.door, ByLink) or (self.credentials is not None and COOKIE in request.cookies)
 
     async def admit(self, request: Request) -> Access:
         """Who asks, or a refusal: 401 for nobody."""

@@ -21,7 +21,7 @@ SLICE_MIN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SentClaim:
     """One claim on its way: enough to recognise its rows should the reply be lost."""
 
     source: str
@@ -33,7 +33,7 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Intake:
+class ClaimRule:
     """Sources of rows, each known to be dry or not: unordered lanes, ordered keys, every limited queue by itself."""
 
     queues: Mapping[str, float]
@@ -96,7 +96,7 @@ class Intake:
         """Until when there is nothing to claim as far as anybody knows: zero when there may be something now."""
         return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
 
-    def next(self, worker: str, free: int, at: float, *, everywhere: set[str]) -> Ask | None:
+    def next(self, worker: str, free: int, at: float, *, everywhere: set[str]) -> SentClaim | None:
         """The claim to send for so many free slots, beyond our own buckets if its source is in everywhere, once."""
         wet = [source for source in self._sources() if self._dry.get(source, 0.0) <= at]
         if not wet or free < 1:
@@ -122,27 +122,27 @@ class Intake:
         else:
             statement = claim_limited(worker, free, source, **common)
         in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
-        return Ask(source, free, claim_id, at, statement, in_order)
+        return SentClaim(source, free, claim_id, at, statement, in_order)
 
-    def told(self, ask: Ask, rows: Sequence[Claimed], at: float) -> None:
+    def told(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
         """Learn from what a claim brought: less than asked for means that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
             self._clock = rows[0].ends_seconds - self.lease_seconds - at  # rather behind than ahead of the server's
-        if ask.source == ORDERED:
-            self._told_ordered(len(rows) >= ask.n)
-        elif ask.source == FREED:
-            if len(rows) >= ask.n:
+        if claim.source == ORDERED:
+            self._told_ordered(len(rows) >= claim.n)
+        elif claim.source == FREED:
+            if len(rows) >= claim.n:
                 self._dry.pop(ORDERED, None)
-        elif len(rows) >= ask.n:
-            if ask.in_order:
+        elif len(rows) >= claim.n:
+            if claim.in_order:
                 # Nothing older than the youngest of these is left.
                 self._floor = max(self._floor, max(row.available_seconds for row in rows) - FLOOR_MARGIN_SECONDS)
         else:
-            self._dry[ask.source] = float("inf") if ask.source == UNORDERED else ask.sent + LIMITED_SECONDS
-            if ask.source == UNORDERED and self._clock:
+            self._dry[claim.source] = float("inf") if claim.source == UNORDERED else claim.sent + LIMITED_SECONDS
+            if claim.source == UNORDERED and self._clock:
                 # Everything that was due when this claim was sent is taken: the next walk may begin there.
-                self._floor = max(self._floor, ask.sent + self._clock - FLOOR_MARGIN_SECONDS)
+                self._floor = max(self._floor, claim.sent + self._clock - FLOOR_MARGIN_SECONDS)
 
     def _told_ordered(self, full: bool) -> None:
         if full:

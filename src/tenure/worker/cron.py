@@ -8,7 +8,6 @@ from psycopg import Connection
 
 from .. import postgres
 from ..errors import BadSettings
-from ..settings import DEFAULT_SCHEMA
 from ..verbs.schedules import Fired, due_schedules, tick, ticks_due
 
 
@@ -19,7 +18,7 @@ class Round(NamedTuple):
     unreadable: dict[str, str]
 
 
-def fire_due(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Round:
+def fire_due(conn: Connection[Any], schema: str | None = None) -> Round:
     """Enqueue every tick that is due, on a connection in autocommit: each schedule is a transaction of its own.
 
     A schedule whose cron or zone this process cannot read stays due, for one that can.

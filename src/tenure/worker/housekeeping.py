@@ -17,7 +17,9 @@ from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, sweep
 from ..verbs.questions import dead_share
 from .cron import fire_due
-from .db_thread import Crew, Line
+from .db_thread import DbThread
+from .news import News
+from .shared import Shared
 
 PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4
@@ -25,12 +27,12 @@ DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its while
 FORGETTING_SECONDS_MAX = 2.0  # at a stretch: leases are to be swept meanwhile
 
 
-class Housekeeper(Line):
+class Housekeeper(DbThread):
     """Asks for a turn at a pace that lets the whole fleet ask about once a second, and does the chores it is given."""
 
-    def __init__(self, crew: Crew, workers: Callable[[], int], roused: Callable[[], None]) -> None:
-        super().__init__("housekeeper", crew, crew.terms.url, Patience(statement_seconds=300, lock_seconds=5))
-        self._workers, self._roused = workers, roused
+    def __init__(self, shared: Shared, news: News, workers: Callable[[], int]) -> None:
+        super().__init__("housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5))
+        self._news, self._workers = news, workers
         self._kept_dead = 0
         self._unfinished: set[str] = set()  # chores to go on with, due or not
         self._missed_until = 0.0  # somebody's session is gone: whether it stays away is soon to be seen
@@ -47,32 +49,32 @@ class Housekeeper(Line):
     def work(self, conn: QueueConnection) -> None:
         """Turn after turn. A worker that was told to do no housekeeping still writes down what itself has done."""
         while not self.ended.wait(self._pause_seconds()):
-            if self.crew.terms.housekeeping:
+            if self.shared.terms.housekeeping:
                 self._turn(conn)
-            if self.crew.tally.due():
+            if self.shared.tally.due():
                 self._tally(conn)
-            self.answered()
+            self.worked()
 
     def _turn(self, conn: QueueConnection) -> None:
-        due = run(conn, take_turn(self.crew.worker), self.crew.terms.schema)
-        self.answered()
+        due = run(conn, take_turn(self.shared.worker_id))
+        self.worked()
         for chore in sorted(due | self._unfinished):
             if chore in self._chores:
                 self._do(conn, chore)
 
     def _tally(self, conn: QueueConnection) -> None:
-        failed = self.crew.tally.write(conn, self.crew.terms.schema)
+        failed = self.shared.tally.write(conn)
         if failed:
-            self.crew.bus.emit(ChoreFailed(self.crew.worker, "tally", failed))
+            self.shared.bus.emit(ChoreFailed(self.shared.worker_id, "tally", failed))
 
     def _do(self, conn: QueueConnection, chore: str) -> None:
         """One chore; what goes wrong in it is said, and is no reason to leave the others undone."""
         try:
-            self.crew.bus.emit(ChoreDone(self.crew.worker, chore, self._chores[chore](conn)))
+            self.shared.bus.emit(ChoreDone(self.shared.worker_id, chore, self._chores[chore](conn)))
         except Exception as error:
             if trouble_of(error) == "away":
                 raise
-            self.crew.bus.emit(ChoreFailed(self.crew.worker, chore, " ".join(str(error).split())[:300]))
+            self.shared.bus.emit(ChoreFailed(self.shared.worker_id, chore, " ".join(str(error).split())[:300]))
 
     def _pause_seconds(self) -> float:
         """Until the next question: the more workers ask, the more rarely each; more often while somebody is missed."""
@@ -82,51 +84,51 @@ class Housekeeper(Line):
 
     def _mind_fleet(self, conn: QueueConnection) -> str:
         """Notice who is gone, and end the leases of those who stay away."""
-        terms = self.crew.terms
-        seen = run(conn, notice(grace_seconds=terms.grace_seconds), terms.schema)
+        terms = self.shared.terms
+        seen = run(conn, notice(grace_seconds=terms.grace_seconds))
         for other, how in seen.items():
-            self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+            self.shared.bus.emit(WorkerSeen(self.shared.worker_id, other, how))
         if "gone" in seen.values():
             self._missed_until = time.monotonic() + terms.grace_seconds + PAUSE_SECONDS_MAX
-        swept = run(conn, evict(grace_seconds=terms.grace_seconds), terms.schema)
+        swept = run(conn, evict(grace_seconds=terms.grace_seconds))
         if "dead" in seen.values():
-            run(conn, tell("ring"), terms.schema)
+            run(conn, tell("ring"))
         return self._swept(conn, swept, "worker_gone")
 
     def _sweep(self, conn: QueueConnection, patience: int | None) -> str:
-        return self._swept(conn, run(conn, sweep(patience=patience), self.crew.terms.schema), "lease_expired")
+        return self._swept(conn, run(conn, sweep(patience=patience)), "lease_expired")
 
     def _swept(self, conn: QueueConnection, swept: list[Swept], reason: str) -> str:
         if not swept:
             return ""
-        self.crew.bus.emit(LeasesSwept(self.crew.worker, len(swept), reason))
-        run(conn, tell("queues"), self.crew.terms.schema)
-        self._roused()
+        self.shared.bus.emit(LeasesSwept(self.shared.worker_id, len(swept), reason))
+        run(conn, tell("queues"))
+        self._news.wake()
         return f"{len(swept)} rows"
 
     def _sweep_workers(self, conn: QueueConnection) -> str:
-        gone = run(conn, sweep_workers(ttl_seconds=self.crew.terms.ttl_seconds), self.crew.terms.schema)
+        gone = run(conn, sweep_workers(ttl_seconds=self.shared.terms.ttl_seconds))
         for other, how in gone.items():
-            self.crew.bus.emit(WorkerSeen(self.crew.worker, other, how))
+            self.shared.bus.emit(WorkerSeen(self.shared.worker_id, other, how))
         if "dead" in gone.values():
-            run(conn, tell("ring"), self.crew.terms.schema)
+            run(conn, tell("ring"))
         return f"{len(gone)} workers" if gone else ""
 
     def _fire(self, conn: QueueConnection) -> str:
-        done = fire_due(conn, self.crew.terms.schema)
+        done = fire_due(conn)
         for fired in done.fired:
-            self.crew.bus.emit(ScheduleFired(self.crew.worker, fired.name, len(fired.ticks)))
+            self.shared.bus.emit(ScheduleFired(self.shared.worker_id, fired.name, len(fired.ticks)))
         return ", ".join(
             [*(fired.name for fired in done.fired), *(f"{n}: {why}" for n, why in done.unreadable.items())]
         )
 
     def _archive(self, conn: QueueConnection) -> str:
         """Round after round, each its own transaction, while there is as much to forget as one round takes."""
-        terms, done = self.crew.terms, Counter[str]()
+        terms, done = self.shared.terms, Counter[str]()
         until = time.monotonic() + FORGETTING_SECONDS_MAX
         self._unfinished.add("archive")
         while "archive" in self._unfinished:
-            one = run(conn, archive(retention_seconds=terms.retention_seconds, n=FORGOTTEN_MAX), terms.schema)
+            one = run(conn, archive(retention_seconds=terms.retention_seconds, n=FORGOTTEN_MAX))
             done.update(one)
             if not any(n >= FORGOTTEN_MAX for what, n in one.items() if what.endswith("_forgotten")):
                 self._unfinished.remove("archive")
@@ -136,11 +138,11 @@ class Housekeeper(Line):
 
     def _vacuum(self, conn: QueueConnection) -> str:
         """Autovacuum comes once a minute at most; a hot queue makes that many dead versions in seconds."""
-        dead, live = run(conn, dead_share(), self.crew.terms.schema)
+        dead, live = run(conn, dead_share())
         if dead < max(DEAD_ROWS_MIN, live // 5, self._kept_dead):
             self._kept_dead = min(self._kept_dead, 2 * dead)
             return ""
-        run(conn, vacuum_live(), self.crew.terms.schema)
+        run(conn, vacuum_live())
         # What a held snapshot keeps alive a vacuum cannot take: the next one waits until twice as much has gathered.
         self._kept_dead = 2 * dead
         return f"{dead} dead versions"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,30 +10,29 @@ from functools import partial
 from typing import Any
 
 from ..app.handler import Handler
-from ..app.job import Job
 from ..errors import Cancelled, StaleLease
 from ..events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from ..model.outcome import DeadLetter, Outcome, Release, Retry, Snooze
 from ..telemetry.tracing import Span
-from .db_thread import Crew
+from .attempt import Attempt, State
+from .held import HeldAttempts
+from .news import News
 from .outcomes import Poison, arguments, as_outcome, said
 from .processes import Children, Errand, Unbegun, whereabouts
+from .shared import Shared
 
 TURNED_AWAY_SECONDS = 10.0  # for how long a row is out of the way that this worker cannot run
 UNBEGUN_SECONDS = 0.5
 LATER_SECONDS_MAX = 600.0
 OUR_OWN = ("lease_expired", "presence_lost", "drained")  # reasons to stop that the database has not confirmed
 
-Settle = Callable[[Job, Outcome | None], None]
-
 
 class Pools:
-    """Starts jobs and sees to it that each ends in exactly one outcome, whatever its handler does."""
+    """Starts attempts, and sees to it that each ends in exactly one outcome, whatever its handler does."""
 
-    def __init__(self, crew: Crew, settle: Settle, free: Callable[[Job], None]) -> None:
-        self._slots, self._url, self._bus = crew.terms.slots, crew.terms.url, crew.bus
-        self._crew, self._settle, self._free = crew, settle, free
-        self._lock = threading.Lock()  # who ends a job: its handler, or we without it
+    def __init__(self, shared: Shared, held: HeldAttempts, news: News) -> None:
+        self._slots, self._url, self._bus = shared.terms.slots, shared.terms.url, shared.bus
+        self._shared, self._held, self._news = shared, held, news
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
@@ -43,33 +41,33 @@ class Pools:
         """Coroutines run on this loop, and so does the clock of all others."""
         self._loop = loop
 
-    def start(self, jobs: list[Job]) -> None:
-        """Start these, each where it belongs; called on the desk's thread."""
+    def start(self, attempts: list[Attempt]) -> None:
+        """Start these, each where it belongs; called on the claimer's thread."""
         on_loop = []
-        for job in jobs:
-            if job.handler is None:
-                self._turn_away(job, f"no handler for kind {job.kind!r} in this worker")
-            elif job.handler.handling.pool == "loop":
-                on_loop.append(job)
+        for attempt in attempts:
+            if attempt.handler is None:
+                self._turn_away(attempt, f"no handler for kind {attempt.job.kind!r} in this worker")
+            elif attempt.handler.handling.pool == "loop":
+                on_loop.append(attempt)
             else:
-                self._in_thread(job, job.handler)
+                self._in_thread(attempt, attempt.handler)
         if on_loop and not self._call_on_loop(self._on_loop, on_loop):
-            for job in on_loop:
-                self._turn_away(job, "its worker was stopped")
+            for attempt in on_loop:
+                self._turn_away(attempt, "its worker was stopped")
 
-    def _in_thread(self, job: Job, handler: Handler[..., Any]) -> None:
+    def _in_thread(self, attempt: Attempt, handler: Handler[..., Any]) -> None:
         try:
             if handler.handling.pool == "process":
                 whereabouts(handler)
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
-            self._threads.submit(self._run_plain, job, handler)
+            self._threads.submit(self._run_plain, attempt, handler)
         except Exception as error:  # a handler that no process could find, or no thread is to be had
-            self._turn_away(job, str(error))
+            self._turn_away(attempt, str(error))
 
-    def _turn_away(self, job: Job, why: str) -> None:
-        job.lost = "drained"  # should it be started after all
-        self._end(job, _later(job, TURNED_AWAY_SECONDS, why))
+    def _turn_away(self, attempt: Attempt, why: str) -> None:
+        attempt.job.lost = "drained"  # should it be started after all
+        self._end(attempt, _later(attempt, TURNED_AWAY_SECONDS, why))
 
     # -- on the loop
 
@@ -82,120 +80,122 @@ class Pools:
             return False
         return True
 
-    def _on_loop(self, jobs: list[Job]) -> None:
+    def _on_loop(self, attempts: list[Attempt]) -> None:
         assert self._loop is not None
-        for job in jobs:
-            asking = self._loop.create_task(self._attend(job))
-            job.stop = partial(self._call_on_loop, asking.cancel)
+        for attempt in attempts:
+            running = self._loop.create_task(self._run_async(attempt))
+            attempt.stop = partial(self._call_on_loop, running.cancel)
 
-    async def _attend(self, job: Job) -> None:
-        """Carry one coroutine to its end; a CancelledError is ours if we had a reason, else the handler's own."""
-        with self._span(job) as span:
+    async def _run_async(self, attempt: Attempt) -> None:
+        """Run one coroutine to its end; a CancelledError is ours if we had a reason, else the handler's own."""
+        with self._span(attempt) as span:
             try:
-                handler = self._begin(job)
-                self._set_timer(job)
-                args, fields = arguments(handler, job)
-                job.check()  # as below; cancelling what has not begun would skip its end, and keep its slot for ever
+                handler = self._begin(attempt)
+                self._set_timer(attempt)
+                args, fields = arguments(handler, attempt.job)
+                # As below. Cancelling a task that has not begun would skip its end, and keep its slot for ever.
+                attempt.job.check()
                 outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
             except BaseException as error:  # SystemExit and the like end the attempt, not the worker
-                outcome = self._of_error(job, error)
+                outcome = self._of_error(attempt, error)
                 span.ended(outcome, error)
             else:
                 span.ended(outcome)
-        self._end(job, outcome)
+        self._end(attempt, outcome)
 
     # -- in threads, which for a handler in a process just wait
 
-    def _run_plain(self, job: Job, handler: Handler[..., Any]) -> None:
-        with self._span(job) as span:
+    def _run_plain(self, attempt: Attempt, handler: Handler[..., Any]) -> None:
+        with self._span(attempt) as span:
             try:
-                self._begin(job)
+                self._begin(attempt)
                 if handler.handling.pool == "process":
-                    outcome: Outcome | None = self._in_child(job, handler)
+                    outcome: Outcome | None = self._in_child(attempt, handler)
                 else:
-                    self._set_timer(job)
-                    args, fields = arguments(handler, job)
-                    job.check()  # a slow start may have cost the lease
+                    self._set_timer(attempt)
+                    args, fields = arguments(handler, attempt.job)
+                    attempt.job.check()  # a slow start may have cost the lease
                     outcome = as_outcome(handler.function(*args, **fields))
             except BaseException as error:
-                outcome = self._of_error(job, error)
+                outcome = self._of_error(attempt, error)
                 span.ended(outcome, error)
             else:
                 span.ended(outcome)
-        self._end(job, outcome)
+        self._end(attempt, outcome)
 
-    def _in_child(self, job: Job, handler: Handler[..., Any]) -> Outcome:
+    def _in_child(self, attempt: Attempt, handler: Handler[..., Any]) -> Outcome:
         def started(at: float) -> None:
-            job.started = at
-            self._set_timer(job)
+            attempt.started = at
+            self._set_timer(attempt)
 
+        job = attempt.job
         with self._children.lent() as child:
-            job.stop = partial(child.tell, job)
+            attempt.stop = partial(child.tell, job)
             where, carried = whereabouts(handler), handler.tracing.carried()
-            errand = Errand(*where, job.claimed, self._url, job.schema, job.accept_late, carried)
-            ended, job.settled = child.run(job, errand, started)
+            errand = Errand(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
+            ended, committed = child.run(job, errand, started)
+            job.completion = "committed" if committed else "open"
         if isinstance(ended, partial):
             raise ended()
         return ended
 
     # -- when time is up
 
-    def _set_timer(self, job: Job) -> None:
-        if seconds := _timeout_seconds(job):
-            self._call_on_loop(self._arm, job, seconds)
+    def _set_timer(self, attempt: Attempt) -> None:
+        if seconds := _timeout_seconds(attempt):
+            self._call_on_loop(self._arm, attempt, seconds)
 
-    def _arm(self, job: Job, seconds: float) -> None:
-        if self._loop is not None and not job.ended:
-            job.timer = self._loop.call_later(seconds, self._overrun, job)
+    def _arm(self, attempt: Attempt, seconds: float) -> None:
+        if self._loop is not None and not attempt.handler_returned:
+            attempt.timer = self._loop.call_later(seconds, self._overrun, attempt)
 
-    def _overrun(self, job: Job) -> None:
+    def _overrun(self, attempt: Attempt) -> None:
         """The row goes on without this handler, which is asked to stop and keeps its slot until it does."""
-        seconds = _timeout_seconds(job)
-        if job.lost or not self.let_go(job, Retry(f"timed out after {seconds:g} s")):
+        job, seconds = attempt.job, _timeout_seconds(attempt)
+        if job.lost or not self.let_go(attempt, Retry(f"timed out after {seconds:g} s")):
             return
         job.lost = "timed_out"
-        if job.stop is not None:
-            job.stop()
-        self._bus.emit(HandlerOverran(self._crew.worker, job.id, job.token, job.kind, seconds))
+        attempt.ask_to_stop()
+        self._bus.emit(HandlerOverran(self._shared.worker_id, job.id, job.token, job.kind, seconds))
 
-    def let_go(self, job: Job, outcome: Outcome) -> bool:
-        """Settle a row before its handler has ended; False if the handler was faster."""
-        with self._lock:
-            if job.ended or job.overran:
-                return False
-            job.overran = True
-        self._settle(job, outcome)
+    def let_go(self, attempt: Attempt, outcome: Outcome) -> bool:
+        """Settle a row before its handler has returned; False if the handler was faster."""
+        if not attempt.let_go(outcome):
+            return False
+        self._news.ended(attempt)
         return True
 
     # -- the same for all
 
-    def _span(self, job: Job) -> Span:
-        """The attempt as a span: current for the handler, and what its settling will hang on."""
-        span = self._crew.tracing.processing(self._crew.worker, job.claimed)
-        job.trace = span.context
+    def _span(self, attempt: Attempt) -> Span:
+        """The attempt as a span: current for the handler, and the parent of its settling."""
+        span = self._shared.tracing.processing(self._shared.worker_id, attempt.claimed)
+        attempt.trace = span.context
         return span
 
-    def _begin(self, job: Job) -> Handler[..., Any]:
-        job.started = time.monotonic()
+    def _begin(self, attempt: Attempt) -> Handler[..., Any]:
+        attempt.started, job = time.monotonic(), attempt.job
         if self._bus.each_job:
-            self._bus.emit(ExecutionStarted(self._crew.worker, job.id, job.token, job.kind, job.queue))
-        assert job.handler is not None
-        return job.handler
+            self._bus.emit(ExecutionStarted(self._shared.worker_id, job.id, job.token, job.kind, job.queue))
+        assert attempt.handler is not None
+        return attempt.handler
 
-    def _end(self, job: Job, outcome: Outcome | None) -> None:
+    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The handler has returned. If its row was settled before it did, only its slot is left to free."""
-        with self._lock:
-            if job.ended:
-                return
-            job.ended = True
-        if _timeout_seconds(job):
-            self._call_on_loop(_disarm, job)
-        self._free(job) if job.overran else self._settle(job, outcome)
+        before = attempt.handler_returns(outcome)
+        if _timeout_seconds(attempt):
+            self._call_on_loop(_disarm, attempt)
+        if before is State.RUNNING:
+            self._news.ended(attempt)
+        elif before is State.ABANDONED:
+            self._held.free([attempt])
+            self._news.wake()
 
-    def _of_error(self, job: Job, error: BaseException) -> Outcome | None:
+    def _of_error(self, attempt: Attempt, error: BaseException) -> Outcome | None:
+        job = attempt.job
         if isinstance(error, StaleLease) and error.verb in ("enter", "complete"):
             told = (error.current, error.reason, error.verb)
-            self._bus.emit(StaleWriteBlocked(self._crew.worker, job.id, job.token, *told))
+            self._bus.emit(StaleWriteBlocked(self._shared.worker_id, job.id, job.token, *told))
         if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
             # Never a failure of the job. Where only we ourselves spoke, the row may still be ours to give back.
             return Release() if job.lost in OUR_OWN else None
@@ -204,7 +204,7 @@ class Pools:
         if isinstance(error, Poison):
             return DeadLetter(str(error))
         if isinstance(error, Unbegun):
-            return _later(job, UNBEGUN_SECONDS, str(error))
+            return _later(attempt, UNBEGUN_SECONDS, str(error))
         return Retry(said(error))
 
     def close(self) -> None:
@@ -214,15 +214,15 @@ class Pools:
         self._children.close()
 
 
-def _later(job: Job, seconds: float, why: str) -> Snooze:
+def _later(attempt: Attempt, seconds: float, why: str) -> Snooze:
     """At no cost, but longer each time: what nobody can start must not be handed round for ever."""
-    return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(job.token - 1, 10)), why)
+    return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(attempt.job.token - 1, 10)), why)
 
 
-def _timeout_seconds(job: Job) -> float:
-    return (job.handler and job.handler.handling.timeout_seconds) or 0.0
+def _timeout_seconds(attempt: Attempt) -> float:
+    return (attempt.handler and attempt.handler.handling.timeout_seconds) or 0.0
 
 
-def _disarm(job: Job) -> None:
-    if job.timer is not None:
-        job.timer.cancel()
+def _disarm(attempt: Attempt) -> None:
+    if attempt.timer is not None:
+        attempt.timer.cancel()

@@ -20,7 +20,7 @@ from ..app.job import Job
 from ..errors import BadSettings, Cancelled, StaleLease
 from ..model.outcome import Outcome
 from ..model.rows import Claimed
-from ..postgres.handler_pool import Lender
+from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import within
 from .outcomes import Poison, Told, arguments, as_outcome, said
 
@@ -146,7 +146,7 @@ def _find(module: str, qualname: str) -> Any:
 
 # -- in the child
 
-_lender = functools.cache(Lender)
+_pool_of = functools.cache(HandlerPool)
 
 
 def _live(pipe: Any) -> None:
@@ -169,8 +169,7 @@ def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
         except (EOFError, OSError):
             os._exit(1)  # nobody is left to work for
         if isinstance(word, Errand):
-            job = Job(word.claimed, connections=_lender(word.url), schema=word.schema)
-            job.accept_late = word.accept_late
+            job = Job(word.claimed, connections=_pool_of(word.url), schema=word.schema, accept_late=word.accept_late)
             errands.put((job, word))
         elif job is not None and job.claimed.token == word[0]:
             _, job.lost, job.cancel_asked = word
@@ -180,7 +179,7 @@ def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
     """Find the handler where it was defined, and call it."""
     ended: Outcome | partial[Any]
     try:
-        handler = job.handler = _find(errand.module, errand.qualname)
+        handler = _find(errand.module, errand.qualname)
         args, fields = arguments(handler, job)
         job.check()  # it may have been lost on the way
         started(time.monotonic())  # a clock that all processes share
@@ -188,7 +187,7 @@ def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
             ended = as_outcome(handler.function(*args, **fields))
     except BaseException as error:
         ended = _again(job, error)
-    return Back(ended, job.settled)
+    return Back(ended, job.completion == "committed")
 
 
 def _again(job: Job, error: BaseException) -> partial[Any]:

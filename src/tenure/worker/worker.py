@@ -11,24 +11,26 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import __version__, postgres
+from .. import __version__
 from ..app.inbox import Inbox
-from ..app.job import Job
 from ..errors import BUG, TRY_LATER
 from ..events import Bus, WorkerDraining, WorkerExit, WorkerStarted
 from ..model.outcome import Release
-from ..model.ring import Ring
 from ..postgres import migrate
 from ..postgres.connection import Patience, connect
-from ..postgres.handler_pool import Lender
+from ..postgres.handler_pool import HandlerPool
+from ..postgres.runner import run
 from ..verbs.schedules import plan
-from .claimer import Desk
+from .attempt import State
+from .claimer import Claimer
+from .claims import Claims
 from .config import Terms
-from .db_thread import Crew
-from .held import Holds, Watchdog
+from .held import HeldAttempts, Watchdog
 from .housekeeping import Housekeeper
-from .lease_keeper import Keeper
+from .lease_keeper import LeaseKeeper
+from .news import News
 from .pools import Pools
+from .shared import Shared
 
 LAST_WORDS_SECONDS = 3.0  # how long the database gets to hear what was released
 
@@ -45,18 +47,17 @@ class Worker:
         self._started, self._returned = threading.Event(), threading.Event()
         self._code = 0
         self.at_last: Callable[[int], None] = lambda _code: None  # what ends a process whose loop is blocked
-        self.crew = Crew(terms, self.bus, self._failed, tracing=inbox.tracing)
-        self.bus.subscribe(self.crew.tally, each_job=False)
-        self.holds = Holds(self.bus)
-        self._lender = Lender(terms.url, terms.slots)
-        self._pools = Pools(self.crew, lambda job, outcome: self.desk.settle(job, outcome), lambda job: self._free(job))
-        self.desk = Desk(self.crew, self.holds, inbox.handlers, self._pools.start, self._lender)
-        self.keeper = Keeper(self.crew, self.holds, self._metadata)
-        self._housekeeper = Housekeeper(self.crew, lambda: len(self.keeper.ring.workers), self.desk.wake)
-        self._watchdog = Watchdog(self.crew, self.holds, lambda: self.keeper.trusted_until)
-        self.desk.ears, self.desk.trusted = lambda: self.keeper.ears, lambda: self.keeper.trusted
-        self.keeper.on_note, self.keeper.on_ring = self.desk.wake, self._ring_changed
-        self.keeper.on_drain = lambda: None if self.draining else self.stop()  # an operator's word, given once
+        self.shared = shared = Shared(terms, self.bus, self._failed, self._asked_to_drain, tracing=inbox.tracing)
+        self.bus.subscribe(shared.tally, each_job=False)
+        self.held, news = HeldAttempts(self.bus), News()
+        self._connections = HandlerPool(terms.url, terms.slots)
+        self._pools = Pools(shared, self.held, news)
+        self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
+        claims = Claims(shared, self.held, inbox.handlers, self._connections)
+        self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start)
+        self._housekeeper = Housekeeper(shared, news, lambda: len(self.lease_keeper.ring.workers))
+        self._watchdog = Watchdog(shared, self.held, self.lease_keeper)
+        self._news = news
 
     # -- called from other threads and signal handlers
 
@@ -75,7 +76,7 @@ class Worker:
     @property
     def id(self) -> str:
         """The id it works under now."""
-        return self.crew.worker
+        return self.shared.worker_id
 
     # -- the life of a worker
 
@@ -85,10 +86,10 @@ class Worker:
         A handler that neither ends nor can be stopped keeps this from returning on the thread it blocks; `at_last` is
         called with the exit code then.
         """
-        with connect(self.terms.url, patience=Patience(statement_seconds=30)) as conn:
+        with connect(self.terms.url, patience=Patience(statement_seconds=30), schema=self.terms.schema) as conn:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
-                postgres.run(conn, plan(schedule), self.terms.schema)
+                run(conn, plan(schedule))
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
             self.inbox.bus.subscribe(self.bus.emit)  # what its handlers enqueue
@@ -111,32 +112,34 @@ class Worker:
             self._start()
         self._started.set()
         await self._over.wait()
-        await self._lender.close()
+        await self._connections.close()
 
     def _start(self) -> None:
-        for thread in (self._watchdog, self.keeper, self.desk, self._housekeeper):
+        for thread in (self._watchdog, self.lease_keeper, self.claimer, self._housekeeper):
             thread.start()
 
     def _drain(self) -> None:
         """Claim no more, wait for handlers, stop those that take too long, give their rows back; bounded always."""
         self._started.wait()
         try:
-            self.bus.emit(WorkerDraining(self.id, self.holds.slots_used))
-            self.desk.drain()
-            self.keeper.drain()
+            self.bus.emit(WorkerDraining(self.id, self.held.slots_used))
+            self.claimer.drain()
+            self.lease_keeper.drain()
             self._housekeeper.end()
             self._until(lambda: self._idle or self._stops > 1, self.terms.drain_seconds)
             self._give_back()
             if not self._left():
-                self.keeper.leave()
-                self._until(lambda: not self.keeper.is_alive(), LAST_WORDS_SECONDS if self.keeper.connected else 0.0)
+                self.lease_keeper.leave()
+                self._until(
+                    lambda: not self.lease_keeper.is_alive(), LAST_WORDS_SECONDS if self.lease_keeper.connected else 0.0
+                )
         finally:
             self._end()
             self._exit()
 
     @property
     def _idle(self) -> bool:
-        return not self.holds.slots_used and not self.desk.unsettled
+        return not self.held.slots_used and not self.claimer.unsettled
 
     def _until(self, fact: Callable[[], bool], seconds: float) -> None:
         by = time.monotonic() + seconds
@@ -145,25 +148,24 @@ class Worker:
 
     def _left(self) -> int:
         """Rows that are neither settled nor given back."""
-        return sum(1 for job in self.holds.busy() if not job.answered)
+        return sum(1 for attempt in self.held.busy() if not attempt.settled)
 
     def _give_back(self) -> None:
         """Stop what still runs, and release its rows at no cost; one that does not obey loses its row all the same."""
-        for job in self.holds.busy():
-            if not job.ended and not job.overran:
-                job.lost = "drained"
-                if job.stop is not None:
-                    job.stop()
+        for attempt in self.held.busy():
+            if attempt.state is State.RUNNING:
+                attempt.job.lost = "drained"
+                attempt.ask_to_stop()
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
-        for job in self.holds.busy():
-            self._pools.let_go(job, Release("its worker was stopped"))
+        for attempt in self.held.busy():
+            self._pools.let_go(attempt, Release("its worker was stopped"))
         self._until(lambda: not self._left(), LAST_WORDS_SECONDS / 2)
 
     def _end(self) -> None:
         self._pools.close()
-        for thread in (self._housekeeper, self.desk, self.keeper, self._watchdog):
+        for thread in (self._housekeeper, self.claimer, self.lease_keeper, self._watchdog):
             thread.end()
-        self.desk.wake()
+        self._news.wake()
 
     def _exit(self) -> None:
         left = self._left()
@@ -182,12 +184,10 @@ class Worker:
         self._error = self._error or error
         self.stop()
 
-    def _free(self, job: Job) -> None:
-        self.holds.free([job])
-        self.desk.wake()
-
-    def _ring_changed(self, ring: Ring) -> None:
-        self.desk.own(ring.buckets_of(self.id) if len(ring.workers) > 1 else None)
+    def _asked_to_drain(self) -> None:
+        """An operator's word, repeated with every heartbeat: a second stop() would mean to leave at once."""
+        if not self.draining:
+            self.stop()
 
     def _metadata(self) -> Mapping[str, Any]:
         return {
@@ -197,8 +197,8 @@ class Worker:
             "queues": list(self.terms.queues),
             "kinds": sorted(self.inbox.handlers),
             "slots": self.terms.slots,
-            "slots_used": self.holds.slots_used,
-            "wakeup": "notify" if self.keeper.listening else "poll",
+            "slots_used": self.held.slots_used,
+            "wakeup": "notify" if self.lease_keeper.listening else "poll",
         }
 
 

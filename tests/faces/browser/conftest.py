@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faces.browser.shop import Shop, open_shop
+from faces.browser.shop import SESSIONS, Shop, open_shop
 from slices import slice_of
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")  # tools/chromium
@@ -69,12 +69,15 @@ def visit(browser: Any, shop: Shop) -> Iterator[Visit]:
         width: int = WIDE,
         url: str = "",
         expect: str = "",
+        stranger: bool = False,
         before: Callable[[Any], object] = id,
     ) -> Any:
         look = {"color_scheme": theme, "reduced_motion": "reduce"}
         context = browser.new_context(viewport={"width": width, "height": 860}, **look)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
+        for name, value in SESSIONS.get(url or shop.url, {}).items() if not stranger else ():
+            context.add_cookies([{"name": name, "value": value, "url": url or shop.url}])
         own = (url or shop.url, "blob:", "data:")
         page = context.new_page()
 

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+import httpx
+
 import servers
 from world import World, new_world
 
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 PAST = Path(__file__).with_name("shop.sql")
+SESSIONS: dict[str, dict[str, str]] = {}  # by the address of a server, the cookie of who opened its link
 BIG = 12345678901234567890  # more than a float can hold; stands in the payload of the contested row
 
 
@@ -64,17 +67,22 @@ def open_shop(folder: Path) -> Iterator[Shop]:
 
 @contextlib.contextmanager
 def served(world: World, *options: str, **environ: str) -> Iterator[str]:
-    """`tenure serve` over a world while the block lasts; gives its address without the last slash."""
+    """`tenure serve` over a world while the block lasts; gives its address without the last slash.
+
+    Its link has been opened, once: a page that is visited there is let in.
+    """
     place = ["--port", "0", "--database-url", world.url, "--schema", world.schema]
     command = [*TENURE, "serve", *place, *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}) as process:
         try:
             assert process.stderr is not None
             first = process.stderr.readline()
-            found = re.search(r"http://\S+?(?=/  )", first)
+            found = re.search(r"(http://\S+?)/(\?link=\S+)?  ", first)
             assert found, first + process.stderr.read()
             # A pipe that nobody reads fills up, and stops the server.
             threading.Thread(target=sys.stderr.writelines, args=[process.stderr], daemon=True).start()
-            yield found.group()
+            if found[2]:
+                SESSIONS[found[1]] = dict(httpx.get(f"{found[1]}/{found[2]}").cookies)
+            yield found[1]
         finally:
             process.terminate()

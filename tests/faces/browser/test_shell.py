@@ -145,11 +145,29 @@ def test_the_door_asks_for_the_token_and_opens_for_it(visit: Visit, shop: Shop) 
         page.close()
 
 
-def test_without_a_login_there_is_no_way_out_and_a_broken_address_is_no_stumble(visit: Visit) -> None:
-    page = visit("rows/%ff", expect="400")
-    expect(page.get_by_role("alert")).to_be_visible()
-    expect(page.get_by_text("This page stumbled")).to_have_count(0)
-    expect(page.get_by_role("button", name="Log out")).to_have_count(0)
+def test_who_has_no_link_is_told_which_one_to_open_and_who_opens_it_is_in(visit: Visit, shop: Shop) -> None:
+    with served(shop.world) as url:
+        page = visit("rows", url=url, expect="401", stranger=True)
+        expect(page.get_by_role("status")).to_have_text(re.compile("open the one that tenure serve printed last"))
+        expect(page.get_by_label("Token or password")).to_have_count(0)
+        assert faults(page) == []
+        known = visit("rows", url=url, expect="401")
+        expect(known.get_by_role("heading", name="Rows")).to_be_visible()
+        known.get_by_role("button", name="Log out").click()
+        expect(known.get_by_role("status")).to_have_text(re.compile("this dashboard opens by a link"))
+        page.close()
+        known.close()
+
+
+def test_where_everybody_is_let_in_there_is_no_way_out_and_a_broken_address_is_no_stumble(
+    visit: Visit, shop: Shop
+) -> None:
+    with served(shop.world, "--insecure") as url:
+        page = visit("rows/%ff", url=url, expect="400")
+        expect(page.get_by_role("alert")).to_be_visible()
+        expect(page.get_by_text("This page stumbled")).to_have_count(0)
+        expect(page.get_by_role("button", name="Log out")).to_have_count(0)
+        page.close()
 
 
 @pytest.mark.parametrize("text", ["plain", "ends*", "two words", 'a "quote"', "back\\slash", "a,b", "both \\*", "*"])

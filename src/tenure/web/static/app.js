@@ -1,4 +1,3 @@
-// @ts-check
 /** The dashboard: learns who looks, starts the stream, draws the shell. */
 import { introduce, me } from "./lib/api.js";
 import { start } from "./lib/live.js";
@@ -7,14 +6,14 @@ import { effect, html, render } from "./lib/ui.js";
 
 /** Pages by the first word of their path; each module's default export is its component. */
 const WAYS = [
-  { name: "", title: "Overview", load: () => import("./pages/overview.js") },
-  { name: "rows", title: "Rows", load: () => import("./pages/rows.js") },
-  { name: "workers", title: "Workers", load: () => import("./pages/workers.js") },
-  { name: "ring", title: "Ring", load: () => import("./pages/ring.js") },
-  { name: "dead", title: "Dead letters", load: () => import("./pages/dead.js") },
-  { name: "queues", title: "Queues", load: () => import("./pages/queues.js") },
+  { name: "", title: "Overview", load: () => import("./pages/overview/page.js") },
+  { name: "rows", title: "Rows", load: () => import("./pages/rows/page.js") },
+  { name: "workers", title: "Workers", load: () => import("./pages/workers/page.js") },
+  { name: "ring", title: "Ring", load: () => import("./pages/ring/page.js") },
+  { name: "dead", title: "Dead letters", load: () => import("./pages/dead/page.js") },
+  { name: "queues", title: "Queues", load: () => import("./pages/queues/page.js") },
   { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },
-  { name: "drills", title: "Drills", load: () => import("./pages/drills.js") },
+  { name: "drills", title: "Drills", load: () => import("./pages/drills/page.js") },
 ];
 
 /** Asks until the server answers; a demand for a token counts as an answer. */

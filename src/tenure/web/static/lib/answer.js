@@ -1,14 +1,14 @@
-// @ts-check
 /** A page's question to the server, asked again as time goes by. */
 import { api, skew_ms } from "./api.js";
 import { changes, paused, pulse } from "./live.js";
 import { useCallback, useEffect, useRef, useSignalEffect, useState } from "./ui.js";
 
 /**
- * The latest answer to a question. A new question forgets the old answer only when the new one has arrived, so nothing flickers.
+ * The latest answer to a question. A new question forgets the old answer only when the new one has arrived,
+ * so nothing flickers.
  * @param {string | null} path null asks nothing
- * @param {{query?: Record<string, any>, every_seconds?: number}} [options] every_seconds 0: once
- * arrived_ms is on the same clock as time.js.
+ * @param {{query?: Record<string, any>,
+ *   every_seconds?: number}} [options] every_seconds 0: once arrived_ms is on the same clock as time.js.
  * @returns {{answer: any, fault: any, loading: boolean, arrived_ms: number, reload: () => Promise<void>}}
  */
 export function useAnswer(path, { query = {}, every_seconds = 2 } = {}) {
@@ -23,9 +23,11 @@ export function useAnswer(path, { query = {}, every_seconds = 2 } = {}) {
     asked.current = { at: performance.now(), abort, question };
     try {
       const answer = await api(path, { query, signal: abort.signal });
-      if (!abort.signal.aborted) setState({ answer, fault: null, of: question, arrived_ms: Date.now() + skew_ms.peek() });
+      if (!abort.signal.aborted)
+        setState({ answer, fault: null, of: question, arrived_ms: Date.now() + skew_ms.peek() });
     } catch (fault) {
-      if (!abort.signal.aborted) setState((/** @type {any} */ old) => ({ ...old, fault, of: question }));
+      if (!abort.signal.aborted)
+        setState((/** @type {any} */ old) => ({ ...old, fault, of: question }));
     } finally {
       if (asked.current.abort === abort) asked.current.abort = null;
     }
@@ -45,5 +47,11 @@ export function useAnswer(path, { query = {}, every_seconds = 2 } = {}) {
     known.current = changes.value;
     again.current();
   });
-  return { answer: state.answer, fault: state.fault, loading: state.of !== question, arrived_ms: state.arrived_ms ?? 0, reload };
+  return {
+    answer: state.answer,
+    fault: state.fault,
+    loading: state.of !== question,
+    arrived_ms: state.arrived_ms ?? 0,
+    reload,
+  };
 }

@@ -1,14 +1,17 @@
-// @ts-check
 /** Asks the server: one function, one kind of error, and who we are. */
+import { search } from "./address.js";
 import { computed, signal } from "./ui.js";
 
-/** @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string, schema_version: number,
- *   database: string, payloads: string, redacted: string[], drills: boolean, prefix: string, login: boolean, logged_in: boolean}} Me */
+/**
+ * @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string,
+ *   schema_version: number, database: string, payloads: string, redacted: string[], drills: boolean,
+ *   prefix: string, login: boolean, logged_in: boolean}} Me
+ */
 
 /** Who the server takes us for; null until it has answered. */
 export const me = signal(/** @type {Me | null} */ (null));
-/** True once the server has asked for a token. */
-export const locked = signal(false);
+/** The server's refusal once it has asked who we are: its sentence, and how one gets in. */
+export const locked = signal(/** @type {Refused | null} */ (null));
 
 const RANKS = ["read", "operate", "admin"];
 const rank = computed(() => RANKS.indexOf(me.value?.role ?? ""));
@@ -45,8 +48,10 @@ export async function api(path, { method = "GET", body, query, signal: abort } =
   note_clock(response.headers.get("date"));
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return answer;
-  if (response.status === 401) locked.value = true;
-  throw new Refused(response.status, answer);
+  const refused = new Refused(response.status, answer);
+  // A login that failed says so itself, and changes nothing about how one gets in.
+  if (response.status === 401 && path !== "api/login") locked.value = refused;
+  throw refused;
 }
 
 /** @param {string} url @param {string} method @param {any} body @param {AbortSignal} [abort] */
@@ -55,21 +60,20 @@ async function ask(url, method, body, abort) {
   if (method !== "GET") headers["x-tenure"] = "1";
   if (body !== undefined) headers["content-type"] = "application/json";
   try {
-    return await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: abort });
+    return await fetch(url, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: abort,
+    });
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
     throw new Refused(0, { error: "The server cannot be reached. Trying again." });
   }
 }
 
-/** "?a=1&b=2" of what is neither null nor empty. @param {Record<string, any>} [query] */
-export function search(query = {}) {
-  const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return kept.length ? "?" + new URLSearchParams(kept.map(([name, value]) => [name, String(value)])) : "";
-}
-
 /** Learns who we are, as at the start and after a login. */
 export async function introduce() {
   me.value = await api("api/me");
-  locked.value = false;
+  locked.value = null;
 }

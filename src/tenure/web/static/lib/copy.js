@@ -1,4 +1,3 @@
-// @ts-check
 /** Copies text, also on plain HTTP, where the clipboard API is not there. */
 
 /** True when the text is on the clipboard. @param {string} text */

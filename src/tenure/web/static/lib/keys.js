@@ -1,21 +1,21 @@
-// @ts-check
 /** Keys that work everywhere: / filters, g then a letter jumps, p pauses, ? helps. */
 import { pausedByUser } from "./live.js";
 import { go } from "./route.js";
 import { signal } from "./ui.js";
+import { JUMPS } from "./ways.js";
 
 /** The help dialog is open. */
 export const helping = signal(false);
 
-/** @type {Record<string, string>} */
-export const JUMPS = { o: "", r: "rows", w: "workers", i: "ring", d: "dead", q: "queues", a: "audit", l: "drills" };
 const PATIENCE_MS = 1200;
 let jump_until = 0;
 
 /** Is this key for the page? Not while somebody types or a dialog is open. @param {KeyboardEvent} event */
 export function for_page(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
-  const typing = event.target instanceof Element && event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  const typing =
+    event.target instanceof Element &&
+    event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
   return !typing && !document.querySelector("dialog[open]");
 }
 
@@ -37,7 +37,7 @@ function press(event) {
 function focus_filter(event) {
   event.preventDefault();
   const box = document.querySelector("[data-filter]");
-  if (box instanceof HTMLInputElement) box.focus(), box.select();
+  if (box instanceof HTMLInputElement) (box.focus(), box.select());
   else go("rows?focus=1");
 }
 

@@ -1,4 +1,3 @@
-// @ts-check
 /** Keeps the pages alive: one event stream, a pulse that pages refresh on, and the reasons to hold still. */
 import { computed, effect, signal } from "./ui.js";
 
@@ -17,7 +16,9 @@ export const paused = computed(() => pausedByUser.value || selecting.value || hi
 export const connection = signal("opening");
 /** Counts up whenever a page should look again. */
 export const pulse = signal(0);
-/** The last tick of the server: the six numbers and the fence; or an error, and whether the database is away. */
+/**
+ * The last tick of the server: the six numbers and the fence; or an error, and whether the database is away.
+ */
 export const tick = signal(/** @type {Record<string, any> | null} */ (null));
 
 /** @type {EventSource | null} */
@@ -25,7 +26,10 @@ let stream = null;
 let retry_ms = 1000;
 let timer = 0;
 
-/** Counts up whenever this reader has changed something: every answer is asked for again at once, also while paused. */
+/**
+ * Counts up whenever this reader has changed something: every answer is asked for again at once, also while
+ * paused.
+ */
 export const changes = signal(0);
 
 const beat = () => void (pulse.value = pulse.peek() + 1);

@@ -1,9 +1,24 @@
-// @ts-check
-/** The door, when the server asks for a token. */
-import { api, introduce } from "./api.js";
+/** The door, when the server asks who we are. */
+import { api, introduce, locked } from "./api.js";
 import { html, useState } from "./ui.js";
 
-export function Login() {
+export const Login = () => (locked.value?.answer.door === "link" ? html`<${ByLink} />` : html`<${ByToken} />`);
+
+/** There is nothing to fill in: the server's sentence says what to open. */
+const ByLink = () => html`
+  <main class="login" id="main">
+    <section class="panel">
+      <h1>Tenure</h1>
+      <p role="status">${words(locked.value?.message ?? "")}</p>
+      <p class="quiet">Each link lets one browser in. When it is used, the next one is printed.</p>
+    </section>
+  </main>
+`;
+
+/** What stands in backquotes is code. @param {string} sentence */
+const words = (sentence) => sentence.split("`").map((part, n) => (n % 2 ? html`<code>${part}</code>` : part));
+
+function ByToken() {
   const [fault, setFault] = useState("");
   const enter = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
@@ -16,14 +31,26 @@ export function Login() {
       setFault(/** @type {Error} */ (error).message);
     }
   };
-  return html`<main class="login" id="main">
-    <form class="panel" onSubmit=${enter}>
-      <h1>Tenure</h1>
-      <p class="quiet">This server asks who you are.</p>
-      <label class="field">Name, if you have one here<input type="text" name="name" autocomplete="username" /></label>
-      <label class="field">Token or password<input type="password" name="token" autocomplete="current-password" required autofocus /></label>
-      <p class="wrong" role="alert">${fault}</p>
-      <button class="button primary" type="submit">Enter</button>
-    </form>
-  </main>`;
+  return html`
+    <main class="login" id="main">
+      <form class="panel" onSubmit=${enter}>
+        <h1>Tenure</h1>
+        <p class="quiet">This server asks who you are.</p>
+        <label class="field">
+          Name, if you have one here
+          <input type="text" name="name" autocomplete="username" />
+        </label>
+        <label class="field">
+          Token or password
+          <input type="password" name="token" autocomplete="current-password" required autofocus />
+        </label>
+        <p class="wrong" role="alert">
+          ${fault}
+        </p>
+        <button class="button primary" type="submit">
+          Enter
+        </button>
+      </form>
+    </main>
+  `;
 }

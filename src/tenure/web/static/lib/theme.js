@@ -1,4 +1,3 @@
-// @ts-check
 /** Auto, light or dark; the choice stays in this browser. */
 import { effect, html, signal } from "./ui.js";
 
@@ -26,10 +25,17 @@ effect(() => {
     localStorage.setItem("tenure.theme", theme.value);
   } catch {} // a browser that keeps nothing still shows the page
 });
-dark_outside.addEventListener("change", () => (dark.value = theme.value === "dark" || (theme.value === "auto" && dark_outside.matches)));
+dark_outside.addEventListener(
+  "change",
+  () => (dark.value = theme.value === "dark" || (theme.value === "auto" && dark_outside.matches)),
+);
 
-/** The colour a custom property stands for on screen now: colour("--held"), or with some paper in it: colour("--held", 30).
- * @param {string} name @param {number} [percent] */
+/**
+ * The colour a custom property stands for on screen now: colour("--held"), or with some paper in it:
+ * colour("--held", 30).
+ * @param {string} name
+ * @param {number} [percent]
+ */
 export function colour(name, percent = 100) {
   const probe = document.createElement("i");
   probe.hidden = true;
@@ -42,7 +48,14 @@ export function colour(name, percent = 100) {
 
 export function ThemeSwitch() {
   const next = NAMES[(NAMES.indexOf(theme.value) + 1) % NAMES.length];
-  return html`<button class="button plain" title=${`Theme: ${theme.value}. Press for ${next}.`} onClick=${() => (theme.value = next)}>
-    <span aria-hidden="true">${SIGNS[/** @type {"auto"} */ (theme.value)]}</span><span class="unseen">Theme: ${theme.value}</span>
-  </button>`;
+  return html`
+    <button
+      class="button plain"
+      title=${`Theme: ${theme.value}. Press for ${next}.`}
+      onClick=${() => (theme.value = next)}
+    >
+      <span aria-hidden="true">${SIGNS[/** @type {"auto"} */ (theme.value)]}</span>
+      <span class="unseen">Theme: ${theme.value}</span>
+    </button>
+  `;
 }

@@ -1,16 +1,16 @@
-// @ts-check
-/** Time in words: relative for reading, exact on hover. */
-import { skew_ms } from "./api.js";
-import { paused } from "./live.js";
-import { html, signal } from "./ui.js";
+/** Time in words: relative for reading, exact on hover. Pure. */
 
-/** The server's milliseconds since 1970, once a second while the page is alive. */
-export const clock = signal(Date.now());
-setInterval(() => !paused.value && (clock.value = Date.now() + skew_ms.value), 1000);
+const STEPS = /** @type {[number, string][]} */ ([
+  [86_400, "d"],
+  [3600, "h"],
+  [60, "m"],
+  [1, "s"],
+]);
 
-const STEPS = /** @type {[number, string][]} */ ([[86_400, "d"], [3600, "h"], [60, "m"], [1, "s"]]);
-
-/** "1.2 s", "42 s", "3 m 20 s", "5 h 12 m", "3 d 4 h"; "–" for nothing. @param {number | null | undefined} seconds */
+/**
+ * "1.2 s", "42 s", "3 m 20 s", "5 h 12 m", "3 d 4 h"; "–" for nothing.
+ * @param {number | null | undefined} seconds
+ */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const size = Math.abs(seconds);
@@ -38,10 +38,4 @@ export function exact(at) {
   const moment = new Date(at);
   const local = new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000);
   return local.toISOString().replace("T", " ").replace("Z", "");
-}
-
-/** A moment, relative, with the exact one on hover. @param {{at: string | null, empty?: string}} props */
-export function Ago({ at, empty = "–" }) {
-  if (!at) return html`<span class="quiet">${empty}</span>`;
-  return html`<time datetime=${at} title=${exact(at)}>${relative(at, clock.value)}</time>`;
 }

@@ -1,5 +1,4 @@
-// @ts-check
-/** Numbers, names and commands as people read them. */
+/** Numbers, names and commands as people read them. Pure. */
 
 const grouped = new Intl.NumberFormat("en-US");
 
@@ -26,15 +25,22 @@ export function worker_colour(id) {
 /** The last eight letters of an id: its first ones are its time. @param {string} id */
 export const brief = (id) => id.slice(-8);
 
-/** The line of an error that says what went wrong: the first after the frames of a traceback, else the first. @param {string} error */
+/**
+ * The line of an error that says what went wrong: the first after the frames of a traceback, else the first.
+ * @param {string} error
+ */
 export function error_line(error) {
   const text = `\n${error.trim()}`;
-  const after = text.slice(text.lastIndexOf('\n  File "') + 1).split("\n").slice(1);
+  const after = text
+    .slice(text.lastIndexOf('\n  File "') + 1)
+    .split("\n")
+    .slice(1);
   return (after.find((line) => /^\S/.test(line)) ?? text.split("\n")[1]).trimEnd();
 }
 
 /** A text as one word of a POSIX shell. @param {string} text */
-export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+export const quoted = (text) =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** A value as the filter language wants it; a star at its end is meant as one. @param {string} text */
 export function filter_word(text) {

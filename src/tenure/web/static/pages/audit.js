@@ -1,9 +1,10 @@
-// @ts-check
 /** Who did what, when, by which way, to which rows, and why. */
+import { to } from "../lib/address.js";
 import { useAnswer } from "../lib/answer.js";
+import { Ago } from "../lib/clock.js";
 import { Empty, Fault, Page, Panel } from "../lib/parts.js";
-import { ask, place, to } from "../lib/route.js";
-import { Ago, exact } from "../lib/time.js";
+import { ask, place } from "../lib/route.js";
+import { exact } from "../lib/time.js";
 import { html } from "../lib/ui.js";
 import { number } from "../lib/words.js";
 
@@ -11,52 +12,128 @@ const PAGE_ROWS = 50;
 const OVER_ROWS = new Set(["redrive", "retry", "release", "cancel", "delete"]);
 const GRAVE = new Set(["delete", "cancel", "unplan"]);
 /** Verbs whose own name says too little. @type {Record<string, string>} */
-const WORDS = { pause: "pause queue", resume: "resume queue", limit: "limit queue", unplan: "remove schedule" };
+const WORDS = {
+  pause: "pause queue",
+  resume: "resume queue",
+  limit: "limit queue",
+  unplan: "remove schedule",
+};
 const ROW_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** @typedef {{id: number, at: string, actor: string, via: string, verb: string, target: string, rows: number, reason: string, done_at: string | null}} Deed */
+/**
+ * @typedef {{id: number, at: string, actor: string, via: string, verb: string, target: string, rows: number,
+ *   reason: string, done_at: string | null}} Deed
+ */
 
 export default function Audit() {
   const { before } = place.value.query;
-  const { answer, fault, loading, reload } = useAnswer("api/audit", { query: { before, n: PAGE_ROWS }, every_seconds: before ? 0 : 4 });
+  const { answer, fault, loading, reload } = useAnswer("api/audit", {
+    query: { before, n: PAGE_ROWS },
+    every_seconds: before ? 0 : 4,
+  });
   const deeds = /** @type {Deed[]} */ (answer?.audit ?? []);
-  return html`<${Page} title="Audit" note="every change people made, by command line, dashboard or code">
-    <${Fault} fault=${fault} retry=${reload} />
-    ${answer && html`<${Panel} className=${loading ? "waiting" : ""}>
-      ${deeds.length ? html`<${Deeds} deeds=${deeds} />` : html`<${Empty}>Nobody has changed anything${before ? " before that" : " yet"}.<//>`}
-      <${Pages} before=${before} next=${answer.next} />
-    <//>`}
-  <//>`;
+  return html`
+    <${Page} title="Audit" note="every change people made, by command line, dashboard or code">
+      <${Fault} fault=${fault} retry=${reload} />
+      ${answer && html`
+        <${Panel} className=${loading ? "waiting" : ""}>
+          ${deeds.length ? html`
+            <${Deeds} deeds=${deeds} />
+          ` : html`
+            <${Empty}>Nobody has changed anything${before ? " before that" : " yet"}.<//>
+          `}
+          <${Pages} before=${before} next=${answer.next} />
+        <//>
+      `}
+    <//>
+  `;
 }
 
 /** @param {{deeds: Deed[]}} props */
 function Deeds({ deeds }) {
-  return html`<div class="scroll"><table class="table cards audit">
-    <thead><tr><th>When</th><th>Who</th><th>By</th><th>Did</th><th>To</th><th class="right">Rows</th><th>Why</th></tr></thead>
-    <tbody>${deeds.map((deed) => html`<tr key=${deed.id}>
-      <td class="title nowrap"><${Ago} at=${deed.at} /></td>
-      <td data-label="Who">${deed.actor}</td>
-      <td data-label="By"><span class="tag">${deed.via}</span></td>
-      <td data-label="Did"><span class=${GRAVE.has(deed.verb) ? "grave-verb" : ""}>${WORDS[deed.verb] ?? deed.verb.replaceAll("_", " ")}</span></td>
-      <td data-label="To"><${Target} deed=${deed} /></td>
-      <td data-label="Rows" class="right">${number(deed.rows)}${!deed.done_at && html` <span class="tag warn" title=${`begun ${exact(deed.at)}, no end recorded: it runs, or was broken off`}>open</span>`}</td>
-      <td data-label="Why" class="audit-why">${deed.reason}</td>
-    </tr>`)}</tbody>
-  </table></div>`;
+  return html`
+    <div class="scroll">
+      <table class="table cards audit">
+        <thead>
+          <tr>
+            <th>When</th>
+            <th>Who</th>
+            <th>By</th>
+            <th>Did</th>
+            <th>To</th>
+            <th class="right">Rows</th>
+            <th>Why</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${deeds.map((deed) => html`
+            <tr key=${deed.id}>
+              <td class="title nowrap">
+                <${Ago} at=${deed.at} />
+              </td>
+              <td data-label="Who">${deed.actor}</td>
+              <td data-label="By">
+                <span class="tag">${deed.via}</span>
+              </td>
+              <td data-label="Did">
+                <span class=${GRAVE.has(deed.verb) ? "grave-verb" : ""}>
+                  ${WORDS[deed.verb] ?? deed.verb.replaceAll("_", " ")}
+                </span>
+              </td>
+              <td data-label="To">
+                <${Target} deed=${deed} />
+              </td>
+              <td data-label="Rows" class="right">
+                ${number(deed.rows)}
+                ${!deed.done_at && html`
+                  ${" "}
+                  <span
+                    class="tag warn"
+                    title=${`begun ${exact(deed.at)}, no end recorded: it runs, or was broken off`}
+                  >
+                    open
+                  </span>
+                `}
+              </td>
+              <td data-label="Why" class="audit-why">
+                ${deed.reason}
+              </td>
+            </tr>
+          `)}
+        </tbody>
+      </table>
+    </div>
+  `;
 }
 
 /** @param {{deed: Deed}} props */
 function Target({ deed }) {
-  if (ROW_ID.test(deed.target)) return html`<a class="mono" href=${`rows/${deed.target}`}>${deed.target}</a>`;
-  if (OVER_ROWS.has(deed.verb)) return html`<a class="mono" href=${to("rows", { filter: deed.target })} title="The rows that match now">${deed.target || "(every row)"}</a>`;
+  if (ROW_ID.test(deed.target))
+    return html`
+      <a class="mono" href=${`rows/${deed.target}`}>
+        ${deed.target}
+      </a>
+    `;
+  if (OVER_ROWS.has(deed.verb))
+    return html`
+      <a class="mono" href=${to("rows", { filter: deed.target })} title="The rows that match now">
+        ${deed.target || "(every row)"}
+      </a>
+    `;
   return html`<span class="mono">${deed.target}</span>`;
 }
 
 /** @param {{before: string | undefined, next: number | null}} props */
 function Pages({ before, next }) {
   if (!before && !next) return null;
-  return html`<nav class="pages" aria-label="Pages of the audit">
-    <button class="button small" disabled=${!before} onClick=${() => ask({ before: null })}>Newest</button>
-    <button class="button small" disabled=${!next} onClick=${() => ask({ before: next })}>Older</button>
-  </nav>`;
+  return html`
+    <nav class="pages" aria-label="Pages of the audit">
+      <button class="button small" disabled=${!before} onClick=${() => ask({ before: null })}>
+        Newest
+      </button>
+      <button class="button small" disabled=${!next} onClick=${() => ask({ before: next })}>
+        Older
+      </button>
+    </nav>
+  `;
 }

@@ -1,0 +1,46 @@
+/** Addresses of the dashboard, taken apart and put together. Pure. */
+
+/** @typedef {{path: string, parts: string[], query: Record<string, string>}} Place */
+
+/**
+ * A place below the root, of an address's path and question.
+ * @param {string} root where the dashboard is mounted, with its last slash
+ * @param {string} pathname
+ * @param {string} search
+ * @returns {Place}
+ */
+export function place_of(root, pathname, search) {
+  const path = pathname.startsWith(root) ? pathname.slice(root.length) : "";
+  const parts = path.split("/").filter(Boolean).map(decoded);
+  return { path, parts, query: Object.fromEntries(new URLSearchParams(search)) };
+}
+
+/** A part of a path as it is meant; one that means nothing stands as it is. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** "?a=1&b=2" of what is neither null nor empty. @param {Record<string, any>} [query] */
+export function search(query = {}) {
+  const kept = Object.entries(query).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
+  return kept.length
+    ? "?" + new URLSearchParams(kept.map(([name, value]) => [name, String(value)]))
+    : "";
+}
+
+/**
+ * A path with its question: to("rows", {filter: "kind:a"}).
+ * @param {string} path
+ * @param {Record<string, any>} [query]
+ */
+export const to = (path, query) => path + search(query);
+
+/** Is this path, below the root, a page? The rest is for the browser to fetch. @param {string} path */
+export const is_page = (path) =>
+  !path.startsWith("api/") && !path.startsWith("static/") && path !== "metrics";

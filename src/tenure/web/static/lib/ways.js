@@ -1,0 +1,30 @@
+/** The ways to the pages: which one leads to a place, and by which key. Pure. */
+
+/** @typedef {{name: string, title: string, load: () => Promise<any>}} Way */
+
+/** Which letter goes where after g. @type {Record<string, string>} */
+export const JUMPS = {
+  o: "",
+  r: "rows",
+  w: "workers",
+  i: "ring",
+  d: "dead",
+  q: "queues",
+  a: "audit",
+  l: "drills",
+};
+
+/**
+ * The way that leads to a place, if one does; only rows have places below them.
+ * @param {Way[]} ways @param {string[]} parts
+ */
+export function way_of(ways, parts) {
+  const below = parts[0] === "rows" ? 2 : 1;
+  return parts.length <= below ? ways.find((way) => way.name === (parts[0] ?? "")) : undefined;
+}
+
+/** The keys that jump to a way: "g r". @param {string} name */
+export function jump(name) {
+  const key = Object.keys(JUMPS).find((each) => JUMPS[each] === name);
+  return key && `g ${key}`;
+}

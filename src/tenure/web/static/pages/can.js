@@ -1,6 +1,0 @@
-// @ts-check
-/** What this reader may do. A button that cannot be used is not there; whether it may be used, the server decides. */
-import { me } from "../lib/api.js";
-
-/** @param {string} verb one of the server's: "drain_worker", "redrive" */
-export const can = (verb) => me.value?.verbs.includes(verb) ?? false;

@@ -1,0 +1,109 @@
+/** Ordered keys that cannot go on, each with the row that stands in its way. */
+import { change } from "../../lib/act.js";
+import { to } from "../../lib/address.js";
+import { useAnswer } from "../../lib/answer.js";
+import { can } from "../../lib/can.js";
+import { Empty, Fault, Panel, Status } from "../../lib/parts.js";
+import { html } from "../../lib/ui.js";
+import { filter_word, number, plural } from "../../lib/words.js";
+
+/** @type {Record<string, string>} */
+const REASONS = {
+  held: "is held by a worker",
+  scheduled: "waits for its time",
+  waits_for_operator: "waits for you",
+};
+
+/**
+ * @typedef {{queue: string, key: string, head: string, status: string, reason: string,
+ *   waiting: number}} Blocked
+ */
+
+export function BlockedKeys() {
+  const { answer, fault, reload } = useAnswer("api/blocked", { every_seconds: 4 });
+  const keys = /** @type {Blocked[]} */ (answer?.keys ?? []);
+  return html`
+    <${Panel}
+      title="Blocked keys"
+      aside="ordered keys that cannot go on, and the row that stands in the way"
+    >
+      <${Fault} fault=${fault} retry=${reload} />
+      ${answer && !keys.length && html`<${Empty}>No ordered key waits.<//>`}
+      ${keys.length > 0 && html`
+        <div class="scroll">
+          <table class="table cards">
+            <thead>
+              <tr>
+                <th>Key</th>
+                <th>Queue</th>
+                <th>Head</th>
+                <th>Because it</th>
+                <th class="right">Rows behind it</th>
+                <th>
+                  <span class="unseen">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              ${keys.map((each) => html`
+                <${Line} key=${`${each.queue} ${each.key}`} blocked=${each} />
+              `)}
+            </tbody>
+          </table>
+        </div>
+      `}
+    <//>
+  `;
+}
+
+/** @param {{blocked: Blocked}} props */
+function Line({ blocked }) {
+  const { queue, key, head, status, reason, waiting } = blocked;
+  const filter = `queue:${filter_word(queue)} key:${filter_word(key)}`;
+  return html`
+    <tr>
+      <td class="title">
+        <a class="mono" href=${to("rows", { filter })}>
+          ${key}
+        </a>
+      </td>
+      <td data-label="Queue">${queue}</td>
+      <td data-label="Head">
+        <a href=${`rows/${head}`} title=${`The head of ${key}`}>
+          <${Status} status=${status} />
+        </a>
+      </td>
+      <td data-label="Because it">${REASONS[reason] ?? reason}</td>
+      <td data-label="Rows behind it" class="right">
+        ${number(waiting)}
+      </td>
+      <td>
+        <div class="acts">
+          ${reason === "waits_for_operator" && can("free_key") && html`
+            <button
+              class="button small"
+              aria-label=${`Free the key ${key}`}
+              onClick=${() => free(blocked)}
+            >
+              Free the key
+            </button>
+          `}
+        </div>
+      </td>
+    </tr>
+  `;
+}
+
+/** @param {Blocked} blocked */
+const free = ({ queue, key, waiting }) =>
+  change("POST", "api/blocked/free", {
+    body: { queue, key },
+    ask: {
+      title: `Free the key ${key}?`,
+      verb: "Free the key",
+      body:
+        `The ${plural(waiting, "row")} behind its head may run although the head did not succeed; ` +
+        "the head stays as it ended. To run it first, redrive it instead.",
+    },
+    said: `${key} goes on without its head.`,
+  });

@@ -1,0 +1,42 @@
+/** The head of a row's page: what it is, why it stands where it stands, and what may be done. */
+import { act, allowed } from "../../lib/act.js";
+import { to } from "../../lib/address.js";
+import { Copy, Status } from "../../lib/parts.js";
+import { state } from "../../lib/state.js";
+import { html } from "../../lib/ui.js";
+import { VERBS } from "../../lib/verbs.js";
+import { command, filter_word } from "../../lib/words.js";
+
+/** @param {{row: any, why: string, sql: string}} props */
+export function Headline({ row, why, sql }) {
+  const verbs = allowed().filter((verb) => VERBS[verb].from.includes(state(row)));
+  return html`
+    <header class="row-head">
+      <p class="crumbs">
+        <a href="rows">Rows</a> <span class="quiet">/</span>${" "}
+        <a href=${to("rows", { filter: `kind:${filter_word(row.kind)}` })}>${row.kind}</a>
+      </p>
+      <div class="row-title">
+        <h1>
+          ${row.kind} <span class="mono">${row.key}</span>
+        </h1>
+        <${Status} status=${state(row)} cancel_asked=${row.cancel_asked} />
+      </div>
+      <p class="why">${why}</p>
+      <div class="row-actions">
+        ${verbs.map((verb) => html`
+          <button
+            key=${verb}
+            class=${`button ${VERBS[verb].danger ? "danger" : ""}`}
+            onClick=${() => act(verb, `id:${row.id}`)}
+          >
+            ${VERBS[verb].label}…
+          </button>
+        `)}
+        <span class="spring"></span>
+        <${Copy} className="button" label="Copy as command" text=${command("row", row.id)} />
+        <${Copy} className="button" label="Copy as SQL" text=${sql} />
+      </div>
+    </header>
+  `;
+}

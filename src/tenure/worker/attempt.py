@@ -1,0 +1,134 @@
+"""One attempt of this worker at one row: its job, its handler, and the state that says what is still to come.
+
+A row is settled when the database has answered for it. A slot is free when the handler has returned as well.
+
+                     handler returns                   settled
+    running ───────────────────────────▶ returned ───────────────▶ over
+       │                                    ▲                        ▲
+       │ let go: its time is up,            │ handler returns        │
+       │ or this worker drains              │                        │
+       ▼                                    │                        │
+    let_go ─────────────────────────────────┘                        │
+       │ settled                                     handler returns │
+       ▼                                                             │
+    abandoned ───────────────────────────────────────────────────────┘
+
+Several threads end an attempt: its handler's, the timer, a drain, the claimer. Each asks for a step, and the state
+decides who was first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from ..app.handler import Handler
+from ..app.job import Job
+from ..model.outcome import Outcome
+from ..model.rows import Claimed
+
+
+class State(Enum):
+    """What an attempt still waits for."""
+
+    RUNNING = "its handler, and then the database"
+    RETURNED = "the database: its handler has returned"
+    LET_GO = "the database: its row is settled without its handler"
+    ABANDONED = "its handler, whose row is settled already"
+    OVER = "nothing"
+
+
+class Attempt:
+    """A job as the worker keeps it. The handler sees only `job`."""
+
+    __slots__ = (
+        "_lock",
+        "handler",
+        "job",
+        "lease_seconds",
+        "outcome",
+        "renew_at",
+        "source",
+        "started",
+        "state",
+        "stop",
+        "timer",
+        "trace",
+    )
+
+    def __init__(self, job: Job, handler: Handler[..., Any] | None = None, *, source: str = "") -> None:
+        self.job, self.handler = job, handler
+        self.source = source  # where its claim looked
+        self.state = State.RUNNING
+        self.outcome: Any = None  # None: there is nothing to tell the database
+        self.started = 0.0
+        self.lease_seconds = 0.0
+        self.renew_at = float("inf")
+        self.stop: Callable[[], object] | None = None  # how to stop its handler, once it runs
+        self.timer: Any = None  # what will let it go when its time is up
+        self.trace: Any = None  # the context of its span
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self.state.name.lower()} {self.job!r}>"
+
+    @property
+    def claimed(self) -> Claimed:
+        """The row as it was claimed."""
+        return self.job.claimed
+
+    @property
+    def accept_late(self) -> bool:
+        """Does its handler accept a completion after the end of the lease?"""
+        return self.handler is not None and self.handler.handling.late_completion == "accept"
+
+    @property
+    def settled(self) -> bool:
+        """Has the database answered, or need it not?"""
+        return self.state in (State.ABANDONED, State.OVER)
+
+    @property
+    def handler_returned(self) -> bool:
+        """Is its slot free, or about to be?"""
+        return self.state in (State.RETURNED, State.OVER)
+
+    @property
+    def completed_itself(self) -> bool:
+        """Did the handler complete the row in a transaction of its own?"""
+        return self.job.completion == "committed"
+
+    @property
+    def ending(self) -> bool:
+        """Has its handler returned, or is its own transaction about to commit? Then its end decides, not its lease."""
+        return self.handler_returned or self.job.completion != "open"
+
+    # -- the steps
+
+    def handler_returns(self, outcome: Outcome | None) -> State:
+        """The handler has returned; the state before. Only an attempt that was running takes this outcome."""
+        with self._lock:
+            before = self.state
+            if before is State.RUNNING:
+                self.outcome = outcome
+            self.state = State.OVER if self.settled else State.RETURNED
+            return before
+
+    def let_go(self, outcome: Outcome) -> bool:
+        """Settle the row without its handler; False if that was faster."""
+        with self._lock:
+            if self.state is not State.RUNNING:
+                return False
+            self.outcome, self.state = outcome, State.LET_GO
+            return True
+
+    def settle(self) -> None:
+        """The database has answered, or there is nothing to ask it."""
+        with self._lock:
+            self.state = State.OVER if self.handler_returned else State.ABANDONED
+
+    def ask_to_stop(self) -> None:
+        """Stop its handler, if it runs and can be stopped."""
+        if self.stop is not None:
+            self.stop()

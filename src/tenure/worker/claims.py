@@ -1,0 +1,125 @@
+"""Claims on their way and what they brought: rows become attempts, and a claim whose reply was lost is asked after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..app.handler import Handler
+from ..app.job import Connections, Job
+from ..events import ClaimAnswered, LeaseAcquired, Woken
+from ..model.rows import Claimed
+from .attempt import Attempt
+from .claim_rule import ORDERED, UNORDERED, ClaimRule, SentClaim
+from .held import HeldAttempts
+from .shared import Shared
+
+STATEMENT_SECONDS = 30.0  # how long a claim may run on the server after its reply was lost
+
+
+class Claims:
+    """What to claim next is the rule's to decide; which claim is out, and which may be lost, is known here."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        held: HeldAttempts,
+        handlers: Mapping[str, Handler[..., Any]],
+        connections: Connections,
+    ) -> None:
+        self._shared, self._held, self._handlers, self._connections = shared, held, handlers, connections
+        self.rule = ClaimRule(shared.terms.queues, shared.terms.lease_seconds)
+        self._sent: SentClaim | None = None
+        self._lost: list[tuple[float, SentClaim]] = []  # when to ask after which
+        self._everywhere: set[str] = set()  # sources to look for beyond our own buckets, once
+
+    def poll(self) -> None:
+        """Look everywhere once: in every source, and beyond our own buckets."""
+        self._everywhere = {UNORDERED, ORDERED}
+        self.rule.rouse()
+        woken(self._shared, "poll")
+
+    def next(self, free: int, at: float) -> SentClaim | None:
+        """The claim to send for so many free slots, if there may be rows."""
+        claim = self.rule.next(self._shared.worker_id, free, at, everywhere=self._everywhere)
+        if claim is None and free > 0:
+            self._everywhere.clear()
+        return claim
+
+    def send(self, claim: SentClaim) -> None:
+        """Remember it: from now on its rows may be ours, whether or not we hear of them."""
+        self._sent = claim
+
+    def answered(self, claim: SentClaim, rows: Sequence[Claimed]) -> None:
+        """The reply has come."""
+        self._sent = None
+        at = time.monotonic()
+        self.rule.told(claim, rows, at)
+        self._shared.tracing.claimed(self._shared.worker_id, rows, at - claim.sent)
+        if self._shared.bus.each_job:
+            self._shared.bus.emit(ClaimAnswered(self._shared.worker_id, len(rows), at - claim.sent))
+
+    def reconnected(self) -> None:
+        """A reply was lost with the connection: ask now, and again when a claim that still runs must have ended."""
+        if self._sent is not None:
+            self._lost += [(0.0, self._sent), (time.monotonic() + STATEMENT_SECONDS + 1.0, self._sent)]
+            self._sent = None
+        self.rule.rouse()
+
+    def lost(self) -> list[tuple[float, SentClaim]]:
+        """The lost claims to ask after now."""
+        at = time.monotonic()
+        return [each for each in self._lost if each[0] <= at]
+
+    def found(self, lost: tuple[float, SentClaim], rows: Sequence[Claimed]) -> list[Attempt]:
+        """What a lost claim had brought, but for what we know already."""
+        self._lost.remove(lost)
+        known = {attempt.claimed.token for attempt in self._held.busy()}
+        return self.attempts(lost[1], [row for row in rows if row.token not in known])
+
+    def attempts(self, claim: SentClaim, rows: Sequence[Claimed]) -> list[Attempt]:
+        """These rows as attempts, held from now on.
+
+        None if their lease was over before we heard of them: then no handler may start.
+        """
+        terms = self._shared.terms
+        deadline = claim.sent + terms.lease_seconds - terms.margin_of(terms.lease_seconds)
+        at = time.monotonic()
+        if deadline <= at:
+            return []
+        made = [self._attempt(claim, row, deadline, at) for row in rows]
+        self._held.take(made)
+        return made
+
+    def _attempt(self, claim: SentClaim, row: Claimed, deadline: float, at: float) -> Attempt:
+        terms, handler = self._shared.terms, self._handlers.get(row.kind)
+        job = Job(
+            row,
+            deadline=deadline,
+            connections=self._connections,
+            schema=terms.schema,
+            accept_late=handler is not None and handler.handling.late_completion == "accept",
+            tracing=handler.tracing if handler is not None else None,
+        )
+        attempt = Attempt(job, handler, source=claim.source)
+        attempt.started, attempt.lease_seconds = at, terms.lease_seconds
+        attempt.renew_at = claim.sent + terms.renew_seconds
+        if handler is not None and handler.handling.lease_seconds is not None:
+            attempt.lease_seconds, attempt.renew_at = handler.handling.lease_seconds, claim.sent
+        return attempt
+
+
+def woken(shared: Shared, source: str) -> None:
+    """Say what made this worker look for rows."""
+    if shared.bus.each_job:
+        shared.bus.emit(Woken(shared.worker_id, source))
+
+
+def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
+    """Say which rows were taken, and how long each had waited: to the tally always, one by one if somebody asks."""
+    shared.tally.took(attempts, shared.terms.lease_seconds)
+    for attempt in attempts if shared.bus.each_job else ():
+        row = attempt.claimed
+        waited = row.ends_seconds - shared.terms.lease_seconds - row.available_seconds
+        shared.bus.emit(LeaseAcquired(shared.worker_id, row.id, row.generation, row.kind, row.queue, waited))

@@ -1,0 +1,45 @@
+"""Ears: LISTEN on the channel of the schema, and on a private one over which a note to ourselves must come back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+from ..postgres.connection import QueueConnection
+from ..postgres.runner import run
+from ..verbs.fleet import echo
+from ..verbs.questions import channel
+
+
+class Ears:
+    """What one session hears. A listener that hears nothing looks just like a quiet night, so it can be tested."""
+
+    def __init__(self) -> None:
+        self.channel = ""  # of the schema; empty until opened
+        self.private = ""  # of this session
+        self._awaited = ""  # the note to ourselves that has not come back yet
+
+    def open(self, conn: QueueConnection) -> None:
+        """Listen on this session from now on."""
+        self.channel = run(conn, channel())
+        self.private = f"{self.channel}_{secrets.token_hex(6)}"
+        for name in (self.channel, self.private):
+            conn.execute(f'LISTEN "{name}"'.encode())
+
+    def send_echo(self, conn: QueueConnection) -> None:
+        """Send a note to ourselves."""
+        self._awaited = secrets.token_hex(4)
+        run(conn, echo(self.private, self._awaited))
+
+    @property
+    def echo_missing(self) -> bool:
+        """Is the note to ourselves still on its way?"""
+        return bool(self._awaited)
+
+    def notes(self, conn: QueueConnection, seconds: float) -> Iterator[str]:
+        """What the channel of the schema brings within so many seconds; the echo is taken out here."""
+        for heard in conn.notifies(timeout=seconds, stop_after=1):
+            if heard.channel != self.private:
+                yield heard.payload
+            elif heard.payload == self._awaited:
+                self._awaited = ""

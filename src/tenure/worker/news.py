@@ -1,0 +1,54 @@
+"""What the parts of a worker tell the claimer: the one way from any thread to the loop that claims and settles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from .attempt import Attempt
+
+
+class Note(NamedTuple):
+    """Rows may be there: a note from the database ("<bucket> <queue>", "queues"), or nothing in particular."""
+
+    text: str = ""
+
+
+class Buckets(NamedTuple):
+    """The ring has changed: these buckets are ours; None for all."""
+
+    ours: tuple[int, ...] | None
+
+
+class News:
+    """Any thread puts in, the claimer takes out."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Attempt | Note | Buckets] = SimpleQueue()
+
+    def ended(self, attempt: Attempt) -> None:
+        """This attempt has ended, or was let go: its outcome is for the database."""
+        self._queue.put(attempt)
+
+    def wake(self, note: str = "") -> None:
+        """There may be something to do."""
+        self._queue.put(Note(note))
+
+    def own(self, buckets: tuple[int, ...] | None) -> None:
+        """These buckets are ours from now on; None: all of them."""
+        self._queue.put(Buckets(buckets))
+
+    @property
+    def empty(self) -> bool:
+        """Has everything been taken out?"""
+        return self._queue.empty()
+
+    def take(self, seconds: float) -> Iterator[Attempt | Note | Buckets]:
+        """All the news there is, after waiting for the first as long as this."""
+        try:
+            yield self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
+            while True:
+                yield self._queue.get_nowait()
+        except Empty:
+            return

@@ -1,0 +1,179 @@
+"""Attempts that have ended, on their way into the database: one statement for each verb, however many there are."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+from ..events import (
+    Bus,
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobDeadLettered,
+    JobFailed,
+    JobReleased,
+    JobRetried,
+    StaleWriteBlocked,
+)
+from ..model.backoff import delay_for
+from ..model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
+from ..model.rows import Settled
+from ..verbs import settle
+from ..verbs.statement import Statement
+from .attempt import Attempt
+from .held import HeldAttempts
+from .outcomes import said
+from .shared import Shared
+
+Batch = tuple[list[Attempt], Statement[list[Settled]]]
+
+_ENDED: dict[str | None, type[JobRetried]] = {
+    "pending": JobRetried,
+    "failed": JobFailed,
+    "dead_letter": JobDeadLettered,
+    "cancelled": JobCancelled,
+}
+
+
+class Settler:
+    """Gathers ended attempts, turns them into statements, and tells the world what the database answered."""
+
+    def __init__(self, shared: Shared, held: HeldAttempts) -> None:
+        self._shared, self._held = shared, held
+        self._unsettled: list[Attempt] = []
+        self.one_by_one = False  # somebody may have a row of the batch locked: the others need not wait for it
+
+    def add(self, attempts: Sequence[Attempt]) -> None:
+        """These have ended, or were let go."""
+        self._unsettled += attempts
+
+    @property
+    def unsettled(self) -> list[Attempt]:
+        """What the database has not answered for yet."""
+        return self._unsettled
+
+    @property
+    def slots_ending(self) -> int:
+        """How many slots will be free once the database has answered."""
+        return sum(1 for attempt in self._unsettled if attempt.handler_returned)
+
+    def skip_settled(self) -> None:
+        """Some need no word to the database: completed in a transaction of their own, or somebody else's by now."""
+        over = [each for each in self._unsettled if each.completed_itself or each.outcome is None]
+        if not over:
+            return
+        self._unsettled = [each for each in self._unsettled if not (each.completed_itself or each.outcome is None)]
+        self._end(over)
+        completed(self._shared, [each for each in over if each.completed_itself], time.monotonic())
+
+    def batches(self) -> list[Batch]:
+        """A statement for each verb; or one for each attempt, in any order, if one row held up the rest."""
+        if not self.one_by_one:
+            return list(batches(self._unsettled))
+        random.shuffle(self._unsettled)
+        return [batch for attempt in self._unsettled for batch in batches([attempt])]
+
+    def answered(self, attempts: list[Attempt], answers: Sequence[Settled]) -> bool:
+        """The database has answered: tell the world, free slots. True if some row is due again later."""
+        at, later = time.monotonic(), False
+        bus, worker_id = self._shared.bus, self._shared.worker_id
+        self._shared.tally.settled(attempts, answers, at)
+        for attempt, settled in zip(attempts, answers, strict=True):
+            if bus.each_job or settled.standing != "applied" or not isinstance(attempt.outcome, Completed):
+                report(bus, worker_id, attempt, settled, at - attempt.started)
+                later = later or settled.next_at is not None
+        done = set(attempts)
+        self._unsettled = [each for each in self._unsettled if each not in done]
+        self._end(attempts)
+        return later
+
+    def _end(self, attempts: list[Attempt]) -> None:
+        """These are settled: no lease is left to keep, and a slot is free where the handler has returned."""
+        for attempt in attempts:
+            attempt.settle()
+        self._held.drop(attempts)
+        self._held.free([attempt for attempt in attempts if attempt.handler_returned])
+
+
+def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
+    """The outcomes of these attempts as statements, the completions first."""
+    groups: dict[tuple[type[Outcome], bool], list[Attempt]] = {}
+    for attempt in attempts:
+        groups.setdefault((type(attempt.outcome), attempt.accept_late), []).append(attempt)
+    for (kind, late), group in sorted(groups.items(), key=lambda pair: pair[0][0] is not Completed):
+        try:
+            made = [(group, _statement(kind, late, group))]
+        except Exception:
+            made = [_alone(kind, late, attempt) for attempt in group]
+        yield from made
+
+
+def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
+    """One of a batch that no statement could be made for: if this outcome is the reason, its attempt has failed."""
+    try:
+        return [attempt], _statement(kind, late, [attempt])
+    except Exception as error:
+        attempt.outcome = Retry(said(error))
+        return [attempt], _statement(Retry, late, [attempt])
+
+
+def _statement(kind: type[Outcome], late: bool, attempts: list[Attempt]) -> Statement[list[Settled]]:
+    held = [attempt.claimed for attempt in attempts]
+    if kind is Completed:
+        return settle.complete(held, accept_late=late)
+    if kind is Retry:
+        return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
+    if kind is Fail:
+        return settle.fail(held, _errors(attempts))
+    if kind is DeadLetter:
+        return settle.dead_letter(held, _errors(attempts))
+    if kind is Snooze:
+        return settle.release(held, errors=_errors(attempts), delays=[each.outcome.seconds for each in attempts])
+    assert kind is Release
+    return settle.release(held, errors=_errors(attempts))
+
+
+def _errors(attempts: list[Attempt]) -> list[str | None]:
+    return [attempt.outcome.error or None for attempt in attempts]
+
+
+def _delay(attempt: Attempt) -> float | None:
+    given = attempt.outcome.after_seconds
+    if given is not None or attempt.handler is None:
+        return None if given is None else float(given)
+    try:
+        return delay_for(attempt.handler.handling.backoff, attempt.job.attempt, random.random())  # noqa: S311
+    except Exception:
+        return None  # a broken policy must not keep the attempt from ending: the database has a backoff of its own
+
+
+def report(bus: Bus, worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> None:
+    """Say what became of an attempt, once the database has answered."""
+    job = attempt.job
+    # Completed under this very token: by the handler's own transaction, of whose commit it may not have heard.
+    if settled.ok or settled.reason == "already_completed":
+        if bus.each_job or not isinstance(attempt.outcome, Completed):
+            bus.emit(_ended(worker_id, attempt, settled, run_seconds))
+    else:
+        reason = settled.reason or settled.standing
+        bus.emit(StaleWriteBlocked(worker_id, job.id, job.token, settled.current, reason, settled.verb))
+
+
+def _ended(worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> Event:
+    job = attempt.job
+    if settled.verb == "complete" or settled.status == "completed":
+        return JobCompleted(worker_id, job.id, job.token, job.kind, job.queue, run_seconds)
+    released = settled.verb == "release" and settled.status == "pending"
+    event = JobReleased if released else _ENDED.get(settled.status, JobRetried)
+    error = getattr(attempt.outcome, "error", "") or type(attempt.outcome).__name__.lower()
+    return event(worker_id, job.id, job.token, job.kind, job.queue, run_seconds, error)
+
+
+def completed(shared: Shared, attempts: Sequence[Attempt], at: float) -> None:
+    """Say which rows their handlers have completed themselves: to the tally always, one by one if somebody asks."""
+    shared.tally.completed(attempts, at)
+    for attempt in attempts if shared.bus.each_job else ():
+        job, run_seconds = attempt.job, at - attempt.started
+        shared.bus.emit(JobCompleted(shared.worker_id, job.id, job.token, job.kind, job.queue, run_seconds))

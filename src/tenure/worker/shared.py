@@ -1,0 +1,27 @@
+"""What the threads of one worker share: its configuration, its id, and where events go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..events import Bus
+from ..telemetry.tally import Tally
+from ..telemetry.tracing import Tracing
+from .config import Terms, new_worker_id
+
+
+@dataclass(slots=True)
+class Shared:
+    """Made by the worker, given to each of its threads."""
+
+    terms: Terms
+    bus: Bus
+    failed: Callable[[BaseException], None]  # a thread met a bug: the worker must stop rather than go on without it
+    drain: Callable[[], None]  # an operator asks this worker to stop
+    worker_id: str = ""  # a worker declared dead goes on under another id
+    tally: Tally = field(default_factory=Tally)
+    tracing: Tracing = field(default_factory=Tracing)
+
+    def __post_init__(self) -> None:
+        self.worker_id = self.worker_id or new_worker_id(self.terms.name)

@@ -1,0 +1,93 @@
+"""When the claimer sleeps, and what wakes it: decided from times and facts, without a connection.
+
+                  nothing to claim, slots free            polled once more, found nothing
+    awake ─────────────────────────────────────▶ told ─────────────────────────────────────▶ asleep
+      ▲        tell producers: wake this worker                                                  │
+      └──────────────────────────────────────────────────────────────────────────────────────────┘
+                     a note, a row that falls due, the next poll
+
+After AWAKE_SECONDS of work without sleep, producers are told that nobody need wake this worker.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from ..model.jitter import jittered
+
+BOARD_SECONDS = 1.0  # how old the board may be while there is work
+BOARD_SHARE = 50  # a board that is slow to read (dead versions) is read so much more rarely
+SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
+AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
+DRAIN_SECONDS = 0.1  # how long it sleeps at most while it drains
+FULL_SECONDS = 1.0  # how long it sleeps at most while every slot is taken
+
+
+class Rest(NamedTuple):
+    """What to do before the next round: wait so long for news, and perhaps tell producers something first."""
+
+    seconds: float
+    wake_us: bool | None = None  # tell producers to wake this worker (True) or not to (False); None: tell nothing
+
+
+class Sleep:
+    """Knows when to read the board, when to poll, when the next row is due, and what producers were told."""
+
+    def __init__(self, poll_seconds: float) -> None:
+        self._poll_seconds = poll_seconds
+        self.board_at = 0.0  # when to read the board again
+        self._poll_at = 0.0  # when to look beyond our own buckets
+        self._due_at = 0.0  # when the next row is due, as far as the board knew
+        self.told = ""  # the ears under which producers were told to wake us
+        self._awake_since = 0.0
+
+    def next(self, at: float, *, work: bool, free: bool, draining: bool, dry_until: float, ears: str) -> Rest:
+        """How long to wait for news, and what to tell producers before it.
+
+        work: something is to be settled · free: a slot is free · ears: under what name this worker can be woken.
+        """
+        if work or (free and not draining and dry_until <= at):
+            return Rest(0.0, self._awake(at))
+        if draining:
+            return Rest(DRAIN_SECONDS)
+        if not free:
+            return Rest(min(FULL_SECONDS, self._poll_seconds), self._awake(at))
+        if ears and self.told != ears:
+            return Rest(0.0, True)
+        self._awake_since = float("inf")
+        self.board_at = min(self._poll_at, self._due_at)
+        return Rest(max(0.0, min(self.board_at, dry_until) - at))
+
+    def _awake(self, at: float) -> bool | None:
+        self._awake_since = min(self._awake_since, at)
+        return False if self.told and at - self._awake_since > AWAKE_SECONDS else None
+
+    def producers_told(self, wake_us: bool, ears: str) -> None:
+        """Producers know it now. The poll that follows is no work: it must not clear what they were told."""
+        self.told = ears if wake_us else ""
+        if wake_us:
+            self._awake_since = float("inf")
+
+    def board_was_read(self, at: float, due_seconds: float | None, chance: float) -> bool:
+        """The board was asked for at this time and knew when the next row is due. True: it is time to poll."""
+        self.board_at = at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at))
+        poll = at >= self._poll_at
+        if poll:
+            self._poll_at = at + jittered(self._poll_seconds, chance)
+        if due_seconds is not None and due_seconds < BOARD_SECONDS:
+            self.board_at = at + max(0.0, due_seconds)
+        self._due_at = at + (due_seconds if due_seconds is not None else self._poll_seconds)
+        return poll
+
+    def look_now(self) -> None:
+        """Read the board in the next round."""
+        self.board_at = 0.0
+
+    def look_soon(self) -> None:
+        """There may be a row that is due later than now: only the board knows when."""
+        self._due_at = min(self._due_at, time.monotonic() + SOON_SECONDS)
+
+    def connection_lost(self) -> None:
+        """Nobody knows what happened meanwhile: tell producers again, and poll."""
+        self.told, self._poll_at = "", 0.0

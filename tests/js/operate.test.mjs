@@ -1,0 +1,136 @@
+/** What people can change, in words: verbs, limits, workers, and the time to think again. */
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { done_words, shares, VERBS } from "../../src/tenure/web/static/lib/verbs.js";
+import { countdown } from "../../src/tenure/web/static/pages/dead/countdown.js";
+import { asked, limit_words } from "../../src/tenure/web/static/pages/queues/limit_words.js";
+import * as workers from "../../src/tenure/web/static/pages/workers/words.js";
+
+test("what came of an action is told with what had moved on", () => {
+  assert.equal(done_words("redrive", { changed: 1, skipped: 0 }), "1 row redriven.");
+  assert.equal(
+    done_words("cancel", { changed: 1200, skipped: 3 }),
+    "1,200 rows cancelled, 3 had moved on.",
+  );
+  assert.match(done_words("delete", { done: false, action: 7, changed: 0 }), /^Under way as action 7/);
+});
+
+test("a count is split by states only where the filter leaves that open", () => {
+  const statuses = {
+    failed: { n: 2, more: false },
+    dead_letter: { n: 3, more: true },
+    completed: { n: 9, more: false },
+  };
+  assert.deepEqual(shares("redrive", { filter: "kind:a", statuses }), {
+    failed: { n: 2, more: false },
+    "dead letter": { n: 3, more: true },
+  });
+  assert.equal(shares("redrive", { filter: "kind:a status:failed", statuses }), undefined);
+  assert.equal(
+    shares("redrive", { filter: "", statuses: { failed: { n: 2, more: false } } }),
+    undefined,
+  );
+});
+
+test("what is deleted or cancelled is asked about in red", () => {
+  const grave = Object.keys(VERBS).filter((verb) => VERBS[verb].danger);
+  assert.deepEqual(grave, ["cancel", "delete"]);
+  assert.equal(
+    VERBS.delete.from.includes("processing"),
+    false,
+    "nobody deletes a row under its holder",
+  );
+});
+
+test("limits are sent as numbers, null where nothing was typed, and as typed where it is no number", () => {
+  const typed = { max_running: " 8 ", max_per_key: "", rate_per_second: "0.5", burst: "many" };
+  assert.deepEqual(asked(typed), {
+    max_running: 8,
+    max_per_key: null,
+    rate_per_second: 0.5,
+    burst: "many",
+  });
+  assert.deepEqual(asked({ a: "Infinity", b: "1e3" }), { a: "Infinity", b: 1000 });
+});
+
+test("only limits that are set are told", () => {
+  const queue = /** @type {any} */ ({
+    running: 4,
+    max_running: 8,
+    max_per_key: 1,
+    rate_per_second: 10,
+    burst: 10,
+  });
+  assert.equal(limit_words(queue), "4 of 8 run · 1 per key · 10 per second, burst 10");
+  assert.equal(limit_words(/** @type {any} */ ({ running: 4 })), "");
+});
+
+const member = (/** @type {object} */ over) =>
+  /** @type {any} */ ({
+    id: "w",
+    status: "alive",
+    version: "1",
+    slots: 10,
+    slots_used: 3,
+    held: 1,
+    queues: [],
+    ...over,
+  });
+
+test("the fleet is summed up without the slots of the dead", () => {
+  const fleet = [member({}), member({ status: "draining", slots_used: 2 }), member({ status: "dead" })];
+  assert.equal(workers.summary(fleet), "1 alive · 1 draining · 1 dead · 5 of 20 slots taken");
+  assert.equal(workers.summary([]), "0 alive");
+});
+
+test("the usual version is the one most run", () => {
+  assert.equal(workers.usual_version(["2", "1", "2"].map((version) => member({ version }))), "2");
+  assert.equal(workers.usual_version([]), null);
+});
+
+test("a heartbeat is fresh, fades, and falls silent", () => {
+  assert.deepEqual(
+    [0, 15, 16, 29.9, 30, 99].map((seconds) => workers.freshness(seconds).word),
+    ["fresh", "fresh", "fading", "fading", "silent", "silent"],
+  );
+  assert.equal(workers.freshness(99).left, 0);
+});
+
+test("a worker without a session is neither here nor gone", () => {
+  assert.deepEqual([true, false, null].map(workers.presence), ["here", "gone", "none"]);
+  assert.equal(workers.rows_held(member({ held: null })), "rows");
+  assert.equal(
+    workers.held_by(member({ id: "a b" })),
+    "rows?filter=status%3Aprocessing+worker%3A%22a+b%22",
+  );
+});
+
+/** A countdown whose clock is ours: go(ms) lets it be so late and ticks once. */
+function counted() {
+  let [now, tick] = [0, () => {}];
+  mock.method(performance, "now", () => now);
+  mock.method(globalThis, "setInterval", (/** @type {() => void} */ call) => ((tick = call), 1));
+  const [send, tell] = [mock.fn(), mock.fn()];
+  const { undo } = countdown(send, tell, 10);
+  return { send, tell, undo, go: (/** @type {number} */ ms) => ((now = ms), tick()) };
+}
+
+test("what is undone in time is never sent", () => {
+  const { send, tell, undo, go } = counted();
+  go(4000);
+  assert.deepEqual(tell.mock.calls[0].arguments, [{ left: 6, share: 0.6 }]);
+  assert.equal(undo(), true);
+  go(20_000);
+  assert.equal(send.mock.callCount(), 0);
+  assert.deepEqual(tell.mock.calls.at(-1)?.arguments, [null]);
+  mock.restoreAll();
+});
+
+test("what is not undone is sent once, and then it is too late", () => {
+  const { send, undo, go } = counted();
+  go(10_000);
+  go(10_100);
+  assert.equal(send.mock.callCount(), 1);
+  assert.equal(undo(), false);
+  mock.restoreAll();
+});
