@@ -15,6 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from guarantees.facts import Beside, until
+from patience import soon
 from tenure import postgres, verbs
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.drills.stage.sockets import can_drop_packets
@@ -105,7 +106,7 @@ def test_a_listener_notices_a_black_hole_without_asking_anything(proxy: FaultPro
     conn = postgres.connect(proxy.url, patience=BRIEF)
     conn.execute("LISTEN news")
     proxy.blackhole()
-    _is_given_up(lambda: list(conn.notifies(timeout=15)))
+    _is_given_up(lambda: list(conn.notifies(timeout=120)))
 
 
 @vanishing
@@ -137,7 +138,7 @@ def test_the_server_ends_the_session_of_a_client_that_was_cut_off(small_server: 
         proxy.blackhole()
         began = time.monotonic()
         until(lambda: not stands(ours), "the server has given up the silent client")
-        assert time.monotonic() - began < SILENCE_SECONDS + 2
+        assert time.monotonic() - began < SILENCE_SECONDS + soon(2)
         assert stands(theirs), "a plain connection's session stays, with all it holds"
         ours.close()
         theirs.close()
@@ -279,7 +280,7 @@ def _is_given_up(action: Callable[[], object]) -> None:
     with pytest.raises(psycopg.OperationalError) as raised:
         action()
     assert trouble_of(raised.value) == "away"
-    assert SILENCE_SECONDS - 1 < time.monotonic() - began < SILENCE_SECONDS + 2
+    assert SILENCE_SECONDS - 1 < time.monotonic() - began < SILENCE_SECONDS + soon(2)
 
 
 def _gone(world: World, pid: int) -> None:

@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from faces.test_fleet_commands import command, tenure
+from patience import SECONDS_MAX
 from tenure import operate, verbs
 from tenure.cli import cancel, delete, enqueue, queues, redrive, release, retry, schedules, workers
 from tenure.cli import operators as cli_operators
@@ -66,7 +67,7 @@ class Terminal:
         )
         os.close(child)
 
-    def until(self, words: str, seconds: float = 30.0) -> str:
+    def until(self, words: str, seconds: float = SECONDS_MAX) -> str:
         """What it has shown, once these words are among it."""
         self._read(lambda: words in self.shown, seconds)
         assert words in self.shown, self.shown
@@ -78,8 +79,8 @@ class Terminal:
 
     def end(self) -> int:
         """All it had to show, and its exit code."""
-        self._read(lambda: False, 30.0)
-        code = self.process.wait(30)
+        self._read(lambda: False, SECONDS_MAX)
+        code = self.process.wait(90)
         os.close(self.master)
         return code
 

@@ -232,6 +232,7 @@ def test_what_is_at_the_limit_is_taken_and_given_back(world: World) -> None:
 WRITTEN = ["1e-3900", "5e-324", "-5e-324", "1.25E+300", "-1e22", "0.1", "120.50e-3", "7e0", "9" * 3000, "0." + "3" * 99]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("number", WRITTEN, ids=lambda number: number[:12])
 def test_a_payload_stays_within_its_limit_as_postgres_writes_it(world: World, number: str) -> None:
     """Its size is counted before it is sent: one number more than fits is refused."""
@@ -244,6 +245,7 @@ def test_a_payload_stays_within_its_limit_as_postgres_writes_it(world: World, nu
         payload.encode(msgspec.Raw(f"[{','.join([number] * (fits + 1))}]".encode()))
 
 
+@pytest.mark.one_server
 def test_floats_are_counted_as_postgres_writes_them_and_come_back_the_same(world: World) -> None:
     for value in (5e-324, -2.2250738585072014e-308, 9.999e-5, 0.0001, 0.0, 1e15, 1e16, -1.5e16, 1.7976931348623157e308):
         length = len(world.sql("SELECT %s::jsonb::text", repr(value))[0][0])
@@ -409,7 +411,7 @@ def _tenure(*arguments: str | bytes, url: str | None = None, **environ: str) -> 
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     address = {"TENURE_DATABASE_URL": url} if url else {}
     done = subprocess.run(
-        [*TENURE, *arguments], env=kept | address | environ, capture_output=True, timeout=60, stdin=subprocess.DEVNULL
+        [*TENURE, *arguments], env=kept | address | environ, capture_output=True, timeout=120, stdin=subprocess.DEVNULL
     )
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 

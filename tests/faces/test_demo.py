@@ -152,7 +152,7 @@ def test_the_tour_ends_with_five_proofs_and_leaves_nothing(home: Path) -> None:
         shown += (line := process.stdout.readline())
         assert line, shown
     address, pids = word(shown, ADDRESS), list(workers(process.pid))
-    with httpx.Client(base_url=address, timeout=30) as web:
+    with httpx.Client(base_url=address, timeout=120) as web:
         assert web.get("/api/overview").status_code == 401
         assert web.get(word(shown, LINK)).status_code == 303
         assert web.get("/api/overview").json()
@@ -251,7 +251,7 @@ def test_a_killed_demo_leaves_only_its_schema_and_reset_removes_that(home: Path)
         shown = terminal.until(" completed · ")
         schema, address, pids = word(shown, SCHEMA), word(shown, ADDRESS), list(workers(terminal.process.pid))
         terminal.process.kill()
-        terminal.process.wait(10)
+        terminal.process.wait(90)
     (folder,) = home.glob("pg*")
     until(lambda: ended(pids), "the end of its workers")
     until(lambda: not processes_of(folder), "the end of its Postgres")

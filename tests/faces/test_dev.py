@@ -85,7 +85,7 @@ class Dev:
     def run(self, *words: str) -> str:
         """A command in another terminal."""
         done = subprocess.run(
-            words, cwd=self.folder, env=self.env, capture_output=True, text=True, check=True, timeout=60
+            words, cwd=self.folder, env=self.env, capture_output=True, text=True, check=True, timeout=120
         )
         return done.stdout
 
@@ -107,7 +107,7 @@ class Dev:
     def ended(self, number: signal.Signals) -> int:
         """Its exit code after this signal, once nothing of it runs any more."""
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(90)
         left = [pid for pid in self.workers if Path(f"/proc/{pid}/cmdline").exists() and _words_of(pid)]
         tools.until(lambda: not [pid for pid in left if _words_of(pid)], "its worker ends")
         tools.until(lambda: not tools.processes_of(self.home), "its Postgres ends")
@@ -169,7 +169,7 @@ def test_it_says_what_it_started_and_where(scene: Dev) -> None:
     assert f"starts anew at a save below {scene.folder}" in said
     found = re.search(r"dashboard +(http://127\.0\.0\.1:\d+/)(\?link=\S+)  \(good once\)", said)
     assert found
-    with httpx.Client(base_url=found[1]) as web:
+    with httpx.Client(base_url=found[1], timeout=120) as web:
         assert web.get("").status_code == 200
         assert web.get("health/ready").status_code == 200
         assert web.get("api/drills").json()["error"].endswith("open the one that `tenure dev` printed last")
@@ -263,12 +263,12 @@ def test_a_port_that_is_taken_is_told_and_another_one_taken(starter: Path, home:
 
 def test_without_reload_broken_code_ends_it(starter: Path, home: Path) -> None:
     with _ending(Dev(starter, home, "--port", "0", "--no-reload", "--slots", "0")) as dev:
-        assert dev.process.wait(60) == BAD_SETTINGS
+        assert dev.process.wait(90) == BAD_SETTINGS
         assert "tenure: slots=0 must be within 1 and 10000" in dev.said()
 
 
 def test_an_app_that_cannot_be_one_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    done = subprocess.run([*TENURE, "dev", "shop"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*TENURE, "dev", "shop"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == BAD_SETTINGS
     assert done.stderr == "tenure: 'shop' is no inbox: write MODULE:INBOX, e.g. shop.jobs:inbox\n"
 

@@ -106,11 +106,11 @@ def test_a_setting_that_cannot_be_is_a_finding_and_every_other_check_is_made(
 
 
 def test_without_a_database_it_says_what_it_can_and_ends_as_unreachable() -> None:
-    answer = subprocess.run([*TENURE, "doctor", "--database-url", NOWHERE], capture_output=True, text=True, timeout=60)
+    answer = subprocess.run([*TENURE, "doctor", "--database-url", NOWHERE], capture_output=True, text=True, timeout=120)
     assert answer.returncode == UNREACHABLE
     assert [line.split()[1] for line in answer.stdout.splitlines()] == ["settings", "lease", "database"]
     answer = subprocess.run(
-        [*TENURE, "doctor", "--json", "--database-url", NOWHERE], capture_output=True, text=True, timeout=60
+        [*TENURE, "doctor", "--json", "--database-url", NOWHERE], capture_output=True, text=True, timeout=120
     )
     assert (answer.returncode, json.loads(answer.stdout)["ok"]) == (UNREACHABLE, False)
 
@@ -160,7 +160,7 @@ def test_a_reader_may_ask_and_is_told_what_it_cannot_see(well: World) -> None:
         well.sql(f"REVOKE SELECT ON migrations FROM {prefix}_readonly")
         answer = subprocess.run(
             [*TENURE, "doctor", "--json", "--database-url", url, "--schema", well.schema],
-            capture_output=True, text=True, timeout=60,
+            capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert answer.returncode == NOT_ALLOWED
         assert "permission denied" in json.loads(answer.stdout)["findings"][-1]["said"]

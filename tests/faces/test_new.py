@@ -65,7 +65,7 @@ def run_app(shop: Path, **env: str) -> subprocess.CompletedProcess[str]:
     named = (*settings.URLS, *settings.LIBPQ, "PGUSER")
     quiet = {name: value for name, value in os.environ.items() if name not in named}
     command = [sys.executable, "-B", "app.py", "777"]
-    return subprocess.run(command, cwd=shop, env={**quiet, **env}, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=shop, env={**quiet, **env}, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.one_server

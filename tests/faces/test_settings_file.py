@@ -190,7 +190,7 @@ def _tenure(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         **env,
     }
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, env=environ
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120, env=environ
     )
 
 

@@ -106,7 +106,7 @@ def test_into_a_pipe_it_prints_picture_after_picture_until_it_is_told_to_stop(wo
         if seen == 3:
             process.send_signal(signal.SIGINT)
             break
-    out, trouble = process.communicate(timeout=20)
+    out, trouble = process.communicate(timeout=120)
     assert (process.returncode, trouble) == (0, "")
     assert "\x1b" not in out
 
@@ -166,6 +166,6 @@ def test_an_interval_that_cannot_be_is_refused(world: World, given: str) -> None
 
 def test_without_a_database_it_says_so(world: World) -> None:
     env = {**os.environ, "TENURE_DATABASE_URL": "postgresql://tenure@127.0.0.1:1/tenure"}
-    answer = subprocess.run([*command(world, "top")[:4]], env=env, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run([*command(world, "top")[:4]], env=env, capture_output=True, text=True, timeout=120)
     assert answer.returncode == UNREACHABLE
     assert len(answer.stderr.splitlines()) == 1

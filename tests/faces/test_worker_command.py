@@ -38,7 +38,7 @@ def tenure(folder: Path, *arguments: str, program: str = TENURE, **env: str) -> 
         env={**os.environ, "TENURE_DATABASE_URL": NOWHERE, "PYTHONPATH": os.pathsep.join(sys.path), **env},
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=120,
         check=False,
     )
 
@@ -160,7 +160,7 @@ RUN = """
 import threading
 import psycopg
 from tenure.cli import main
-from tenure.worker import Worker
+from tenure.worker.worker import Worker
 
 def run(self):
     threading.Thread(target=threading.Event().wait).start()  # a handler that never ends

@@ -25,7 +25,7 @@ from .actor import Actor, DrillFailed
 from .allowed import check_allowed
 from .proxy import FaultProxy
 
-EVENT_SECONDS_MAX = 20.0
+EVENT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.02
 LOCK_SECONDS_MAX = 10
 MINE = "tenure stage"  # held on its schema's name while the stage is there: nobody takes it for a leftover
