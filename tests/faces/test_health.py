@@ -216,7 +216,7 @@ def test_a_keeper_that_stands_still_is_not_alive(world: World, monkeypatch: pyte
 
     with gate() as opened, working(world) as site:
         until(lambda: site.worker.lease_keeper.listening, "it listens")
-        monkeypatch.setattr(site.worker.lease_keeper._news, "wake", stand)
+        monkeypatch.setattr(site.worker.lease_keeper, "_hear", stand)
         world.run(fleet.tell("queues"))
         said = site.until("/livez", 503)
         assert "the lease keeper has stood still for" in said.document["reasons"][0]
