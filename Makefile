@@ -25,7 +25,7 @@ demo: $(VENV)/demo-ready ## see it: a shop, three workers, the dashboard and key
 	@$(BIN)/tenure demo
 
 test: setup check tools ## run the tests (PostgreSQL 18 embedded, and 15 where apt has it), in some minutes; name the slowest
-	@timeout 7200 $(PYTEST) --durations=25 --durations-min=1
+	@timeout 4500 $(PYTEST) --durations=25 --durations-min=1
 
 test-all: setup check tools ## the same with nothing left out: every PostgreSQL at hand, every drill and page, the long slices
 	@TENURE_TEST=all timeout 21600 $(PYTEST) --durations=25 --durations-min=1
