@@ -31,9 +31,9 @@ def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_lease(world: 
 
     @inbox.handler("blocks")
     async def blocks(job: Job) -> None:
-        time.sleep(3.0)
+        time.sleep(6.0)
 
-    with working(world, inbox, lease_seconds=1.0, drain_seconds=0.5) as hired:
+    with working(world, inbox, lease_seconds=2.0, drain_seconds=0.5) as hired:
         id = blocks.enqueue(world.conn).id
         hired.saw(JobCompleted)
     assert len(hired.of(LeasesRenewed)) >= 6
