@@ -42,13 +42,13 @@ class Job:
     __slots__ = (
         "_accept_late",
         "_connections",
-        "_tracing",
         "cancel_asked",
         "claimed",
         "completion",
         "deadline",
         "lost",
         "schema",
+        "tracing",
     )
 
     def __init__(
@@ -66,7 +66,8 @@ class Job:
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
         self.completion: Completion = "open"
-        self._connections, self._accept_late, self._tracing = connections, accept_late, tracing
+        self._connections, self._accept_late = connections, accept_late
+        self.tracing = tracing  # makes the span of its completion
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
@@ -212,7 +213,7 @@ class JobFence:
 
     def _span(self, error: BaseException | None) -> Span:
         """The completion, if there is one to come: an error rolls back."""
-        tracing = self._job._tracing
+        tracing = self._job.tracing
         return NOTHING if tracing is None or error else tracing.settling("complete", self._job.claimed)
 
     def _lender(self) -> Connections:

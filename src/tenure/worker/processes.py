@@ -180,6 +180,7 @@ def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
     ended: Outcome | partial[Any]
     try:
         handler = _find(errand.module, errand.qualname)
+        job.tracing = handler.tracing
         args, fields = arguments(handler, job)
         job.check()  # it may have been lost on the way
         started(time.monotonic())  # a clock that all processes share
