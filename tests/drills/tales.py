@@ -16,7 +16,7 @@ import psycopg
 from patience import SECONDS_MAX
 from slices import slice_of
 from tenure.drills.scenes.book import BOOK
-from tenure.drills.stage.stage import Said
+from tenure.drills.stage.said import Said
 
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 

@@ -26,8 +26,8 @@ from patience import soon
 from tenure.drills import host as hosting
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage import record
+from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import perform
-from tenure.drills.stage.stage import Said
 from tenure.errors import BadSettings
 from tenure.web.access import Open
 from tenure.web.app import ROUTES

@@ -1,4 +1,4 @@
-"""The filter language: what is written is what is meant, and what means nothing is refused in a sentence."""
+"""The filter language: words mean what they say, and words without a meaning are refused in a sentence."""
 
 from __future__ import annotations
 
@@ -104,32 +104,66 @@ def test_words_and_what_they_mean(text: str, means: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("held", "processing"),
+        ("running", "processing"),
+        ("dead", "dead_letter"),
+        ("waiting", "scheduled"),
+        ("delayed", "scheduled"),
+    ],
+)
+def test_an_old_status_word_is_accepted_with_a_hint(old: str, new: str) -> None:
+    filter = parse(f"kind:k status:{old}")
+    assert filter == Filter(kind="k", statuses=(new,))
+    assert filter.hints == (f"status:{old} is now status:{new}",)
+    assert str(filter) == f"status:{new} kind:k"
+    assert parse(str(filter)).hints == ()
+
+
+def test_each_old_status_of_a_list_has_one_hint() -> None:
+    filter = parse("status:held,failed,running,held,dead,dead_letter")
+    assert filter.statuses == ("processing", "failed", "dead_letter")
+    assert filter.hints == (
+        "status:held is now status:processing",
+        "status:running is now status:processing",
+        "status:dead is now status:dead_letter",
+    )
+
+
+def test_a_hint_asks_nothing_of_a_row() -> None:
+    assert not Filter(hints=("status:held is now status:processing",))
+    assert parse("status:processing kind:held").hints == ()
+
+
+@pytest.mark.parametrize(
     ("text", "word", "says"),
     [
-        ("timeout", "timeout", "'timeout' is no FIELD:VALUE; the fields are status, kind, queue"),
+        ("timeout", "timeout", "'timeout' must be FIELD:VALUE; the fields are status, kind, queue"),
         ("kind:a knid:b", "knid:b", "there is no field 'knid', did you mean 'kind'?"),
         ("zzz:b", "zzz:b", "there is no field 'zzz'; the fields are "),
         ("payload:b", "payload:b", "there is no field 'payload', did you mean 'payload.NAME'?"),
         ("payload.:b", "payload.:b", "a value of 0 characters"),
         ("kind:", "kind:", "'kind:' has no value: write it as kind:send_receipt"),
         ('kind:""', 'kind:""', "a value of 0 characters"),
-        ("kind:a kind:b", "kind:b", "'kind:b' says the same twice"),
-        ("age:>1h age:>2h", "age:>2h", "says the same twice"),
-        ("status:dead", "status:dead", "there is no status 'dead': there are pending, "),
+        ("kind:a kind:b", "kind:b", "'kind:b' repeats a field"),
+        ("age:>1h age:>2h", "age:>2h", "repeats a field"),
+        ("status:gone", "status:gone", "there is no status 'gone': there are pending, "),
+        ("status:held,gone", "status:held,gone", "there is no status 'gone'"),
         ("status:failed,", "status:failed,", "there is no status ''"),
         ('error:"time out', 'error:"time', "a quote is not closed"),
-        ("age:1h", "age:1h", "age:1h is no age: write age:>1h or age:<5m"),
-        ("age:>5y", "age:>5y", "is no age"),
-        ("age:>99999w", "age:>99999w", "means nothing"),
-        ("attempts:many", "attempts:many", "attempts:many is no number"),
-        ("attempts:<0", "attempts:<0", "attempts:<0 asks for no number"),
-        ("attempts:5..2", "attempts:5..2", "attempts:5..2 asks for no number"),
-        ("id:7", "id:7", "'7' is no row id: it looks like 00000000-"),
-        ("bucket:1024", "bucket:1024", "there is no bucket 1024: there are 0 to 1023"),
-        ("bucket:-1", "bucket:-1", "bucket:-1 is no number from 0 to 1023"),
-        ("bucket:²", "bucket:²", "is no number"),
-        ("ordered:true", "ordered:true", "ordered:true is neither yes nor no"),
-        ("fingerprint:xyz", "fingerprint:xyz", "'xyz' is no fingerprint: it has 12 hex digits"),
+        ("age:1h", "age:1h", "age:1h must be an age: write age:>1h or age:<5m"),
+        ("age:>5y", "age:>5y", "must be an age"),
+        ("age:>99999w", "age:>99999w", "must be between 0 s and 100 years"),
+        ("attempts:many", "attempts:many", "attempts:many must be a number"),
+        ("attempts:<0", "attempts:<0", "attempts:<0 matches no number"),
+        ("attempts:5..2", "attempts:5..2", "attempts:5..2 matches no number"),
+        ("id:7", "id:7", "'7' must be a row id, like 00000000-"),
+        ("bucket:1024", "bucket:1024", "bucket 1024 must be between 0 and 1023"),
+        ("bucket:-1", "bucket:-1", "bucket:-1 must be a number from 0 to 1023"),
+        ("bucket:²", "bucket:²", "must be a number"),
+        ("ordered:true", "ordered:true", "ordered:true must be yes or no"),
+        ("fingerprint:xyz", "fingerprint:xyz", "fingerprint 'xyz' must be 12 hex digits"),
         ("kind:a\x00b", "kind:a\x00b", "contains a NUL character, which Postgres cannot store"),
         ("payload.a\x00b:1", "payload.a\x00b:1", "contains a NUL character"),
         ("error:\udcff", "error:\udcff", "contains a lone surrogate"),

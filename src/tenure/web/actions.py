@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from .. import operate, postgres
 from ..model.filter import Filter
 from ..operate import Done
+from ..operator_verbs import ON_ROWS
 from ..postgres.connection import QueueConnection
 from ..verbs import search
-from .answers import Count, count
+from .answers import Count, count, hint_of
 from .audit import NotedShape, noted_shape
 from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Reply, Route, when
+
+if TYPE_CHECKING:
+    RowVerb = str
+else:
+    RowVerb = Literal[tuple(ON_ROWS)]  # so that the description names them, and no other is taken
 
 ANSWER_SECONDS = 60.0
 
@@ -26,7 +33,7 @@ class ActionAsked(Asked, frozen=True):
 
     rules = (when({"dry_run": {"const": False}}, {"expect": {"type": "integer"}}),)
 
-    verb: Literal["redrive", "retry", "release", "cancel", "delete"]
+    verb: RowVerb
     filter: FilterText
     dry_run: bool = True
     expect: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
@@ -40,6 +47,7 @@ class Would(msgspec.Struct, frozen=True):
     filter: str
     matched: int
     statuses: dict[str, Count]
+    hint: str | UnsetType = UNSET
 
 
 class DoneShape(msgspec.Struct, frozen=True):
@@ -52,6 +60,7 @@ class DoneShape(msgspec.Struct, frozen=True):
     changed: int
     skipped: int
     done: bool
+    hint: str | UnsetType = UNSET
 
 
 class Going(msgspec.Struct, frozen=True):
@@ -61,6 +70,7 @@ class Going(msgspec.Struct, frozen=True):
     verb: str
     filter: str
     done: bool
+    hint: str | UnsetType = UNSET
 
 
 async def action(ask: Ask[Any, ActionAsked]) -> Would | DoneShape | Reply:
@@ -80,7 +90,7 @@ async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
     matched, counts = await ask.site.store.blocking(counted, "count")
     narrowed = operate.narrow(ask.body.verb, wanted)
     statuses = {name: count(counts[name]) for name in narrowed.statuses} if narrowed else {}
-    return Would(ask.body.verb, str(wanted), matched, statuses)
+    return Would(ask.body.verb, str(wanted), matched, statuses, hint_of(wanted))
 
 
 async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
@@ -92,9 +102,10 @@ async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)  # a long count comes before the first batch
     if not doing.done():
         doing.add_done_callback(lambda late: late.cancelled() or late.exception())  # its end stands in the audit
-        return Reply(202, Going(began.result(), ask.body.verb, str(wanted), False))
+        return Reply(202, Going(began.result(), ask.body.verb, str(wanted), False, hint_of(wanted)))
     done = doing.result()
-    return DoneShape(done.action, done.verb, str(wanted), done.matched, done.changed, done.skipped, done.done)
+    changed = (done.matched, done.changed, done.skipped, done.done)
+    return DoneShape(done.action, done.verb, str(wanted), *changed, hint_of(wanted))
 
 
 def _acted(ask: Ask[Any, ActionAsked], wanted: Filter, began: Any, conn: QueueConnection) -> Done:
