@@ -254,17 +254,17 @@ class LeaseKeeper(DbThread):
     def _renew(self, conn: QueueConnection, at: float) -> None:
         """Extend every lease we hold in one statement; what is not kept is lost."""
         self._due["renew"] = float("inf")
-        attempts = {each.claimed.token: each for each in self._held.leased() if not each.completed_itself}
+        attempts = {each.claimed.identity: each for each in self._held.leased() if not each.completed_itself}
         if not attempts:
             return
         leases = [attempt.job.lease for attempt in attempts.values()]
         renewed = run(conn, renew(leases, lease_seconds=[attempt.lease_seconds for attempt in attempts.values()]))
         for lease in renewed.kept:
-            self._kept(attempts[lease.token], at)
+            self._kept(attempts[lease.identity], at)
         for lease in renewed.passed_over:
-            attempts[lease.token].renew_at = at + PASSED_OVER_SECONDS
+            attempts[lease.identity].renew_at = at + PASSED_OVER_SECONDS
         for lease in renewed.lost:
-            self._lost_one(attempts[lease.token])
+            self._lost_one(attempts[lease.identity])
         for attempt in attempts.values():
             if attempt.job.id in renewed.cancel_asked and not attempt.job.cancel_asked:
                 attempt.job.cancel_asked = True
