@@ -21,7 +21,7 @@ from ..errors import BadSettings, Cancelled, StaleLease
 from ..model.outcome import Outcome
 from ..model.rows import Claimed
 from ..postgres.handler_pool import HandlerPool
-from ..telemetry.tracing import within
+from ..telemetry.tracing import Tracing, within
 from .outcomes import Poison, Told, arguments, as_outcome, said
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -37,6 +37,7 @@ class Errand(NamedTuple):
     schema: str
     accept_late: bool = False
     trace: Mapping[str, str] | None = None  # the context of the job's span
+    trace_mode: str = "off"
 
 
 class Back(NamedTuple):
@@ -169,7 +170,13 @@ def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
         except (EOFError, OSError):
             os._exit(1)  # nobody is left to work for
         if isinstance(word, Errand):
-            job = Job(word.claimed, connections=_pool_of(word.url), schema=word.schema, accept_late=word.accept_late)
+            job = Job(
+                word.claimed,
+                connections=_pool_of(word.url),
+                schema=word.schema,
+                accept_late=word.accept_late,
+                tracing=Tracing(word.trace_mode),
+            )
             errands.put((job, word))
         elif job is not None and job.claimed.identity == word[0]:
             _, job.lost, job.cancel_asked = word
