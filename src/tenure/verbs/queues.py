@@ -82,7 +82,7 @@ def limit(
     """
     given = (max_running, max_per_key, rate_per_second, burst)
     if given == (None, None, None, None) and not clear:
-        raise BadSettings("no limit is given: name one, or use clear to remove all")
+        raise BadSettings("no limit is given: name one, or clear to remove all")
     if burst is not None and rate_per_second is None:
         raise BadSettings(f"burst={burst} needs rate_per_second: it says how far the rate may be exceeded at once")
     _check(max_running, "max_running", 1, SLOTS_MAX, int)
