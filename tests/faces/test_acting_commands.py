@@ -237,7 +237,7 @@ def test_what_grew_while_the_question_stood_is_refused(world: World) -> None:
     fail(world, 1)
     screen.type("y")
     assert screen.end() == NO
-    assert "redrive would change 4 rows by now, not 3: look again" in screen.shown
+    assert "redrive would now change 4 rows, not 3: check them" in screen.shown
     assert (world.count("dead"), world.count("audit")) == (4, 0)
 
 
@@ -407,7 +407,7 @@ def test_a_queue_that_nobody_knows_is_paused_and_doubted(world: World) -> None:
         (["--max-running", "0"], "--max-running 0 must be a whole number from 1"),
         (["--rate", "nan"], "--rate nan must be"),
         (["--burst", "3"], "--burst 3 needs --rate"),
-        ([], "no limit is given: name one, or --clear to take all away"),
+        ([], "no limit is given: name one, or --clear to remove all"),
     ],
 )
 def test_a_limit_that_cannot_be_is_a_usage_error(world: World, arguments: list[str], says: str) -> None:

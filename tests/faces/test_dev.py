@@ -264,7 +264,7 @@ def test_a_port_that_is_taken_is_told_and_another_one_taken(starter: Path, home:
 def test_without_reload_broken_code_ends_it(starter: Path, home: Path) -> None:
     with _ending(Dev(starter, home, "--port", "0", "--no-reload", "--slots", "0")) as dev:
         assert dev.process.wait(90) == BAD_SETTINGS
-        assert "tenure: slots=0 must be within 1 and 10000" in dev.said()
+        assert "tenure: slots=0 must be between 1 and 10000" in dev.said()
 
 
 def test_an_app_that_cannot_be_one_is_refused_before_anything_starts(tmp_path: Path) -> None:

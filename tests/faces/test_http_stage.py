@@ -510,7 +510,7 @@ async def asked_from(client: str, app: Any, method: str, path: str, headers: dic
         (["--host", "0.0.0.0", "--insecure"], {}, "this machine only"),
         (["--insecure"], {}, "--insecure lets everybody in"),
         ([], {"TENURE_DRILLS": "forbid"}, "forbidden here by TENURE_DRILLS"),
-        ([], {"TENURE_DRILLS": "maybe"}, "neither allow nor forbid"),
+        ([], {"TENURE_DRILLS": "maybe"}, "must be allow or forbid"),
     ],
 )
 def test_where_drills_may_not_be_the_server_does_not_start(

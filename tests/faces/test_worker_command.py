@@ -25,7 +25,7 @@ from tenure.verbs.schedules import Schedule
 from world import World
 
 SHOP = 'from tenure import Inbox\n\ninbox = Inbox()\n\n\n@inbox.handler("greet")\ndef greet(name: str) -> None: ...\n'
-LOADED = "slots=0 must be within 1 and 10000"  # what --slots 0 is told, once the inbox is there
+LOADED = "slots=0 must be between 1 and 10000"  # what --slots 0 is told, once the inbox is there
 TENURE = "from tenure.cli import main; main()"
 NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
 
@@ -124,7 +124,9 @@ def test_an_error_in_their_module_is_theirs_and_named_with_its_line(tmp_path: Pa
 
 
 def test_a_session_url_is_checked_like_any_other(folder: Path) -> None:
-    assert "--session-url ('garbage') is no database address" in refused(folder, "shop:inbox", "--session-url=garbage")
+    assert "--session-url ('garbage') must be a database address" in refused(
+        folder, "shop:inbox", "--session-url=garbage"
+    )
     assert "--session-url is empty" in refused(folder, "shop:inbox", "--session-url=")
     secret = folder / "secret"
     secret.write_text("postgresql://u:s3cret@h:p/x\n")

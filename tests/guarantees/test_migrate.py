@@ -180,7 +180,7 @@ def _future(world: World, kind: str) -> None:
 
 def test_a_schema_that_was_contracted_after_us_is_too_new(world: World) -> None:
     _future(world, "contract")
-    with pytest.raises(SchemaMismatch, match=f"newer than the {NEWEST} this package speaks: .*pip install -U tenure"):
+    with pytest.raises(SchemaMismatch, match=f"newer than the {NEWEST} this package knows: .*pip install -U tenure"):
         migrate.require(world.conn, world.schema)
 
 

@@ -203,18 +203,22 @@ class Unspeakable(Exception):
 NO_OUTCOMES = {
     "an exception for its error": (Fail(ValueError("no such order")), "failed", "no such order"),  # type: ignore[arg-type]
     "an error without words": (DeadLetter(RuntimeError), "dead_letter", "RuntimeError"),  # type: ignore[arg-type]
-    "time that is over": (Snooze(-1), "pending", "Snooze, which is no outcome: seconds=-1 must be"),
+    "time that is over": (Snooze(-1), "pending", "Snooze, which is not an outcome: seconds=-1 must be"),
     "no number": (Retry("x", after_seconds="soon"), "pending", "after_seconds=soon must be"),  # type: ignore[arg-type]
     "a timedelta": (Snooze(timedelta(hours=1)), "pending", "seconds=1:00:00 must be"),  # type: ignore[arg-type]
     "not a number": (Snooze(float("nan")), "pending", "seconds=nan must be"),
     "for ever": (Retry("x", after_seconds=float("inf")), "pending", "after_seconds=inf must be"),
     "a subclass": (Late(3600, "in an hour"), "pending", "in an hour"),
-    "half an outcome": (Broken(), "pending", "Broken, which is no outcome"),
-    "a class": (Retry, "pending", "returned the class Retry, which is no outcome: write `return Retry(...)`"),
+    "half an outcome": (Broken(), "pending", "Broken, which is not an outcome"),
+    "a class": (Retry, "pending", "returned the class Retry, which is not an outcome: write `return Retry(...)`"),
     "a class that wants more": (Fail, "pending", "write `return Fail(...)`"),
     "a class of its own": (Late, "pending", "write `return Late(...)`"),
-    "an exception": (ValueError("no ink"), "pending", "returned ValueError('no ink'), which is no outcome: raise it"),
-    "an exception class": (ValueError, "pending", "returned the class ValueError, which is no outcome: raise it"),
+    "an exception": (
+        ValueError("no ink"),
+        "pending",
+        "returned ValueError('no ink'), which is not an outcome: raise it",
+    ),
+    "an exception class": (ValueError, "pending", "returned the class ValueError, which is not an outcome: raise it"),
     "an exception without words": (Unspeakable(), "pending", "returned Unspeakable"),
 }
 
@@ -250,7 +254,7 @@ def test_a_job_that_no_statement_can_be_made_for_fails_alone(world: World) -> No
     assert [statement.name for _, statement in made].count("retry") == 1
     for _, statement in made:
         world.run(statement)
-    assert "must be within 0" in (world.row(ids[1]).last_error or "")
+    assert "must be between 0" in (world.row(ids[1]).last_error or "")
     assert [world.row(id).attempts for id in ids] == [0, 1, 0]
 
 
@@ -432,7 +436,7 @@ def test_a_running_job_can_be_cancelled(world: World, pool: str) -> None:
 
 def test_a_job_asks_for_its_own_cancellation_by_raising_cancelled(world: World) -> None:
     error = Cancelled(UUID(int=1))
-    assert "asked to be cancelled" in str(error)
+    assert "asked to cancel" in str(error)
 
 
 def test_the_fenced_block_completes_the_job_with_its_writes(world: World) -> None:

@@ -1,9 +1,7 @@
-"""Every question as a Statement: what people and workers ask, nothing of which changes a row."""
+"""Questions as Statements: what people and workers ask; none of them changes a row."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -11,12 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from ..errors import telling_line
 from ..model.payload import check_text
 from ..model.rows import Attempt, BlockedKey, Claimed, Depth, Lane, Offer, Row, Stuck, Worker
-from ..sql import in_schema, text
 from .lifecycle import claimed_by
 from .statement import Rows, Statement
+from .why import spoken as spoken
+from .why import why as why
+from .why import why_in_sql as why_in_sql
 
 T = TypeVar("T")
 
@@ -26,7 +25,7 @@ def _each(kind: Callable[..., T]) -> Callable[[Rows], list[T]]:
 
 
 def row(id: UUID) -> Statement[Row | None]:
-    """One row in whatever state, or None."""
+    """One row in any state, or None."""
     return Statement("row", {"id": id}, lambda rows: Row(*rows[0]) if rows else None)
 
 
@@ -36,27 +35,27 @@ def tape(id: UUID) -> Statement[list[Attempt]]:
 
 
 def depth() -> Statement[list[Depth]]:
-    """Rows by queue and state, the completed ones left out."""
+    """Rows by queue and status, without completed rows."""
     return Statement("depth", {}, _each(Depth))
 
 
 def oldest_runnable() -> Statement[dict[str, float]]:
-    """Lag in seconds by queue: the age of the oldest row that could run now."""
+    """Lag in seconds by queue: how long the oldest runnable row has been due."""
     return Statement("oldest_runnable", {}, lambda rows: dict(rows))
 
 
 def stuck(n: int = 50) -> Statement[list[Stuck]]:
-    """Rows past their lease that no sweep has ended yet."""
+    """Rows whose lease ran out and that no sweep has ended yet."""
     return Statement("stuck", {"n": n}, _each(Stuck))
 
 
 def blocked_keys(n: int = 50) -> Statement[list[BlockedKey]]:
-    """Ordered keys that cannot go on, the longest queue behind them first."""
+    """Ordered keys that cannot go on, those with the most rows waiting first."""
     return Statement("blocked_keys", {"n": n}, _each(BlockedKey))
 
 
 def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
-    """The workers a ring is made of, in id order."""
+    """The workers of the rings, in id order."""
     return Statement(
         "live_workers",
         {"ttl_seconds": ttl_seconds},
@@ -65,37 +64,37 @@ def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
 
 
 def lanes() -> Statement[list[Lane]]:
-    """The queues and priorities that hold unordered rows, most urgent first."""
+    """The queues and priorities that have unordered rows, the most urgent first."""
     return Statement("lanes", {}, _each(Lane))
 
 
 def board() -> Statement[list[Offer]]:
-    """What there is to claim in queues that are not paused, most urgent first."""
+    """What there is to claim in queues that are not paused, the most urgent first."""
     return Statement("board", {}, _each(Offer))
 
 
 def channel() -> Statement[str]:
-    """The name under which the workers of this schema are woken."""
+    """The channel on which the workers of this schema are woken."""
     return Statement("channel", {}, lambda rows: str(rows[0][0]))
 
 
 def ping() -> Statement[bool]:
-    """An answer, whatever it says."""
+    """Any answer: it shows that the session works."""
     return Statement("ping", {}, bool)
 
 
 def dead_share() -> Statement[tuple[int, int]]:
-    """Dead and live versions of rows in the hot table, as the statistics know it."""
+    """Dead and live row versions in the hot table, by the statistics."""
     return Statement("dead_share", {}, lambda rows: (int(rows[0][0]), int(rows[0][1])))
 
 
 def claimed(worker: str, claim_id: int) -> Statement[list[Claimed]]:
-    """What a claim took whose reply was lost."""
+    """The rows of a claim whose reply was lost."""
     return Statement("claimed", {"worker": worker, "claim_id": claim_id}, claimed_by(worker))
 
 
 class Applied(NamedTuple):
-    """One migration as the database remembers it."""
+    """One applied migration, as the database recorded it."""
 
     version: int
     name: str
@@ -108,126 +107,8 @@ def migrations() -> Statement[list[Applied]]:
     return Statement("migrations", {}, _each(Applied))
 
 
-def why(id: UUID) -> Statement[str]:
-    """One sentence: who holds the row, or what it waits for, and what happens next."""
-    return Statement("why", {"id": id}, lambda rows: Facts(*rows[0]).sentence() if rows else f"There is no row {id}.")
-
-
-def why_in_sql(id: UUID, schema: str) -> str:
-    """The question behind the sentence, for psql."""
-    return re.sub(r":id\b", f"'{id}'", in_schema(text("why"), schema)).rstrip() + ";"
-
-
-def spoken(seconds: float) -> str:
-    """A span of time for people."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-class Facts(NamedTuple):
-    """What the sentence of `why` is made from."""
-
-    status: str
-    kind: str
-    queue: str
-    partition_key: str
-    attempts: int
-    max_attempts: int
-    worker: str | None
-    seconds_left: float | None
-    seconds_to_wait: float
-    last_error: str | None
-    worker_status: str | None
-    cancel_asked: bool
-    head: UUID | None
-    head_status: str | None
-    paused: bool
-    running: int
-    max_running: int | None
-    running_of_key: int
-    max_per_key: int | None
-    tokens: float | None
-    rate_per_second: float | None
-    workers: int
-    serving: int
-    able: int
-    gone: bool
-
-    def sentence(self) -> str:
-        """The answer for people."""
-        ended = {
-            "completed": f"It was completed by {self.worker} on attempt {self.attempts}.",
-            "cancelled": f"It was cancelled ({self.last_error}); it will not run.",
-            "failed": f"It failed for good on attempt {self.attempts} ({self._error()}); redrive brings it back.",
-            "dead_letter": f"It is a dead letter after {self.attempts} of {self.max_attempts} attempts "
-            f"({self._error()}); redrive brings it back.",
-        }
-        if self.status in ended:
-            return ended[self.status]
-        return self._held() if self.status == "processing" else self._waiting()
-
-    def _held(self) -> str:
-        asked = ", which was asked to cancel it" if self.cancel_asked else ""
-        holder = f"worker {self.worker}" + (
-            f" ({self.worker_status})" if self.worker_status not in (None, "alive") else ""
-        )
-        attempt = f"attempt {self.attempts} of {self.max_attempts}"
-        left = self.seconds_left or 0.0
-        if left > 0 and self.gone:
-            return f"It is held by {holder}{asked}, whose session is gone, {attempt}; it comes back within the grace."
-        if left > 0:
-            return f"It is held by {holder}{asked} for another {spoken(left)}, {attempt}; a living worker renews that."
-        then = "ends it as a dead letter" if self.attempts >= self.max_attempts else "returns it to pending"
-        return f"Its lease under {holder}{asked} ran out {spoken(-left)} ago, {attempt}; the next sweep {then}."
-
-    def _waiting(self) -> str:
-        if self.head is not None:
-            row = f"row {self.head} ({self.head_status}) of the ordered key {self.partition_key!r}"
-            return f"It waits behind {row}; {self._next_of_head()}."
-        so_far = f" after {self.attempts} of {self.max_attempts} attempts ({self._error()})" if self.attempts else ""
-        paused = f", but the queue {self.queue!r} is paused" if self.paused else ""
-        if self.seconds_to_wait > 0:
-            return f"It becomes runnable in {spoken(self.seconds_to_wait)}{so_far}{paused or self._nobody()}."
-        return f"It has been runnable for {spoken(-self.seconds_to_wait)}{so_far}{paused or self._obstacle()}."
-
-    def _next_of_head(self) -> str:
-        """What lets a key go on."""
-        if self.head_status in ("pending", "processing"):
-            return f"`tenure why {self.head}` says how that one stands"
-        free = shlex.join(["tenure", "queues", "free", self.queue, self.partition_key])
-        return f"redrive or delete that one, or `{free}`"
-
-    def _nobody(self) -> str:
-        """Why no worker would take it, even if it were due."""
-        if self.workers == 0:
-            return ", but no worker is alive"
-        if self.serving == 0:
-            return f", but no worker serves the queue {self.queue!r} ({self.workers} alive)"
-        if self.able == 0:
-            return f", but no worker of its queue has a handler of kind {self.kind!r} ({self.serving} alive)"
-        return ""
-
-    def _obstacle(self) -> str:
-        """What keeps a row that could run from running, the nearest cause first."""
-        if nobody := self._nobody():
-            return nobody
-        if self.max_running is not None and self.running >= self.max_running:
-            return f", but the queue {self.queue!r} is at its limit: {self.running} of {self.max_running} are running"
-        if self.max_per_key is not None and self.running_of_key >= self.max_per_key:
-            room = f"{self.running_of_key} of {self.max_per_key} are running"
-            return f", but the key {self.partition_key!r} is at its limit: {room}"
-        if self.tokens is not None and self.tokens < 1:
-            return f", but the queue {self.queue!r} starts no more than {self.rate_per_second:g} rows a second"
-        return f" and waits for a free slot of {self.able} worker{'s' * (self.able != 1)}"
-
-    def _error(self) -> str:
-        return telling_line(self.last_error)[:200] or "no error recorded"
-
-
 class Member(NamedTuple):
-    """One worker of the registry as people see it; `present` is None where leases alone decide."""
+    """One worker of the registry, for people; `present` is None if it shows no presence: leases alone decide."""
 
     id: str
     status: str
@@ -238,7 +119,7 @@ class Member(NamedTuple):
 
 
 def workers(n: int = 1000) -> Statement[list[Member]]:
-    """Every worker the registry knows, the dead included."""
+    """Every worker of the registry, dead workers included."""
     return Statement(
         "workers", {"n": n}, lambda rows: [Member._make((*row[:5], msgspec.json.decode(row[5]))) for row in rows]
     )
@@ -255,12 +136,12 @@ def clock() -> Statement[datetime]:
 
 
 def ring_depth(queues: Sequence[str], *, cap: int = 100) -> Statement[dict[int, int]]:
-    """How many rows of these queues wait in each arc of 16 buckets, counted up to a cap in each lane."""
+    """How many pending rows of these queues are in each arc of 16 buckets, counted up to a cap in each lane."""
     return Statement("ring_depth", {"queues": list(queues), "cap": cap}, lambda rows: dict(rows))
 
 
 class QueueDepth(NamedTuple):
-    """How many rows of a queue are in a state; `more`: at least so many."""
+    """How many rows of a queue have a status; `more`: at least this many."""
 
     queue: str
     status: str
@@ -269,15 +150,15 @@ class QueueDepth(NamedTuple):
 
 
 def queue_depths(*, cap: int = 10_000) -> Statement[list[QueueDepth]]:
-    """Rows by queue and state, the completed ones left out, each counted up to a cap (less far with many queues)."""
+    """Rows by queue and status, without completed rows, each counted up to a cap (a lower one with many queues)."""
     return Statement("queue_depths", {"cap": cap}, _each(QueueDepth))
 
 
 def queue_lags() -> Statement[dict[str, float]]:
-    """Lag in seconds by queue, in bounded time: of ordered keys the first 256 of each queue are asked."""
+    """Lag in seconds by queue, in bounded time: only the first 256 ordered keys of each queue are read."""
     return Statement("queue_lags", {}, lambda rows: dict(rows))
 
 
 def held_by_worker() -> Statement[dict[str, int]]:
-    """How many rows each worker holds, as far as a quick look finds them."""
+    """How many rows each worker holds, as far as a quick scan finds them."""
     return Statement("held_by_worker", {}, lambda rows: dict(rows))
