@@ -104,6 +104,39 @@ def test_words_and_what_they_mean(text: str, means: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("held", "processing"),
+        ("running", "processing"),
+        ("dead", "dead_letter"),
+        ("waiting", "scheduled"),
+        ("delayed", "scheduled"),
+    ],
+)
+def test_an_old_status_word_is_accepted_with_a_hint(old: str, new: str) -> None:
+    filter = parse(f"kind:k status:{old}")
+    assert filter == Filter(kind="k", statuses=(new,))
+    assert filter.hints == (f"status:{old} is now status:{new}",)
+    assert str(filter) == f"status:{new} kind:k"
+    assert parse(str(filter)).hints == ()
+
+
+def test_each_old_status_of_a_list_has_one_hint() -> None:
+    filter = parse("status:held,failed,running,held,dead,dead_letter")
+    assert filter.statuses == ("processing", "failed", "dead_letter")
+    assert filter.hints == (
+        "status:held is now status:processing",
+        "status:running is now status:processing",
+        "status:dead is now status:dead_letter",
+    )
+
+
+def test_a_hint_asks_nothing_of_a_row() -> None:
+    assert not Filter(hints=("status:held is now status:processing",))
+    assert parse("status:processing kind:held").hints == ()
+
+
+@pytest.mark.parametrize(
     ("text", "word", "says"),
     [
         ("timeout", "timeout", "'timeout' is no FIELD:VALUE; the fields are status, kind, queue"),
@@ -115,7 +148,8 @@ def test_words_and_what_they_mean(text: str, means: dict[str, Any]) -> None:
         ('kind:""', 'kind:""', "a value of 0 characters"),
         ("kind:a kind:b", "kind:b", "'kind:b' says the same twice"),
         ("age:>1h age:>2h", "age:>2h", "says the same twice"),
-        ("status:dead", "status:dead", "there is no status 'dead': there are pending, "),
+        ("status:gone", "status:gone", "there is no status 'gone': there are pending, "),
+        ("status:held,gone", "status:held,gone", "there is no status 'gone'"),
         ("status:failed,", "status:failed,", "there is no status ''"),
         ('error:"time out', 'error:"time', "a quote is not closed"),
         ("age:1h", "age:1h", "age:1h is no age: write age:>1h or age:<5m"),

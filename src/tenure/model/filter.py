@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,15 @@ from .rows import BUCKETS
 # What stands in the column, and the two halves of pending: due now, and not yet.
 STATUSES = ("pending", "scheduled", "processing", "completed", "failed", "dead_letter", "cancelled")
 ASKABLE = (*STATUSES, "runnable")
+
+# Words of earlier versions: still accepted, with a hint.
+OLD_STATUSES = {
+    "held": "processing",
+    "running": "processing",
+    "dead": "dead_letter",
+    "waiting": "scheduled",
+    "delayed": "scheduled",
+}
 
 TEXT_MAX = 1000
 IDS_MAX = 1000
@@ -68,7 +77,8 @@ class Filter:
     """What must hold of a row; None or empty asks nothing. `str` gives the words, `parse` reads them again.
 
     A trailing `*` of kind, queue, key and worker stands for any end (`\\*` for the star itself). Ages count from
-    created_at. A worker is the one that holds the row, or held it last.
+    created_at. A worker is the one that holds the row, or held it last. `hints` names each old word that was read and
+    the word to write now ("status:held is now status:processing"); it asks nothing of a row.
     """
 
     statuses: tuple[str, ...] = ()
@@ -86,6 +96,7 @@ class Filter:
     fingerprint: str | None = None
     ordered: bool | None = None
     bucket: int | None = None
+    hints: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for text in (self.kind, self.queue, self.key, self.worker, self.error, self.idempotency_key):
@@ -160,6 +171,8 @@ def _read(word: str) -> Iterator[tuple[str, Any]]:
     _must(name in _READERS, _unknown(name))
     _must(value != "", f"{word!r} has no value: write it as {name}:{FIELDS[name].split(' ')[0]}")
     yield _READERS[name](value)
+    if name == "status":
+        yield "hints", _hints(value)
 
 
 def _unknown(name: str) -> str:
@@ -175,7 +188,12 @@ def _text(field: str) -> Callable[[str], tuple[str, Any]]:
 
 
 def _statuses(value: str) -> tuple[str, Any]:
-    return "statuses", tuple(dict.fromkeys(value.split(",")))
+    return "statuses", tuple(dict.fromkeys(OLD_STATUSES.get(each, each) for each in value.split(",")))
+
+
+def _hints(value: str) -> tuple[str, ...]:
+    old = dict.fromkeys(each for each in value.split(",") if each in OLD_STATUSES)
+    return tuple(f"status:{each} is now status:{OLD_STATUSES[each]}" for each in old)
 
 
 def _ids(value: str) -> tuple[str, Any]:
