@@ -417,7 +417,7 @@ def test_a_limit_that_cannot_be_is_a_usage_error(world: World, arguments: list[s
 
 
 def test_keys_that_stand_still_are_listed(world: World) -> None:
-    assert tenure(world, "queues", "blocked").stderr == "no key stands still\n"
+    assert tenure(world, "queues", "blocked").stderr == "no key is blocked\n"
     head, _ = (world.enqueue(key="k", ordered=True, hold=True) for _ in range(2))
     (job,) = world.claim_ordered()
     world.fail(job.lease)
@@ -498,8 +498,17 @@ def test_a_line_that_cannot_be_sent_is_named_and_what_was_sent_is_said(world: Wo
         call(world, enqueue.command, "a", "--from", file)
 
 
-def test_a_payload_and_a_file_are_two_answers(world: World, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="two answers to one question"):
+def test_an_old_word_of_a_filter_is_taken_with_a_hint_on_stderr(world: World) -> None:
+    world.enqueue()
+    world.claim_one("w")
+    for words in (["rows", "status:held", "--json"], ["release", "status:held", "--dry-run", "--json"]):
+        answer = tenure(world, *words)
+        assert answer.stderr.splitlines()[0] == "tenure: status:held is now status:processing"
+        assert json.loads(answer.stdout)["filter"] == "status:processing"
+
+
+def test_a_payload_and_a_file_contradict_each_other(world: World, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="contradict each other"):
         call(world, enqueue.command, "a", "{}", "--from", lines(tmp_path, "1"))
     missing = tenure(world, "enqueue", "a", "--from", str(tmp_path / "none"))
     assert missing.returncode == USAGE

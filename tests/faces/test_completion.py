@@ -17,7 +17,7 @@ import pytest
 import tenure.cli
 from faces.test_fleet_commands import tenure as tenure_on
 from tenure import errors, sql
-from tenure.cli import COMMANDS, EPILOG
+from tenure.cli import COMMANDS, EPILOG, PURPOSES
 from tenure.errors import NO, USAGE
 from world import World
 
@@ -116,6 +116,20 @@ def test_every_command_has_help_and_an_unknown_option_is_a_usage_error(name: str
     wrong = run(name, "--no-such-option")
     assert wrong.returncode == USAGE
     assert "Traceback" not in wrong.stderr
+
+
+def test_help_groups_the_commands_by_purpose() -> None:
+    said = run("--help").stdout
+    heads = re.findall(r"^(\w+):$", said, re.MULTILINE)
+    assert heads == ["Options", *PURPOSES] == ["Options", "Start", "Look", "Act", "Operate", "Learn"]
+    assert sorted(name for names in PURPOSES.values() for name in names) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize(("word", "meant"), [("help", "--help"), ("jobs", "rows"), ("hlth", "health")])
+def test_a_word_that_is_no_command_gets_the_one_that_was_meant(word: str, meant: str) -> None:
+    answer = run(word)
+    assert answer.returncode == USAGE
+    assert f"there is no command {word!r}: did you mean {meant}?" in answer.stderr
 
 
 def test_a_command_that_is_none_is_refused() -> None:

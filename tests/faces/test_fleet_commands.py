@@ -169,7 +169,7 @@ def test_a_ring_without_workers_owns_nothing(world: World) -> None:
     ("arguments", "says"),
     [
         (["ring", "--bucket", "1024"], "1024 is not in the range 0<=x<=1023"),
-        (["ring", "--bucket", "5", "--key", "k"], "--key and --bucket are two questions: ask one"),
+        (["ring", "--bucket", "5", "--key", "k"], "--key and --bucket contradict each other: give one"),
         (["ring", "--key", "\udcff"], "key contains a lone surrogate"),
         (["tail", "--filter", "job_exploded"], "there is no event 'job_exploded': there are "),
         (["tail", "--seconds", "0"], "0.0 is not in the range x>0"),

@@ -174,7 +174,7 @@ def test_tenure_serve_prints_a_link_and_after_each_use_the_next(world: World) ->
             assert status(web) == 200
         assert server.process.stderr is not None
         said = server.process.stderr.readline()
-        assert said.startswith(f"a further link, good once: {address}/?link=")
+        assert said.startswith(f"the next link, good once: {address}/?link=")
         assert token not in said
     finally:
         server.process.kill()

@@ -84,11 +84,14 @@ def test_an_inbox_is_found_from_anywhere_by_its_whole_path(folder: Path) -> None
 @pytest.mark.parametrize(
     ("app", "says"),
     [
-        (".:inbox", "names no Python file"),
-        ("..:inbox", "names no Python file"),
-        ("/nowhere/app.py:inbox", r"names no Python file (/nowhere/app.py): write FILE:INBOX, e.g. ./shop.py:inbox"),
-        ("./pack:inbox", "names no Python file"),
-        ("shop", "'shop' is no inbox: write MODULE:INBOX"),
+        (".:inbox", "must name a Python file"),
+        ("..:inbox", "must name a Python file"),
+        (
+            "/nowhere/app.py:inbox",
+            r"must name a Python file, and /nowhere/app.py is none: write FILE:INBOX, e.g. ./shop.py:inbox",
+        ),
+        ("./pack:inbox", "must name a Python file"),
+        ("shop", "'shop' must name an inbox: write MODULE:INBOX"),
         ("nothing:inbox", "No module named 'nothing' (looked in "),
         ("shop.jobs:inbox", "'shop' is not a package"),
         ("shop:outbox", "is not there: did you mean shop:inbox?"),
@@ -155,7 +158,7 @@ def test_a_port_that_cannot_be_is_a_usage_error(folder: Path) -> None:
 def test_queues_without_a_name_are_a_usage_error(folder: Path, face: str, names: str) -> None:
     answer = tenure(folder, face, "shop:inbox", "--queues", names)
     assert answer.returncode == USAGE
-    assert "--queues names no queue: write e.g. --queues mail,reports, or leave it out" in answer.stderr
+    assert "--queues must name a queue: write e.g. --queues mail,reports, or leave it out" in answer.stderr
 
 
 RUN = """

@@ -136,9 +136,7 @@ class Pools:
         with self._children.lent() as child:
             attempt.stop = partial(child.tell, job)
             where, carried = whereabouts(handler), handler.tracing.carried()
-            errand = Errand(
-                *where, job.claimed, self._url, job.schema, attempt.accept_late, carried, handler.tracing.mode
-            )
+            errand = Errand(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
             ended, committed = child.run(job, errand, started)
             job.completion = "committed" if committed else "open"
         if isinstance(ended, partial):
