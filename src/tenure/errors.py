@@ -152,13 +152,13 @@ class UnknownHandler(TenureError):
 
 
 class StaleFence(TenureError):
-    """A newer token has already written to this resource."""
+    """A newer fence has already written to this resource."""
 
     exit_code = NO
 
-    def __init__(self, resource: str, token: int, current: int) -> None:
-        self.resource, self.token, self.current = resource, token, current
-        super().__init__(f"resource {resource!r} has seen token {current}: token {token} is older and was refused")
+    def __init__(self, resource: str, fence: int, current: int) -> None:
+        self.resource, self.fence, self.current = resource, fence, current
+        super().__init__(f"resource {resource!r} has seen fence {current}: fence {fence} is older and was refused")
 
 
 class WorkerEvicted(TenureError):

@@ -455,7 +455,7 @@ def test_a_completion_whose_reply_was_lost_is_known_for_its_own(world: World, mo
 def test_a_registration_whose_reply_was_lost_does_not_end_the_worker(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tenure.worker import lease_keeper
+    from tenure.worker import membership
 
     run, cuts = postgres.run, [1]
 
@@ -466,7 +466,7 @@ def test_a_registration_whose_reply_was_lost_does_not_end_the_worker(
             raise psycopg.OperationalError("cut")
         return answer
 
-    monkeypatch.setattr(lease_keeper, "run", cut_after)
+    monkeypatch.setattr(membership, "run", cut_after)
     with working(world, Gate().inbox) as hired:
         id = world.enqueue("work")
         hired.saw(JobCompleted)

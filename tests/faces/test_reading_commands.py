@@ -313,7 +313,7 @@ def test_the_settings_are_a_line_each_for_programs_and_a_table_for_people(world:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["rows", "timeout"], "'timeout' is no FIELD:VALUE; the fields are "),
+        (["rows", "timeout"], "'timeout' must be FIELD:VALUE; the fields are "),
         (["rows", "knid:x"], "there is no field 'knid', did you mean 'kind'?"),
         (["rows", "kind:\udcff"], "lone surrogate"),
         (["rows", "-n", "0"], "0 is not in the range"),

@@ -35,7 +35,7 @@ class Ears:
         self._conn.execute(f'LISTEN "{world.run(questions.channel())}"'.encode())
         if sleeper:
             world.run(fleet.register("sleeper"))
-            world.run(fleet.wait("sleeper", waiting=True))
+            world.run(fleet.set_waiting("sleeper", waiting=True))
 
     def notes(self) -> list[str]:
         """The notes so far; each is told once."""
@@ -455,7 +455,7 @@ def test_nobody_is_woken_when_nothing_changed_or_nobody_sleeps(world: World) -> 
     world.run(operators.delete([world.enqueue(key="order:1", ordered=True)]))
     assert ears.notes() == []
     world.run(fleet.register("sleeper"))
-    world.run(fleet.wait("sleeper", waiting=True))
+    world.run(fleet.set_waiting("sleeper", waiting=True))
     for statement in (verbs.redrive, operators.retry_now, operators.release_held, operators.delete):
         world.run(statement([UUID(int=1)]))
     world.run(operators.free_key("default", "order:1"))

@@ -379,9 +379,9 @@ def test_a_resource_refuses_a_token_older_than_one_it_has_seen(shop: World) -> N
     assert shop.run(verbs.fence("printer", 5)) == 5
     assert shop.run(verbs.fence("printer", 5)) == 5  # the same holder again
     assert shop.run(verbs.fence("printer", 7)) == 7
-    with pytest.raises(StaleFence, match="'printer' has seen token 7: token 6 is older") as refused:
+    with pytest.raises(StaleFence, match="'printer' has seen fence 7: fence 6 is older") as refused:
         shop.run(verbs.fence("printer", 6))
-    assert (refused.value.resource, refused.value.token, refused.value.current) == ("printer", 6, 7)
+    assert (refused.value.resource, refused.value.fence, refused.value.current) == ("printer", 6, 7)
     assert shop.sql("SELECT fence_token FROM fences") == [(7,)]
     assert shop.run(verbs.fence("plotter", 6)) == 6
 

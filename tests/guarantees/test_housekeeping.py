@@ -132,8 +132,8 @@ def test_a_worker_leaves_the_registry(world: World) -> None:
 def test_waiting_is_said_for_one_worker(world: World) -> None:
     world.run(fleet.register("A"))
     world.run(fleet.register("B"))
-    assert world.run(fleet.wait("A", waiting=True))
+    assert world.run(fleet.set_waiting("A", waiting=True))
     assert world.sql("SELECT id FROM workers WHERE waiting") == [("A",)]
-    assert world.run(fleet.wait("A", waiting=False))
+    assert world.run(fleet.set_waiting("A", waiting=False))
     assert world.sql("SELECT id FROM workers WHERE waiting") == []
-    assert not world.run(fleet.wait("C", waiting=True))
+    assert not world.run(fleet.set_waiting("C", waiting=True))

@@ -242,7 +242,7 @@ def test_a_worker_somebody_has_locked_is_judged_the_next_time(world: World) -> N
 
 def test_who_is_dead_no_longer_asks_to_be_woken(world: World) -> None:
     session = appeared(world)
-    world.run(fleet.wait("A", waiting=True), session)
+    world.run(fleet.set_waiting("A", waiting=True), session)
     session.close()
     eventually(lambda: world.run(fleet.notice(grace_seconds=3600)) == {"A": "gone"})
     assert world.sql("SELECT waiting FROM workers") == [(False,)]

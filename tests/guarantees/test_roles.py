@@ -221,7 +221,7 @@ WORKERS = {
     "dead_letter", "drain", "enqueue", "enter", "evict", "fail", "fence", "heartbeat", "holding", "leave",
     "notice", "once", "plan",
     "register", "release", "renew", "retry", "sweep", "sweep_workers", "take_turn", "tell", "tick",
-    "vacuum_live", "wait",
+    "vacuum_live", "set_waiting",
     "tally", "refuse", "drain_worker",
 }  # fmt: skip
 OPERATORS = {

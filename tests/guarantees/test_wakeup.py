@@ -185,7 +185,7 @@ def test_a_note_is_sent_only_when_somebody_waits(world: World) -> None:
     world.enqueue("work")
     assert notes() == []
     world.run(fleet.register("W"))
-    world.run(fleet.wait("W", waiting=True))
+    world.run(fleet.set_waiting("W", waiting=True))
     id = world.enqueue("work")
     assert notes() == [f"{world.run(questions.bucket(str(id)))} default"]
     world.run(verbs.enqueue_many([NewRow("work") for _ in range(50)]))

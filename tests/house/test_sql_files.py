@@ -56,7 +56,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "fleet.drain": [fleet.drain("A")],
     "fleet.sweep_workers": [fleet.sweep_workers()],
     "fleet.appear": [fleet.appear("A")],
-    "fleet.wait": [fleet.wait("A", waiting=True)],
+    "fleet.set_waiting": [fleet.set_waiting("A", waiting=True)],
     "fleet.leave": [fleet.leave("A")],
     "fleet.take_turn": [fleet.take_turn("A")],
     "fleet.notice": [fleet.notice(grace_seconds=6)],

@@ -152,7 +152,7 @@ class Job:
         return run(tx, once(self.claimed, effect), self.schema)
 
     def fence_off(self, tx: Any, resource: str) -> Any:
-        """Admit a write to this resource, or raise StaleFence if a newer token has written; awaitable alike."""
+        """Admit a write to this resource, or raise StaleFence if a newer fence has written; awaitable alike."""
         return run(tx, fence(resource, self.fence), self.schema)
 
     def holding(self, tx: Any) -> Any:

@@ -9,6 +9,7 @@ from .rows import Claimed as Claimed
 from .rows import Depth as Depth
 from .rows import Enqueued as Enqueued
 from .rows import Held as Held
+from .rows import Identity as Identity
 from .rows import Lane as Lane
 from .rows import Lease as Lease
 from .rows import NewRow as NewRow
@@ -19,5 +20,4 @@ from .rows import Settled as Settled
 from .rows import Standing as Standing
 from .rows import Stuck as Stuck
 from .rows import Swept as Swept
-from .rows import Token as Token
 from .rows import Worker as Worker

@@ -22,7 +22,7 @@ class Lane(NamedTuple):
     priority: int = 0
 
 
-Token = tuple[UUID, int]
+Identity = tuple[UUID, int]
 
 
 class Lease(NamedTuple):
@@ -35,7 +35,7 @@ class Lease(NamedTuple):
     ends_seconds: float  # since 1970, on the database's clock
 
     @property
-    def token(self) -> Token:
+    def identity(self) -> Identity:
         """What tells this lease from every other, also from an older one of the same row."""
         return self.id, self.fence
 
@@ -74,7 +74,7 @@ class Claimed(NamedTuple):
         return Lease(self.id, self.worker, self.generation, self.fence, self.ends_seconds)
 
     @property
-    def token(self) -> Token:
+    def identity(self) -> Identity:
         """What tells this claim from every other of the same row."""
         return self.id, self.fence
 

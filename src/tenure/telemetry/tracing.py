@@ -1,8 +1,4 @@
-"""Traces for OpenTelemetry: a span for each thing done to a row, its context carried in the row's headers.
-
-All of OpenTelemetry's words are in this file. Nothing of it is imported unless the application has done so itself, and
-whatever it raises stays here: a trace must not cost a job.
-"""
+"""Traces for OpenTelemetry: a span for each thing done to a row, its context carried in the row's headers."""
 
 from __future__ import annotations
 
@@ -11,122 +7,21 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from threading import Thread
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from .. import __version__, settings
-from ..errors import BadSettings, StaleLease
-from ..model.outcome import DeadLetter, Fail, Outcome, Release, Snooze
+from ..errors import BadSettings
 from ..model.payload import HEADERS_BYTES_MAX
-from ..model.rows import Claimed, Enqueued, NewRow, Settled
+from ..model.rows import Claimed, NewRow, Settled
+from . import spans
+from .spans import NOTHING as NOTHING
+from .spans import Span as Span
+from .spans import otel
 
 Mode = Literal["link", "parent", "off"]
-
-# The conventions for messaging are still in development: the move to their next names is an edit of these lines.
-SYSTEM = "messaging.system"
-DESTINATION = "messaging.destination.name"
-PARTITION = "messaging.destination.partition.id"
-ID = "messaging.message.id"
-CONVERSATION = "messaging.message.conversation_id"
-COUNT = "messaging.batch.message_count"
-CLIENT = "messaging.client.id"
-OPERATION, OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
-ERROR_TYPE = "error.type"
-GENERATION, ATTEMPT, KIND, OUTCOME = "tenure.lease.generation", "tenure.attempt", "tenure.kind", "tenure.outcome"
-STALE, STALE_REASON = "stale_lease", "tenure.stale.reason"
-
-
-class _Otel(NamedTuple):
-    """What we use of it."""
-
-    trace: Any
-    context: Any
-    propagator: Any
-
-
-@cache
-def _otel() -> _Otel:
-    from opentelemetry import context, trace
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-    return _Otel(trace, context, TraceContextTextMapPropagator())
-
-
-class Span:
-    """One span of ours, current while its block lasts and ended with it. With no span behind it, nothing happens."""
-
-    __slots__ = ("_entered", "_span", "context")
-
-    def __init__(self, span: Any = None) -> None:
-        self._span, self._entered = span, None
-        # What another thread needs to go on from here.
-        self.context = None if span is None else _otel().trace.set_span_in_context(span, _otel().context.Context())
-
-    def __enter__(self) -> Span:
-        if self._span is not None:
-            with suppress(Exception):
-                self._entered = _otel().context.attach(self.context)
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._span is None:
-            return
-        if error is not None:
-            self.failed(error)
-        with suppress(Exception):
-            if self._entered is not None:
-                _otel().context.detach(self._entered)
-        with suppress(Exception):
-            self._span.end()
-
-    def tell(self, facts: Mapping[str, Any]) -> None:
-        """Say more of it."""
-        if self._span is not None:
-            with suppress(Exception):
-                self._span.set_attributes(facts)
-
-    def failed(self, error: BaseException) -> None:
-        """An exception ended it; one that says the lease was lost is told apart from all others."""
-        if self._span is None:
-            return
-        if isinstance(error, StaleLease):
-            self.stale(error.verb, error.reason)
-            return
-        with suppress(Exception):
-            self._span.record_exception(error)
-            self._error(type(error).__qualname__, str(error))
-
-    def stale(self, verb: str, reason: str) -> None:
-        """The write was refused: somebody else may hold the row."""
-        self.tell({STALE_REASON: reason})
-        self._error(STALE, f"{verb} was refused: {reason}")
-
-    def sent(self, answer: Enqueued) -> None:
-        """What became of a row that was sent."""
-        self.tell({ID: str(answer.id), OUTCOME: answer.outcome})
-
-    def ended(self, outcome: Outcome | None, error: BaseException | None = None) -> None:
-        """How an attempt ended. No errors: what is given back unharmed, and a Retry that the handler asked for."""
-        if self._span is None:
-            return
-        name = "lost" if outcome is None else type(outcome).__name__.lower()
-        self.tell({OUTCOME: name})
-        if error is not None and (isinstance(error, StaleLease) or not isinstance(outcome, Release | Snooze)):
-            self.failed(error)
-        elif isinstance(outcome, Fail | DeadLetter):
-            self._error(name, outcome.error)
-
-    def _error(self, kind: str, says: str) -> None:
-        if self._span is not None:
-            with suppress(Exception):
-                self._span.set_attribute(ERROR_TYPE, kind)
-                self._span.set_status(_otel().trace.StatusCode.ERROR, says[:500])
-
-
-NOTHING = Span()
 
 
 class Tracing:
@@ -158,7 +53,7 @@ class Tracing:
         """This row is sent; what `carried` gives in the block is what it carries to its worker."""
         if not self.on:
             return NOTHING
-        about = {KIND: row.kind} if row.key is None else {KIND: row.kind, CONVERSATION: row.key}
+        about = {spans.KIND: row.kind} if row.key is None else {spans.KIND: row.kind, spans.CONVERSATION: row.key}
         return self._current("enqueue", "send", "PRODUCER", row.queue, about)
 
     def carried(self, headers: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
@@ -167,7 +62,7 @@ class Tracing:
             return headers
         context: dict[str, str] = {}
         with suppress(Exception):
-            _otel().propagator.inject(context)
+            otel().propagator.inject(context)
         both = {**context, **(headers or {})}
         return both if context and len(json.dumps(both, ensure_ascii=False).encode()) <= HEADERS_BYTES_MAX else headers
 
@@ -178,7 +73,7 @@ class Tracing:
         if not rows or not self.on:
             return
         queue = rows[0].queue if len({row.queue for row in rows}) == 1 else ""
-        about, since = {CLIENT: worker, COUNT: len(rows)}, time.time_ns() - int(seconds * 1e9)
+        about, since = {spans.CLIENT: worker, spans.COUNT: len(rows)}, time.time_ns() - int(seconds * 1e9)
         with suppress(Exception):
             links = self._links(rows)
             self._begin("claim", "receive", "CONSUMER", queue, about, links=links, start_time=since).end()
@@ -189,13 +84,13 @@ class Tracing:
             return NOTHING
         with suppress(Exception):
             parent = sent_in(row) if self.mode == "parent" else None
-            links, about = self._links([row]) if parent is None else [], _about(row, worker)
+            links, about = self._links([row]) if parent is None else [], spans.about(row, worker)
             return Span(self._begin("process", "process", "CONSUMER", row.queue, about, parent, links=links))
         return NOTHING
 
     def settling(self, verb: str, row: Claimed) -> Span:
         """A handler ends its own attempt, with its own writes."""
-        return self._current(verb, "settle", "CLIENT", row.queue, _about(row, row.worker)) if self.on else NOTHING
+        return self._current(verb, "settle", "CLIENT", row.queue, spans.about(row, row.worker)) if self.on else NOTHING
 
     def settled(self, worker: str, answers: Sequence[Settled], contexts: Sequence[Any], since_ns: int) -> None:
         """The database has answered for these rows: a span for each, below the one of its handler."""
@@ -209,7 +104,7 @@ class Tracing:
         row = answer.lease
         assert isinstance(row, Claimed)
         links = self._links([row]) if context is None else []
-        about = _about(row, worker)
+        about = spans.about(row, worker)
         begun = self._begin(
             answer.verb, "settle", "CLIENT", row.queue, about, context, links=links, start_time=since_ns
         )
@@ -221,7 +116,7 @@ class Tracing:
         """Let what waits be exported, for no longer than this: a worker's process ends without further words."""
         if self.on:
             with suppress(Exception):
-                flushing = Thread(target=_otel().trace.get_tracer_provider().force_flush, daemon=True)
+                flushing = Thread(target=otel().trace.get_tracer_provider().force_flush, daemon=True)
                 flushing.start()
                 flushing.join(seconds)
 
@@ -230,27 +125,27 @@ class Tracing:
     def _current(self, verb: str, kind: str, role: str, queue: str, about: dict[str, Any]) -> Span:
         """A span below the one that is current here."""
         with suppress(Exception):
-            return Span(self._begin(verb, kind, role, queue, about, _otel().context.get_current()))
+            return Span(self._begin(verb, kind, role, queue, about, otel().context.get_current()))
         return NOTHING
 
     def _begin(
         self, verb: str, kind: str, role: str, queue: str, about: dict[str, Any], parent: Any = None, **more: Any
     ) -> Any:
-        trace, context, _ = _otel()
+        trace, context, _ = otel()
         provider = trace.get_tracer_provider()
         if self._tracer[0] is not provider:
             self._tracer = (provider, provider.get_tracer("tenure", __version__))
-        where = {DESTINATION: queue} if queue else {}
+        where = {spans.DESTINATION: queue} if queue else {}
         return self._tracer[1].start_span(
             f"{verb} {queue}".strip(),
             context=context.Context() if parent is None else parent,
             kind=trace.SpanKind[role],
-            attributes={SYSTEM: "tenure", OPERATION: verb, OPERATION_TYPE: kind, **where, **about},
+            attributes={spans.SYSTEM: "tenure", spans.OPERATION: verb, spans.OPERATION_TYPE: kind, **where, **about},
             **more,
         )
 
     def _links(self, rows: Sequence[Claimed]) -> list[Any]:
-        trace = _otel().trace
+        trace = otel().trace
         contexts = [context for row in rows if (context := sent_in(row)) is not None]
         return [trace.Link(trace.get_current_span(context).get_span_context()) for context in contexts]
 
@@ -259,8 +154,8 @@ def sent_in(row: Claimed) -> Any:
     """The context a row was sent in; None if it carries none that can be read."""
     if row.headers is not None:
         with suppress(Exception):
-            context = _otel().propagator.extract(msgspec.json.decode(row.headers))
-            if _otel().trace.get_current_span(context).get_span_context().is_valid:
+            context = otel().propagator.extract(msgspec.json.decode(row.headers))
+            if otel().trace.get_current_span(context).get_span_context().is_valid:
                 return context
     return None
 
@@ -271,22 +166,10 @@ def within(headers: Mapping[str, str] | None) -> Iterator[None]:
     entered = None
     if headers and "opentelemetry.trace" in sys.modules:
         with suppress(Exception):
-            entered = _otel().context.attach(_otel().propagator.extract(headers))
+            entered = otel().context.attach(otel().propagator.extract(headers))
     try:
         yield
     finally:
         if entered is not None:
             with suppress(Exception):
-                _otel().context.detach(entered)
-
-
-def _about(row: Claimed, worker: str) -> dict[str, Any]:
-    return {
-        PARTITION: str(row.partition_bucket),
-        ID: str(row.id),
-        CONVERSATION: row.partition_key,
-        CLIENT: worker,
-        GENERATION: row.generation,
-        ATTEMPT: row.attempts,
-        KIND: row.kind,
-    }
+                otel().context.detach(entered)

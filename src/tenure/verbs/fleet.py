@@ -51,9 +51,9 @@ def appear(worker: str) -> Statement[str]:
     return Statement("appear", {"worker": worker}, lambda rows: _own_status(rows, worker))
 
 
-def wait(worker: str, *, waiting: bool) -> Statement[bool]:
+def set_waiting(worker: str, *, waiting: bool) -> Statement[bool]:
     """Say whether this worker sleeps and wants to be woken by an enqueue; False if the registry does not know it."""
-    return Statement("wait", {"worker": worker, "waiting": waiting}, bool)
+    return Statement("set_waiting", {"worker": worker, "waiting": waiting}, bool)
 
 
 def leave(worker: str) -> Statement[bool]:

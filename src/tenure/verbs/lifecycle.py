@@ -153,8 +153,8 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
     def read(rows: Rows) -> Renewed | Statement[Renewed]:
         ends = {(id, fence): end for id, fence, end, _ in rows}
         asked = frozenset(id for id, *_, asked in rows if asked)
-        kept = tuple(lease._replace(ends_seconds=ends[lease.token]) for lease in leases if lease.token in ends)
-        rest = [lease for lease in leases if lease.token not in ends]
+        kept = tuple(lease._replace(ends_seconds=ends[lease.identity]) for lease in leases if lease.identity in ends)
+        rest = [lease for lease in leases if lease.identity not in ends]
         return _ask_after(rest, kept, asked) if rest else Renewed(kept, cancel_asked=asked)
 
     return Statement(
@@ -172,7 +172,7 @@ def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[
 
     def read(rows: Rows) -> Renewed:
         found = {(id, fence): Found(*facts) for id, fence, *facts in rows}
-        reasons = {lease: judge(lease, "renew", found.get(lease.token)).reason for lease in rest}
+        reasons = {lease: judge(lease, "renew", found.get(lease.identity)).reason for lease in rest}
         as_it_was = tuple(lease for lease in rest if reasons[lease] in ("try_again", "already_completed"))
         return Renewed(kept, tuple(lease for lease in rest if lease not in as_it_was), asked, as_it_was)
 
@@ -213,16 +213,16 @@ def archive(
     )
 
 
-def fence(resource: str, token: int) -> Statement[int]:
-    """Admit a write to a resource under this token, or raise StaleFence; locks it until the transaction ends."""
+def fence(resource: str, number: int) -> Statement[int]:
+    """Admit a write to a resource under this fence, or raise StaleFence; locks it until the transaction ends."""
 
     def read(rows: Rows) -> int | Statement[int]:
         return int(rows[0][0]) if rows else Statement("fenced_at", {"resource": resource}, refused)
 
     def refused(rows: Rows) -> int:
-        raise StaleFence(resource, token, rows[0][0] if rows else token)
+        raise StaleFence(resource, number, rows[0][0] if rows else number)
 
-    return Statement("fence", {"resource": check_name(resource, "resource"), "fence": token}, read)
+    return Statement("fence", {"resource": check_name(resource, "resource"), "fence": number}, read)
 
 
 def once(lease: Held, effect: str) -> Statement[bool]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import BadSettings
 from ..model.payload import DELAY_SECONDS_MAX, clean_error
-from ..model.rows import Held, Settled, Token
+from ..model.rows import Held, Identity, Settled
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
@@ -63,7 +63,9 @@ def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Stateme
             return [tuple.__new__(Settled, (lease, verb, "applied", "completed", None, "", None)) for lease in leases]
         answers = _answers(verb, rows)
         applied = {
-            lease: Settled(lease, verb, "applied", *answers[lease.token]) for lease in leases if lease.token in answers
+            lease: Settled(lease, verb, "applied", *answers[lease.identity])
+            for lease in leases
+            if lease.identity in answers
         }
         refused = [lease for lease in leases if lease not in applied]
         return _ask_why(verb, leases, applied, refused) if refused else [applied[lease] for lease in leases]
@@ -76,7 +78,7 @@ def _check_parallel(name: str, values: Sequence[object], leases: Sequence[Held])
         raise BadSettings(f"{name}={values!r} must be a list with one entry for each of the {len(leases)} leases")
 
 
-def _answers(verb: str, rows: Rows) -> dict[Token, tuple[str, datetime | None]]:
+def _answers(verb: str, rows: Rows) -> dict[Identity, tuple[str, datetime | None]]:
     """What became of the rows whose write was taken."""
     if verb == "complete":
         _, ids, fences = rows[0]
@@ -97,7 +99,7 @@ def _ask_why(
 
     def read(rows: Rows) -> list[Settled]:
         found = {(id, fence): Found(*rest) for id, fence, *rest in rows}
-        judged = {lease: judge(lease, verb, found.get(lease.token)) for lease in refused}
+        judged = {lease: judge(lease, verb, found.get(lease.identity)) for lease in refused}
         return [applied.get(lease) or judged[lease] for lease in leases]
 
     return Statement("standing", lease_params(refused), read)

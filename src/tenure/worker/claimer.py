@@ -15,7 +15,7 @@ from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
 from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run, run_both
-from ..verbs.fleet import wait
+from ..verbs.fleet import set_waiting
 from ..verbs.questions import board, claimed
 from .attempt import Attempt
 from .claim_rule import SentClaim
@@ -189,7 +189,7 @@ class Claimer(DbThread):
             ears=ears,
         )
         if rest.wake_us is not None:
-            run(conn, wait(self.shared.worker_id, waiting=rest.wake_us))
+            run(conn, set_waiting(self.shared.worker_id, waiting=rest.wake_us))
             self.sleep.producers_told(rest.wake_us, ears)
             if rest.wake_us:
                 self.claims.rule.rouse()  # a row sent before they knew is found by one more poll

@@ -75,8 +75,8 @@ class Claims:
     def found(self, lost: tuple[float, SentClaim], rows: Sequence[Claimed]) -> list[Attempt]:
         """What a lost claim had brought, but for what we know already."""
         self._lost.remove(lost)
-        known = {attempt.claimed.token for attempt in self._held.busy()}
-        return self.attempts(lost[1], [row for row in rows if row.token not in known])
+        known = {attempt.claimed.identity for attempt in self._held.busy()}
+        return self.attempts(lost[1], [row for row in rows if row.identity not in known])
 
     def attempts(self, claim: SentClaim, rows: Sequence[Claimed]) -> list[Attempt]:
         """These rows as attempts, held from now on.

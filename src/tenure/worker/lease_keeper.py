@@ -9,25 +9,21 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
-from ..errors import WorkerEvicted
-from ..events import LeasesRenewed, RingChanged, WakeupChanged
+from ..events import LeasesRenewed, WakeupChanged
 from ..model.jitter import jittered
-from ..model.ring import Ring, moved, rings_of
+from ..model.ring import Ring
 from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run
-from ..postgres.sqlstates import trouble_of
 from ..telemetry.tail import NOTE, Tailer, channel_of
-from ..verbs.fleet import appear, drain, echo, heartbeat, leave, register, tell
+from ..verbs.fleet import echo
 from ..verbs.lifecycle import renew
-from ..verbs.questions import live_workers, ping
 from .attempt import Attempt
-from .config import new_worker_id
 from .db_thread import DbThread
 from .ears import Ears
 from .held import HeldAttempts
+from .membership import Membership
 from .news import News
 from .shared import Shared
 
@@ -47,14 +43,11 @@ class LeaseKeeper(DbThread):
         silence = min(10.0, max(1.0, terms.lease_seconds / 6))
         patience = Patience(silence_seconds=silence, statement_seconds=silence, lock_seconds=min(1.0, silence / 2))
         super().__init__("lease_keeper", shared, terms.session_url or terms.url, patience)
-        self._held, self._news, self._metadata = held, news, metadata
+        self._held, self._news = held, news
+        self._member = Membership(shared, held, news, metadata)
         self._tailer = Tailer(self._tail)
-        self.ring = Ring(())
         self.listening = False
         self.ticked_at = time.monotonic()  # for liveness: this thread goes round, whatever the database does
-        self.trusted_until = float("inf")  # until when nobody can have ended our leases for want of presence
-        self._present = self._entered = False
-        self._registered = ""
         self._asked: list[Callable[[QueueConnection], None]] = []
         self._ears = Ears()
         self._due: dict[str, float] = {}
@@ -67,13 +60,23 @@ class LeaseKeeper(DbThread):
         return f"{self.shared.worker_id} {self._ears.private}" if self.listening else ""
 
     @property
+    def ring(self) -> Ring:
+        """The workers that serve the same queues, and which buckets each owns."""
+        return self._member.ring
+
+    @property
     def trusted(self) -> bool:
-        """Can our leases be relied on, or might somebody be about to end them for want of presence?"""
-        return self._entered and time.monotonic() < self.trusted_until
+        """True while our leases can be relied on."""
+        return self._member.trusted
+
+    @property
+    def trusted_until(self) -> float:
+        """Until then nobody can have ended our leases because we seemed gone."""
+        return self._member.trusted_until
 
     def drain(self) -> None:
         """Leave the ring: the others take over our buckets."""
-        self._asked.append(lambda conn: self._say(conn, drain(self.shared.worker_id)))
+        self._asked.append(self._member.drain)
 
     def leave(self) -> None:
         """Leave the registry: nothing is left to do."""
@@ -92,8 +95,7 @@ class LeaseKeeper(DbThread):
 
     def connection_lost(self) -> None:
         """Without a session there is no presence: it must come back within half the grace."""
-        if self._present:
-            self.trusted_until = min(self.trusted_until, time.monotonic() + self.shared.terms.grace_seconds / 2)
+        self._member.holding_since(time.monotonic())
         self._hear_from("poll", "the database is away")
 
     def _connect_and_work(self) -> None:
@@ -101,13 +103,8 @@ class LeaseKeeper(DbThread):
         super()._connect_and_work()
 
     def _enter(self, conn: QueueConnection) -> None:
-        """Be in the registry, be present, and listen, as far as this connection allows."""
-        if self._registered != self.shared.worker_id:
-            self._register(conn)
-            run(conn, tell("ring"))
-        if not conn.pooled:
-            self._appear(conn)
-        self._entered = True  # a row claimed before would wait for its lease to end, should we be killed
+        """Be a member of the fleet, and listen, as far as this connection allows."""
+        self._member.enter(conn)
         if conn.pooled:
             self._hear_from("poll", "a pooler stands in between: sessions cannot be kept")
         elif self.shared.terms.listen:
@@ -115,46 +112,10 @@ class LeaseKeeper(DbThread):
         self._due = dict.fromkeys(("heartbeat", "ring"), 0.0)
         self._due |= {"ping": 0.0, "echo": time.monotonic() + ECHO_EVERY_SECONDS, "renew": float("inf")}
 
-    def _register(self, conn: QueueConnection) -> None:
-        # Noted before it is sent: an id is used once, and whether a lost reply meant yes shows when we appear.
-        self._registered = self.shared.worker_id
-        run(conn, register(self.shared.worker_id, self._metadata()))
-
-    def _appear(self, conn: QueueConnection) -> None:
-        sent = time.monotonic()
-        self._or_anew(conn, lambda: run(conn, appear(self.shared.worker_id)))
-        self._present = True
-        self._heard(sent)
-
-    def _heard(self, sent: float) -> None:
-        """The session answered: from when we asked, nobody can have missed us for longer than since then."""
-        if self._present:
-            self.trusted_until = sent + self.shared.terms.grace_seconds / 2
-
-    def _or_anew(self, conn: QueueConnection, say: Callable[[], Any]) -> None:
-        """Say it; if the registry holds us for dead, register under a new id, which loses what the old one held."""
-        try:
-            if say() == "draining":
-                self.shared.drain()
-        except WorkerEvicted:
-            for attempt in self._held.leased():
-                self._held.lose(attempt, "presence_lost", self.shared.worker_id)
-            self.shared.worker_id = new_worker_id(self.shared.terms.name)
-            self._register(conn)
-            if self._present or not conn.pooled:
-                run(conn, appear(self.shared.worker_id))
-            run(conn, tell("ring"))
-
     def _leave(self, conn: QueueConnection) -> None:
-        """The last word: a heartbeat after it would bring us back under another id."""
         self.shared.tally.write(conn, everything=True)  # nothing is held: no lease waits for it
-        self._say(conn, leave(self.shared.worker_id))
+        self._member.leave(conn)
         self.end()
-
-    def _say(self, conn: QueueConnection, statement: Any) -> None:
-        with suppress(WorkerEvicted):  # out of the registry already
-            run(conn, statement)
-            run(conn, tell("ring"))
 
     # -- listening
 
@@ -166,7 +127,7 @@ class LeaseKeeper(DbThread):
         """Send a note to ourselves and wait for it; without it, workers are found by polling."""
         sent = time.monotonic()
         self._ears.send_echo(conn)
-        self._heard(sent)
+        self._member.answered(sent)
         self._due["ping"] = 0.0  # a deaf channel must not cost the leases
         by = sent + min(ECHO_SECONDS, self.shared.terms.grace_seconds / 3)
         while self._ears.echo_missing and time.monotonic() < by:
@@ -213,33 +174,28 @@ class LeaseKeeper(DbThread):
             self._asked[0](conn)
             self._asked.pop(0)
         self._held.drop([attempt for attempt in self._held.leased() if attempt.completed_itself])
-        leased = self._held.leased()
-        if leased and self._present:
-            self.trusted_until = min(self.trusted_until, at + terms.grace_seconds / 2)
-        if self._due["renew"] <= at or any(attempt.renew_at <= at for attempt in leased):
-            self._renew(conn, at)
-        elif leased and self._present and self._is_due("ping", at, terms.grace_seconds / 6):
-            self._ping(conn, at)
-        elif not leased and self._present:
-            self.trusted_until, self._due["ping"] = float("inf"), 0.0
+        self._keep_leases(conn, at)
         if not self.ended.is_set() and self._is_due("heartbeat", at, terms.heartbeat_seconds):
-            self._beat(conn)
-            self._heard(at)
+            self._member.beat(conn, at)
         if self._is_due("ring", at, terms.heartbeat_seconds):
-            self._look_round(conn)
+            self._member.look_round(conn)
         for lines in self._tailer.drain(at):
             run(conn, echo(channel_of(self._ears.channel), lines))
         if self._ears.channel and not conn.pooled and self._is_due("echo", at, ECHO_EVERY_SECONDS):
             self._test_ears(conn)
 
-    def _beat(self, conn: QueueConnection) -> None:
-        """Say that we live. That our row is locked right now is an answer too: the session stands."""
-        try:
-            beat = heartbeat(self.shared.worker_id, self._metadata())
-            self._or_anew(conn, lambda: run(conn, beat))
-        except Exception as error:
-            if trouble_of(error) != "again":
-                raise
+    def _keep_leases(self, conn: QueueConnection, at: float) -> None:
+        """Renew leases when they are due; between renewals, ping: the session must answer while rows are held."""
+        leased = self._held.leased()
+        if leased:
+            self._member.holding_since(at)
+        if self._due["renew"] <= at or any(attempt.renew_at <= at for attempt in leased):
+            self._renew(conn, at)
+        elif leased and self._member.present and self._is_due("ping", at, self.shared.terms.grace_seconds / 6):
+            self._member.ping(conn, at)
+        elif not leased and self._member.present:
+            self._member.holding_nothing()
+            self._due["ping"] = 0.0
 
     def _is_due(self, what: str, at: float, every_seconds: float) -> bool:
         if self._due[what] > at:
@@ -247,29 +203,25 @@ class LeaseKeeper(DbThread):
         self._due[what] = at + jittered(every_seconds, random.random())  # noqa: S311
         return True
 
-    def _ping(self, conn: QueueConnection, at: float) -> None:
-        run(conn, ping())
-        self._heard(at)
-
     def _renew(self, conn: QueueConnection, at: float) -> None:
         """Extend every lease we hold in one statement; what is not kept is lost."""
         self._due["renew"] = float("inf")
-        attempts = {each.claimed.token: each for each in self._held.leased() if not each.completed_itself}
+        attempts = {each.claimed.identity: each for each in self._held.leased() if not each.completed_itself}
         if not attempts:
             return
         leases = [attempt.job.lease for attempt in attempts.values()]
         renewed = run(conn, renew(leases, lease_seconds=[attempt.lease_seconds for attempt in attempts.values()]))
         for lease in renewed.kept:
-            self._kept(attempts[lease.token], at)
+            self._kept(attempts[lease.identity], at)
         for lease in renewed.passed_over:
-            attempts[lease.token].renew_at = at + PASSED_OVER_SECONDS
+            attempts[lease.identity].renew_at = at + PASSED_OVER_SECONDS
         for lease in renewed.lost:
-            self._lost_one(attempts[lease.token])
+            self._lost_one(attempts[lease.identity])
         for attempt in attempts.values():
             if attempt.job.id in renewed.cancel_asked and not attempt.job.cancel_asked:
                 attempt.job.cancel_asked = True
                 attempt.ask_to_stop()
-        self._heard(at)
+        self._member.answered(at)
         self.shared.tally.renewed(len(renewed.kept))
         self.shared.bus.emit(LeasesRenewed(self.shared.worker_id, len(renewed.kept)))
 
@@ -284,14 +236,3 @@ class LeaseKeeper(DbThread):
         seconds = attempt.lease_seconds
         attempt.job.deadline = sent + seconds - self.shared.terms.margin_of(seconds)
         attempt.renew_at = sent + jittered(seconds / 3, random.random())  # noqa: S311
-
-    def _look_round(self, conn: QueueConnection) -> None:
-        """Who is there, and which buckets are ours?"""
-        terms = self.shared.terms
-        alive = run(conn, live_workers(ttl_seconds=terms.ttl_seconds))
-        ring = rings_of(alive).get(tuple(sorted(terms.queues)), Ring(()))
-        if ring != self.ring:
-            before, self.ring = self.ring, ring
-            owned = len(ring.buckets_of(self.shared.worker_id))
-            self.shared.bus.emit(RingChanged(self.shared.worker_id, len(ring.workers), owned, moved(before, ring)))
-            self._news.own(ring.buckets_of(self.shared.worker_id) if len(ring.workers) > 1 else None)

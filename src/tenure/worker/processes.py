@@ -79,7 +79,7 @@ class Child:
     def tell(self, job: Job) -> None:
         """Let the child know what has befallen a job; it does not care if it has another one by now."""
         try:
-            self._send((job.claimed.token, job.lost, job.cancel_asked))
+            self._send((job.claimed.identity, job.lost, job.cancel_asked))
         except OSError:
             return  # it is dead
 
@@ -171,7 +171,7 @@ def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
         if isinstance(word, Errand):
             job = Job(word.claimed, connections=_pool_of(word.url), schema=word.schema, accept_late=word.accept_late)
             errands.put((job, word))
-        elif job is not None and job.claimed.token == word[0]:
+        elif job is not None and job.claimed.identity == word[0]:
             _, job.lost, job.cancel_asked = word
 
 

@@ -1,0 +1,162 @@
+"""Settings and where each came from: a flag, a TENURE_* variable or its _FILE, the settings file, or the default."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import BadSettings
+from .file import Found as Found
+from .file import read_secret, written
+from .file import settings_file as settings_file
+from .known import DEFAULT_SCHEMA as DEFAULT_SCHEMA
+from .known import DEFAULTS as DEFAULTS
+from .known import KNOWN as KNOWN
+from .known import LIBPQ as LIBPQ
+from .known import POSTGRES_MAJORS as POSTGRES_MAJORS
+from .known import URLS as URLS
+from .known import check_names as check_names
+from .known import masked as masked
+
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a command runs with. `database_url` is None when only the embedded Postgres is left."""
+
+    database_url: str | None
+    database_from: str
+    schema: str = DEFAULT_SCHEMA
+
+
+def load(
+    *,
+    database_url: str | None = None,
+    flag: str = "--database-url",
+    schema: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings in force; a name that is not known, or a value that cannot be, is refused here."""
+    env = os.environ if environ is None else environ
+    check_names(env)
+    url, source = (check_url(database_url, flag), flag) if database_url is not None else _database(env)
+    found = find("TENURE_SCHEMA", schema, "--schema", env)
+    return Settings(url, source, check_schema_name(found.value if found else DEFAULT_SCHEMA))
+
+
+def session_url(given: str | None = None, environ: Mapping[str, str] | None = None) -> str | None:
+    """The direct address beside a pooler's, from its flag or its variable; None if there is none."""
+    if given is not None:
+        return check_url(given, "--session-url")
+    found = find("TENURE_SESSION_URL", environ=environ)
+    return check_url(*found) if found else None
+
+
+def find(name: str, given: object = None, flag: str = "", environ: Mapping[str, str] | None = None) -> Found | None:
+    """A setting from the first who says it: flag, variable, the file it names, settings file, default."""
+    if given is not None and given != "":
+        return Found(_utf8(str(given), flag, name), flag)
+    env = os.environ if environ is None else environ
+    return _named(name, env) or written(name) or (Found(DEFAULTS[name], "default") if name in DEFAULTS else None)
+
+
+def number(name: str, given: float | None = None, flag: str = "", environ: Mapping[str, str] | None = None) -> float:
+    """The same, where it must be a number and there is always one."""
+    found = find(name, given, flag, environ)
+    assert found is not None, f"{name} has no default"
+    try:
+        return float(found.value)
+    except ValueError:
+        raise BadSettings(f"{name}={found.value!r} is no number: correct it in {found.source}") from None
+
+
+def whole(name: str, given: int | None = None, flag: str = "", environ: Mapping[str, str] | None = None) -> int:
+    """The same, where it must be a whole number."""
+    found = number(name, given, flag, environ)
+    if not found.is_integer():
+        raise BadSettings(f"{name}={found:g} is no whole number: correct it")
+    return int(found)
+
+
+def check_drills(environ: Mapping[str, str] | None = None) -> None:
+    """BadSettings where drills are forbidden: they start processes and make schemas, which not every place wants."""
+    found = find("TENURE_DRILLS", environ=environ)
+    if found is None or found.value == "allow":
+        return
+    if found.value != "forbid":
+        raise BadSettings(f"TENURE_DRILLS={found.value!r} is neither allow nor forbid: correct it in {found.source}")
+    raise BadSettings(f"drills are forbidden here by {found.source}: play them on another database")
+
+
+def everything(
+    environ: Mapping[str, str] | None = None, *, database_url: str | None = None, schema: str | None = None
+) -> list[tuple[str, Found | None]]:
+    """Every setting there is with its value and source, for people: what is secret in a value is masked."""
+    env = os.environ if environ is None else environ
+    chosen = load(database_url=database_url, schema=schema, environ=env)
+    shown = {name: find(name, environ=env) for name in KNOWN}
+    shown["TENURE_SCHEMA"] = find("TENURE_SCHEMA", schema, "--schema", env)
+    shown["TENURE_DATABASE_URL"] = Found(chosen.database_url or "", chosen.database_from)
+    return [(name, Found(masked(name, found.value), found.source) if found else None) for name, found in shown.items()]
+
+
+def check_schema_name(schema: str) -> str:
+    """The name itself, or BadSettings: it is written into SQL, so it must be a plain identifier."""
+    if not _SCHEMA_NAME.fullmatch(schema):
+        raise BadSettings(f"schema {schema!r} is not a plain name: use a-z, 0-9 and _, at most 63, no digit first")
+    if schema.startswith("pg_"):
+        raise BadSettings(f"schema {schema!r} is reserved by Postgres: choose a name that does not start with pg_")
+    return schema
+
+
+def _named(name: str, environ: Mapping[str, str]) -> Found | None:
+    """A setting from its variable, or from the file its _FILE variable names (Docker and Kubernetes secrets)."""
+    if value := environ.get(name):
+        return Found(_utf8(value, name, name), name)
+    if path := environ.get(f"{name}_FILE"):
+        return Found(read_secret(path, f"{name}_FILE"), f"{name}_FILE")
+    return None
+
+
+def _utf8(value: str, source: str, name: str = "") -> str:
+    """The value itself, or BadSettings: Python keeps bytes of arguments and variables that mean nothing."""
+    if value != value.encode(errors="ignore").decode():
+        raise BadSettings(f"{source} is {masked(name, value)!r}, which is not UTF-8: correct it there")
+    return value
+
+
+def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """Whatever the environment says goes before the file: a file travels with the code, a variable with the place."""
+    for name in URLS:
+        if found := _named(name, environ):
+            return check_url(*found), found.source
+    for name in LIBPQ:
+        if environ.get(name):
+            return "", name  # libpq reads its own variables from an empty conninfo
+    if found := written("TENURE_DATABASE_URL"):
+        return check_url(*found), found.source
+    return None, "embedded"
+
+
+def check_url(url: str, source: str) -> str:
+    """The address as libpq takes it, or BadSettings; a password in it is never shown."""
+    from psycopg import ProgrammingError, conninfo
+
+    text = _utf8(url, source).replace("postgresql+psycopg://", "postgresql://", 1)
+    try:
+        words = conninfo.conninfo_to_dict(text)
+    except (ProgrammingError, UnicodeDecodeError):  # the latter for u%ff
+        # Where it cannot be read, a password in it cannot be found either: only what has no room for one is shown.
+        shown = f" ({text!r})" if not set(text) & set("@:=") else ""
+        raise BadSettings(f"{source}{shown} is no database address: write postgresql://user@host:5432/name") from None
+    if not text.strip():
+        raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
+    if "@" in str(words.get("host", "")) or not set(str(words.get("port") or "")) <= set("0123456789,"):
+        raise BadSettings(
+            f"{source} is {masked('', text)!r}, where password and port cannot be told apart: "
+            "in a password write @ as %40, / as %2F, : as %3A"
+        )
+    return text

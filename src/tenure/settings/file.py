@@ -1,0 +1,91 @@
+"""Settings from files: tenure.toml or [tool.tenure] in pyproject.toml, and files that hold one secret each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import BadSettings
+from .known import KNOWN, nearest
+
+
+class Found(NamedTuple):
+    """A value, and who said so: the flag, the variable, the file, or `default`."""
+
+    value: str
+    source: str
+
+
+def written(name: str) -> Found | None:
+    """A setting from the settings file, or from the file that it names for a secret."""
+    source, table = settings_file()
+    word = _word(name)
+    if word in table:
+        return Found(_text(table[word], word, source), source)
+    if f"{word}_file" in table:
+        path = _text(table[f"{word}_file"], f"{word}_file", source)
+        return Found(read_secret(path, f"{word}_file in {source}"), f"{word}_file in {source}")
+    return None
+
+
+def settings_file(folder: Path | None = None) -> tuple[str, Mapping[str, Any]]:
+    """Its name and what it says; a name in it that means nothing is refused, with the nearest one that does."""
+    at = folder or Path()
+    if (text := _content(at / "tenure.toml")) is not None:
+        return _checked("tenure.toml", _parsed(text, "tenure.toml"))
+    text = _content(at / "pyproject.toml") or ""
+    if "tool.tenure" not in text:  # most have none: spare them the parsing
+        return "", {}
+    table = _parsed(text, "pyproject.toml").get("tool", {}).get("tenure", {})
+    return _checked("[tool.tenure] in pyproject.toml", table)
+
+
+def _content(path: Path) -> str | None:
+    return _read(path, f"{path.name} of the working directory") if os.path.lexists(path) else None
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadSettings(f"{source} of the working directory is not TOML: {error}") from None
+
+
+def _checked(source: str, table: object) -> tuple[str, Mapping[str, Any]]:
+    if not isinstance(table, Mapping):
+        raise BadSettings(f"{source} must be a table of names and values")
+    words = {_word(name) for name in KNOWN}
+    for word in table:
+        if word not in words and word.removesuffix("_file") not in words:
+            raise BadSettings(f"unknown setting {word!r} in {source}: did you mean {nearest(word, words)}?")
+    return source, table
+
+
+def _word(name: str) -> str:
+    """A setting as the file calls it: TENURE_LEASE_SECONDS is lease_seconds there."""
+    return name.removeprefix("TENURE_").lower()
+
+
+def _text(value: object, word: str, source: str) -> str:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise BadSettings(f"{word} in {source} is {value!r}: write a text or a number")
+    return str(value)
+
+
+def read_secret(path: str, source: str) -> str:
+    """What a file with a secret contains; BadSettings names the source if it cannot be read."""
+    return _read(Path(path), f"{source} names {path!r}, which").strip()
+
+
+def _read(path: Path, named: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise BadSettings(f"{named} cannot be read: {why}") from error

@@ -1,0 +1,132 @@
+"""A span of OpenTelemetry, and the names of its attributes; whatever OpenTelemetry raises stays here.
+
+Nothing of OpenTelemetry is imported unless the application has imported it itself: a trace must not cost a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+from ..errors import StaleLease
+from ..model.outcome import DeadLetter, Fail, Outcome, Release, Snooze
+from ..model.rows import Claimed, Enqueued
+
+# The conventions for messaging are still in development: the move to their next names is an edit of these lines.
+SYSTEM = "messaging.system"
+DESTINATION = "messaging.destination.name"
+PARTITION = "messaging.destination.partition.id"
+ID = "messaging.message.id"
+CONVERSATION = "messaging.message.conversation_id"
+COUNT = "messaging.batch.message_count"
+CLIENT = "messaging.client.id"
+OPERATION, OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
+ERROR_TYPE = "error.type"
+GENERATION, ATTEMPT, KIND, OUTCOME = "tenure.lease.generation", "tenure.attempt", "tenure.kind", "tenure.outcome"
+STALE, STALE_REASON = "stale_lease", "tenure.stale.reason"
+
+
+class Otel(NamedTuple):
+    """What we use of it."""
+
+    trace: Any
+    context: Any
+    propagator: Any
+
+
+@cache
+def otel() -> Otel:
+    """The parts of OpenTelemetry, imported at first use."""
+    from opentelemetry import context, trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return Otel(trace, context, TraceContextTextMapPropagator())
+
+
+class Span:
+    """One span of ours, current while its block lasts and ended with it. With no span behind it, nothing happens."""
+
+    __slots__ = ("_entered", "_span", "context")
+
+    def __init__(self, span: Any = None) -> None:
+        self._span, self._entered = span, None
+        # What another thread needs to go on from here.
+        self.context = None if span is None else otel().trace.set_span_in_context(span, otel().context.Context())
+
+    def __enter__(self) -> Span:
+        if self._span is not None:
+            with suppress(Exception):
+                self._entered = otel().context.attach(self.context)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._span is None:
+            return
+        if error is not None:
+            self.failed(error)
+        with suppress(Exception):
+            if self._entered is not None:
+                otel().context.detach(self._entered)
+        with suppress(Exception):
+            self._span.end()
+
+    def tell(self, facts: Mapping[str, Any]) -> None:
+        """Say more of it."""
+        if self._span is not None:
+            with suppress(Exception):
+                self._span.set_attributes(facts)
+
+    def failed(self, error: BaseException) -> None:
+        """An exception ended it; one that says the lease was lost is told apart from all others."""
+        if self._span is None:
+            return
+        if isinstance(error, StaleLease):
+            self.stale(error.verb, error.reason)
+            return
+        with suppress(Exception):
+            self._span.record_exception(error)
+            self._error(type(error).__qualname__, str(error))
+
+    def stale(self, verb: str, reason: str) -> None:
+        """The write was refused: somebody else may hold the row."""
+        self.tell({STALE_REASON: reason})
+        self._error(STALE, f"{verb} was refused: {reason}")
+
+    def sent(self, answer: Enqueued) -> None:
+        """What became of a row that was sent."""
+        self.tell({ID: str(answer.id), OUTCOME: answer.outcome})
+
+    def ended(self, outcome: Outcome | None, error: BaseException | None = None) -> None:
+        """How an attempt ended. No errors: what is given back unharmed, and a Retry that the handler asked for."""
+        if self._span is None:
+            return
+        name = "lost" if outcome is None else type(outcome).__name__.lower()
+        self.tell({OUTCOME: name})
+        if error is not None and (isinstance(error, StaleLease) or not isinstance(outcome, Release | Snooze)):
+            self.failed(error)
+        elif isinstance(outcome, Fail | DeadLetter):
+            self._error(name, outcome.error)
+
+    def _error(self, kind: str, says: str) -> None:
+        if self._span is not None:
+            with suppress(Exception):
+                self._span.set_attribute(ERROR_TYPE, kind)
+                self._span.set_status(otel().trace.StatusCode.ERROR, says[:500])
+
+
+NOTHING = Span()
+
+
+def about(row: Claimed, worker: str) -> dict[str, Any]:
+    """The attributes of a claimed row."""
+    return {
+        PARTITION: str(row.partition_bucket),
+        ID: str(row.id),
+        CONVERSATION: row.partition_key,
+        CLIENT: worker,
+        GENERATION: row.generation,
+        ATTEMPT: row.attempts,
+        KIND: row.kind,
+    }
