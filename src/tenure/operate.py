@@ -12,9 +12,9 @@ from uuid import UUID
 from psycopg import Connection, IsolationLevel, pq
 from psycopg.errors import LockNotAvailable
 
-from . import verbs
 from .errors import NO, USAGE, BadSettings, TenureError
 from .model.filter import IDS_MAX, Filter
+from .operator_verbs import ON_ROWS, OperatorVerb
 from .postgres.runner import run
 from .settings import DEFAULT_SCHEMA
 from .verbs import operators, search
@@ -30,41 +30,13 @@ LOCK_SECONDS = 0.5  # how long a batch waits for the rows that somebody has lock
 STEP = 4000  # ids asked for at once
 
 
-class Verb(NamedTuple):
-    """A verb over rows: the states it takes them from, and the statement for some of them, with a reason or without.
-
-    One that `waits` does so for rows that somebody has locked; the others pass them over.
-    """
-
-    statuses: tuple[str, ...]
-    on: Callable[[Sequence[UUID], str], Statement[Any]]
-    waits: bool = False
-
-
-VERBS = {
-    "redrive": Verb(("failed", "dead_letter"), lambda ids, _: verbs.redrive(ids), waits=True),
-    "retry": Verb(("scheduled",), lambda ids, _: operators.retry_now(ids)),
-    "release": Verb(
-        ("processing",), lambda ids, why: operators.release_held(ids, **_because("released by an operator", why))
-    ),
-    "cancel": Verb(
-        ("pending", "processing"),
-        lambda ids, why: verbs.cancel(ids, **_because("cancelled by an operator", why)),
-        waits=True,
-    ),
-    "delete": Verb(
-        ("pending", "completed", "failed", "dead_letter", "cancelled"), lambda ids, _: operators.delete(ids)
-    ),
-}
-
-
 class NoSuchVerb(TenureError, ValueError):
     """Operators have no verb of this name."""
 
     exit_code = USAGE
 
     def __init__(self, verb: str) -> None:
-        super().__init__(f"operators have no verb {verb[:60]!r}: there are {', '.join(VERBS)}")
+        super().__init__(f"operators have no verb {verb[:60]!r}: there are {', '.join(ON_ROWS)}")
 
 
 class CountChanged(TenureError):
@@ -118,9 +90,9 @@ def would(conn: Connection[Any], verb: str, filter: Filter, schema: str = DEFAUL
 
 def narrow(verb: str, filter: Filter) -> Filter | None:
     """The filter with the states that the verb takes rows from; None if it takes from none of those named."""
-    if verb not in VERBS:
+    if verb not in ON_ROWS:
         raise NoSuchVerb(verb)
-    takes = VERBS[verb].statuses
+    takes = ON_ROWS[verb].statuses
     if not filter.statuses:
         return replace(filter, statuses=takes)
     both = dict.fromkeys(met for named in filter.statuses for taken in takes if (met := _meet(named, taken)))
@@ -212,11 +184,11 @@ def _batch(conn: Connection[Any], so_far: Done, filter: Filter, reason: str, sch
 
 def _at_once(conn: Connection[Any], so_far: Done, ids: list[UUID], reason: str, schema: str) -> set[UUID]:
     """Those that nobody has locked are changed in one transaction, which waits for no other row."""
-    verb = VERBS[so_far.verb]
+    verb = ON_ROWS[so_far.verb]
     with contextlib.suppress(LockNotAvailable), conn.transaction():
         run(conn, operators.lock_within(LOCK_SECONDS), schema)
         free = run(conn, operators.lock_free(ids), schema) if verb.waits else ids
-        changed = set(run(conn, verb.on(free, reason), schema))
+        changed = set(run(conn, _statement(verb, free, reason), schema))
         run(conn, operators.mark(so_far.action, len(changed), done=False), schema)
         return changed
     return set()
@@ -231,7 +203,7 @@ def _late(conn: Connection[Any], so_far: Done, ids: Sequence[UUID], reason: str,
 def _alone(conn: Connection[Any], so_far: Done, id: UUID, reason: str, seconds: float, schema: str) -> int:
     with contextlib.suppress(LockNotAvailable), conn.transaction():
         run(conn, operators.lock_within(max(0.001, seconds)), schema)
-        changed = len(run(conn, VERBS[so_far.verb].on([id], reason), schema))
+        changed = len(run(conn, _statement(ON_ROWS[so_far.verb], [id], reason), schema))
         run(conn, operators.mark(so_far.action, changed, done=False), schema)
         return changed
     return 0
@@ -255,6 +227,10 @@ def noted(
     return answer
 
 
-def _because(otherwise: str, reason: str) -> dict[str, str]:
-    """What the row remembers as its last error."""
-    return {"reason": f"{otherwise}: {reason}" if reason else otherwise}
+def _statement(verb: OperatorVerb, ids: Sequence[UUID], reason: str) -> Statement[Any]:
+    """The verb on these rows; those that are told why remember it as their last error."""
+    make: Callable[..., Statement[Any]] = getattr(operators, verb.statement)
+    if not verb.told:
+        return make(ids)
+    by = f"{verb.past} by an operator"
+    return make(ids, reason=f"{by}: {reason}" if reason else by)

@@ -22,12 +22,14 @@ from click.testing import CliRunner, Result
 
 from faces.test_fleet_commands import command, tenure
 from tenure import operate, verbs
-from tenure.cli import cancel, delete, enqueue, queues, redrive, release, retry, schedules, workers
+from tenure.cli import enqueue, queues, schedules, workers
 from tenure.cli import operators as cli_operators
 from tenure.cli.filter import filter_of
+from tenure.cli.operators import acting
 from tenure.errors import INTERRUPTED, NO, USAGE, TenureError
 from tenure.model.filter import parse
 from tenure.model.rows import NewRow
+from tenure.operator_verbs import ON_ROWS
 from tenure.verbs import fleet, operators, questions
 from tenure.verbs.queues import queues as queues_now
 from tenure.verbs.schedules import Schedule, plan
@@ -36,7 +38,7 @@ from world import World
 pytestmark = pytest.mark.one_server
 ME = f"{getpass.getuser()}@{platform.node()}"
 HOUR = 3600.0
-FACES = {module.command.name: module.command for module in (redrive, retry, release, cancel, delete)}
+FACES = {name: acting(verb) for name, verb in ON_ROWS.items()}
 
 
 def call(world: World, face: Any, *arguments: str, stdin: str | None = None) -> Result:
@@ -154,7 +156,7 @@ def test_all_means_every_row_that_the_verb_takes(world: World) -> None:
     fail(world, 2, "a")
     fail(world, 2, "b")
     world.enqueue("c")
-    said = call(world, delete.command, "--all", "--yes").output
+    said = call(world, FACES["delete"], "--all", "--yes").output
     assert said.startswith("delete  5 rows  status:pending,completed,failed,dead_letter,cancelled\n")
     assert (world.count("live"), world.count("dead")) == (0, 0)
 
@@ -163,9 +165,11 @@ def test_a_filter_may_be_one_text_or_words_or_both(world: World) -> None:
     ids = fail(world, 2, "a", "time out") + fail(world, 1, "b", "time out")
     fail(world, 1, "a", "other")
     for arguments in (["--filter", 'error:"time out"'], ["error:time out"], ['error:"time out"']):
-        assert "redrive  3 rows" in call(world, redrive.command, *arguments, "--dry-run").output
-    assert "redrive  2 rows" in call(world, redrive.command, "error:time out", "--filter", "kind:a", "--dry-run").output
-    assert "redrive  1 row " in call(world, redrive.command, str(ids[0]), "--dry-run").output
+        assert "redrive  3 rows" in call(world, FACES["redrive"], *arguments, "--dry-run").output
+    assert (
+        "redrive  2 rows" in call(world, FACES["redrive"], "error:time out", "--filter", "kind:a", "--dry-run").output
+    )
+    assert "redrive  1 row " in call(world, FACES["redrive"], str(ids[0]), "--dry-run").output
     assert filter_of(["kind:a status:failed"]) == parse("kind:a status:failed")
     assert str(filter_of(['error:say "x" \\ now'])) == r'error:"say \"x\" \\ now"'
 
@@ -195,7 +199,7 @@ def test_rows_that_were_skipped_are_said(world: World) -> None:
     blocker = world.connect()
     with blocker.transaction():
         blocker.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [ids[0]])
-        said = call(world, delete.command, "kind:a", "--yes").output
+        said = call(world, FACES["delete"], "kind:a", "--yes").output
     assert "done  1 row changed, 1 skipped (locked or changed meanwhile)" in said
 
 
@@ -241,13 +245,13 @@ def test_what_grew_while_the_question_stood_is_refused(world: World) -> None:
 
 def test_every_verb_of_rows_is_noted_with_the_person_at_the_terminal(world: World) -> None:
     fail(world, 1)
-    call(world, redrive.command, "kind:a", "--yes", "--reason", "again")
+    call(world, FACES["redrive"], "kind:a", "--yes", "--reason", "again")
     world.claim_one("A")
-    call(world, release.command, "kind:a", "--yes")
+    call(world, FACES["release"], "kind:a", "--yes")
     world.retry(world.claim_one("A").lease)
-    call(world, retry.command, "kind:a", "--yes")
-    call(world, cancel.command, "kind:a", "--yes")
-    call(world, delete.command, "kind:a", "--yes")
+    call(world, FACES["retry"], "kind:a", "--yes")
+    call(world, FACES["cancel"], "kind:a", "--yes")
+    call(world, FACES["delete"], "kind:a", "--yes")
     lines = world.run(operate.audit())[::-1]
     assert [line.verb for line in lines] == ["redrive", "release", "retry", "cancel", "delete"]
     assert {line.rows for line in lines} == {1}
@@ -363,7 +367,7 @@ def test_ctrl_c_in_the_middle_says_how_far_it_came(world: World, monkeypatch: py
 
     world.run(verbs.enqueue_many([NewRow("a") for _ in range(operate.BATCH + 7)]))
     monkeypatch.setattr(cli_operators, "_bar", bar)
-    answer = call(world, delete.command, "kind:a", "--yes")
+    answer = call(world, FACES["delete"], "kind:a", "--yes")
     assert answer.return_value == INTERRUPTED
     assert "interrupted: 500 of 507 rows were deleted · line 1 of the audit\n" in answer.stderr
     assert world.count("live") == 7

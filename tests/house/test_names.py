@@ -24,7 +24,7 @@ SHARED = {
     "fleet": "the fleet: its verbs, its events, and doctor's look at it",
     "health": "whether a worker is live and ready: its answer, and the command that asks",
     "migrate": "migrations, and their command",
-    "operators": "what operators may do: the table, the statements, and the commands",
+    "operators": "what operators may do: the statements, and the commands",
     "questions": "what the database is asked: by everybody, and by doctor alone",
     "queues": "queues: their verbs, printed, and over HTTP",
     "ring": "the ring: its rule, its drill, printed, and over HTTP",

@@ -1,18 +1,20 @@
 /** What people can change, in words: verbs, limits, workers, and the time to think again. */
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { done_words, shares, VERBS } from "../../src/tenure/web/static/lib/verbs.js";
+import { done_words, shares, takes } from "../../src/tenure/web/static/lib/verbs.js";
 import { countdown } from "../../src/tenure/web/static/pages/dead/countdown.js";
 import { asked, limit_words } from "../../src/tenure/web/static/pages/queues/limit_words.js";
 import * as workers from "../../src/tenure/web/static/pages/workers/words.js";
 
+const redrive = { past: "redriven", statuses: ["failed", "dead_letter"] };
+
 test("what came of an action is told with what had moved on", () => {
-  assert.equal(done_words("redrive", { changed: 1, skipped: 0 }), "1 row redriven.");
+  assert.equal(done_words(redrive, { changed: 1, skipped: 0 }), "1 row redriven.");
   assert.equal(
-    done_words("cancel", { changed: 1200, skipped: 3 }),
+    done_words({ past: "cancelled" }, { changed: 1200, skipped: 3 }),
     "1,200 rows cancelled, 3 had moved on.",
   );
-  assert.match(done_words("delete", { done: false, action: 7, changed: 0 }), /^Under way as action 7/);
+  assert.match(done_words(redrive, { done: false, action: 7, changed: 0 }), /^Under way as action 7/);
 });
 
 test("a count is split by states only where the filter leaves that open", () => {
@@ -21,25 +23,17 @@ test("a count is split by states only where the filter leaves that open", () => 
     dead_letter: { n: 3, more: true },
     completed: { n: 9, more: false },
   };
-  assert.deepEqual(shares("redrive", { filter: "kind:a", statuses }), {
+  assert.deepEqual(shares(redrive, { filter: "kind:a", statuses }), {
     failed: { n: 2, more: false },
     "dead letter": { n: 3, more: true },
   });
-  assert.equal(shares("redrive", { filter: "kind:a status:failed", statuses }), undefined);
-  assert.equal(
-    shares("redrive", { filter: "", statuses: { failed: { n: 2, more: false } } }),
-    undefined,
-  );
+  assert.equal(shares(redrive, { filter: "kind:a status:failed", statuses }), undefined);
+  assert.equal(shares(redrive, { filter: "", statuses: { failed: { n: 2, more: false } } }), undefined);
 });
 
-test("what is deleted or cancelled is asked about in red", () => {
-  const grave = Object.keys(VERBS).filter((verb) => VERBS[verb].danger);
-  assert.deepEqual(grave, ["cancel", "delete"]);
-  assert.equal(
-    VERBS.delete.from.includes("processing"),
-    false,
-    "nobody deletes a row under its holder",
-  );
+test("a verb that takes pending rows takes both halves of them", () => {
+  assert.deepEqual(takes({ statuses: ["pending", "failed"] }), ["runnable", "scheduled", "failed"]);
+  assert.deepEqual(takes(redrive), ["failed", "dead_letter"]);
 });
 
 test("limits are sent as numbers, null where nothing was typed, and as typed where it is no number", () => {

@@ -11,13 +11,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from .. import __version__
+from ..operator_verbs import ON_ROWS
 
 COMMANDS = {
+    **{verb.command: verb.brief for verb in ON_ROWS.values()},
     "audit": "what operators did, when, and to how many rows",
-    "cancel": "end pending rows, ask the holders of running ones to stop",
     "completion": "print the completion script of a shell",
     "dead": "what ended badly, grouped by kind and error",
-    "delete": "remove rows for good",
     "demo": "a first look: a small shop, three workers, the dashboard, and keys to kill and pause them",
     "dev": "work on your app: embedded Postgres, a worker that reloads on save, the dashboard",
     "doctor": "settings, versions, clock, indexes, bloat, pooler: what is not as it should be",
@@ -28,9 +28,6 @@ COMMANDS = {
     "new": "write a starter app, with what it takes to deploy it",
     "pg": "the embedded Postgres: start, stop, status, url, psql, dump, reset",
     "queues": "depth and limits of queues; pause, resume, limit, blocked, free",
-    "redrive": "bring failed rows and dead letters back with fresh attempts",
-    "release": "take held rows from their holders, to run again now",
-    "retry": "let rows that wait for their time run now",
     "ring": "which worker owns which buckets",
     "row": "one row with its lease tape",
     "rows": "the rows that match a filter",
@@ -61,6 +58,10 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
+        if name in ON_ROWS:
+            from .operators import acting
+
+            return acting(ON_ROWS[name])
         command = importlib.import_module(f"tenure.cli.{name}").command
         assert isinstance(command, click.Command)
         return command

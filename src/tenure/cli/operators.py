@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import inspect
 import json
 import os
 import platform
@@ -16,19 +17,13 @@ import click
 from .. import operate, postgres
 from ..errors import INTERRUPTED, NO, USAGE
 from ..model.filter import Filter
+from ..operator_verbs import ON_ROWS, OPERATOR_VERBS, OperatorVerb
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
 from .database import Database, opened, options
 from .filter import filter_of
 
-PAST = {
-    "redrive": "redriven",
-    "retry": "made to run now",
-    "release": "released",
-    "cancel": "cancelled",
-    "delete": "deleted",
-}
 TYPED_ABOVE = 1000  # rows above which the number itself must be typed
 
 
@@ -56,10 +51,23 @@ def answer(as_json: bool, said: str, **facts: Any) -> None:
     click.echo(json.dumps({"schema": 1, **facts}, sort_keys=True, default=str) if as_json else printable(said))
 
 
-def acting(verb: str, promise: str) -> click.Command:
-    """The command of one verb: `tenure VERB FILTER...`."""
+def named(group: click.Group, verb: str) -> Callable[[F], click.Command]:
+    """The command of a verb on one thing, as `tenure queues pause NAME`; what its function says comes second."""
+    entry = OPERATOR_VERBS[verb]
 
-    @click.command(verb, help=f"{promise}\n\n{_HOW}", no_args_is_help=False)
+    def command(function: F) -> click.Command:
+        text = f"{entry.does}\n\n{inspect.getdoc(function) or ''}"
+        short = f"{entry.brief[0].upper()}{entry.brief[1:]}."
+        return group.command(entry.command.split()[-1], help=text, short_help=short)(function)
+
+    return command
+
+
+def acting(entry: OperatorVerb) -> click.Command:
+    """The command of a verb on rows: `tenure VERB FILTER...`."""
+    verb = entry.name
+
+    @click.command(entry.command, help=f"{entry.does}\n\n{_HOW}", no_args_is_help=False)
     @click.argument("words", nargs=-1, metavar="FILTER...")
     @click.option("--filter", "text", default="", metavar="TEXT", help="The filter, or more of it, as one text.")
     @click.option("--all", "everything", is_flag=True, help="Every row the verb takes: needed without a filter.")
@@ -179,7 +187,7 @@ def _told(answer: dict[str, Any]) -> str:
     """What was done, for people."""
     if "interrupted" in answer:
         line = f" · line {answer['action']} of the audit" if "action" in answer else ""
-        were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {PAST[answer['verb']]}"
+        were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {ON_ROWS[answer['verb']].past}"
         return f"interrupted: {were}{line}"
     if not answer["matched"]:
         return f"no row matches: nothing to do ({answer['verb']} takes rows that are {_takes(answer['verb'])})"
@@ -190,7 +198,7 @@ def _told(answer: dict[str, Any]) -> str:
 
 
 def _takes(verb: str) -> str:
-    return " or ".join(operate.VERBS[verb].statuses)
+    return " or ".join(ON_ROWS[verb].statuses)
 
 
 def _rows(n: int) -> str:

@@ -20,7 +20,7 @@ from ..verbs import questions, queues
 from ..verbs.queues import Queue
 from ..verbs.statement import Statement
 from .database import opened, options
-from .operators import answer, me, noting
+from .operators import answer, me, named, noting
 from .output import as_json as one_document
 from .output import note, show
 
@@ -49,11 +49,10 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         show(("queue", *STATES, ""), lines, "no queue has a row or a setting")
 
 
-@command.command()
+@named(command, "pause_queue")
 @click.argument("name")
 @noting
 def pause(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Let nothing more of a queue start; what runs goes on."""
     with _place(database_url, schema) as place:
         place.warn_of(name)
         changed = place.noted(queues.pause(name), name, reason)
@@ -61,11 +60,10 @@ def pause(name: str, reason: str, as_json: bool, database_url: str | None, schem
     answer(as_json, said, queue=name, paused=True, changed=changed)
 
 
-@command.command()
+@named(command, "resume_queue")
 @click.argument("name")
 @noting
 def resume(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Let a paused queue go on."""
     with _place(database_url, schema) as place:
         place.warn_of(name)
         changed = place.noted(queues.resume(name), name, reason)
@@ -73,7 +71,7 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
     answer(as_json, said, queue=name, paused=False, changed=changed)
 
 
-@command.command(short_help="Limit a queue across all workers.")
+@named(command, "limit_queue")
 @click.argument("name")
 @click.option("--max-running", type=int, metavar="N", help="Rows in flight at once.")
 @click.option("--max-per-key", type=int, metavar="N", help="Rows of one key in flight at once.")
@@ -82,7 +80,7 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
 @click.option("--clear", is_flag=True, help="Take away every limit that is not given.")
 @noting
 def limit(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, **given: Any) -> None:
-    """Limit a queue across all workers; what is not given stays as it was."""
+    """What is not given stays as it was."""
     try:
         statement = queues.limit(name, **given)
     except BadSettings as refused:
@@ -95,12 +93,11 @@ def limit(name: str, reason: str, as_json: bool, database_url: str | None, schem
     answer(as_json, f"{name}: {_words(now) or 'no limits'}", **now)
 
 
-@command.command(short_help="Let a key go on that waits for an operator.")
+@named(command, "free_key")
 @click.argument("name")
 @click.argument("key")
 @noting
 def free(name: str, key: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Let an ordered key go on that waits for an operator; the row it waits for stays dead."""
     with _place(database_url, schema) as place:
         freed = place.noted(operate.free_key(name, key), f"{name} {key}", reason)
     if not freed:

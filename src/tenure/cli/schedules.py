@@ -11,18 +11,24 @@ import click
 
 from .. import operate, postgres
 from ..errors import NO
+from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from ..telemetry.log import printable
-from ..verbs.schedules import Planned, pause_schedule, resume_schedule, schedules, unplan
+from ..verbs import schedules as verbs
+from ..verbs.schedules import Planned
+from ..verbs.statement import Statement
 from .database import opened
 from .operators import agreed, answer, attended, me, noting
 from .output import show
 
-VERBS = {"pause": pause_schedule, "resume": resume_schedule, "remove": unplan}
-DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
+VERBS = {verb.command.split()[-1]: verb for verb in OPERATOR_VERBS.values() if verb.on == "schedule"}
+HELP = """List the schedules, or pause, resume or remove the one called NAME.
+
+{verbs}
+"""
 
 
-@click.command()
+@click.command(help=HELP.format(verbs="\n\n".join(f"{name}: {verb.does}" for name, verb in VERBS.items())))
 @click.argument("verb", type=click.Choice(list(VERBS)), required=False)
 @click.argument("name", required=False)
 @click.option("--yes", is_flag=True, help="Remove it without being asked.")
@@ -36,24 +42,19 @@ def command(
     database_url: str | None,
     schema: str | None,
 ) -> None:
-    """List the schedules, or pause, resume or remove the one called NAME.
-
-    What comes due while a schedule is paused is missed; its misfire policy decides what becomes of it. What was removed
-    comes back with the next worker whose inbox has it: take it out of the code first.
-    """
     if verb and not name:
         raise click.UsageError(f"{verb} which schedule? `tenure schedules` lists them")
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         if verb and name:
-            if verb == "remove" and not yes:
-                attended(f"remove would take away the schedule {printable(name)}")
-                agreed(f"remove the schedule {printable(name)}?")
-            statement = VERBS[verb](name)
+            if VERBS[verb].asks == "always" and not yes:
+                attended(f"{verb} would take away the schedule {printable(name)}")
+                agreed(f"{verb} the schedule {printable(name)}?")
+            statement: Statement[bool] = getattr(verbs, VERBS[verb].statement)(name)
             found = operate.noted(conn, statement, me(), statement.name, name, database.schema, reason=reason)
             _switched(verb, name, found, as_json)
             return
-        every = postgres.run(conn, schedules(), database.schema)
+        every = postgres.run(conn, verbs.schedules(), database.schema)
     if as_json:
         click.echo(json.dumps(_document(every), sort_keys=True))
     else:
@@ -64,7 +65,8 @@ def _switched(verb: str, name: str, found: bool, as_json: bool) -> None:
     if not found:
         click.echo(f"tenure: there is no schedule {name!r}: `tenure schedules` lists them", err=True)
         raise click.exceptions.Exit(NO)
-    answer(as_json, f"{DONE[verb]} {name}", schedule=name, done=DONE[verb])
+    done = VERBS[verb].past
+    answer(as_json, f"{done} {name}", schedule=name, done=done)
 
 
 def _document(found: Sequence[Planned]) -> dict[str, Any]:

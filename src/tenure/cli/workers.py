@@ -12,7 +12,7 @@ from ..errors import NO
 from ..postgres import migrate
 from ..verbs.questions import Member, workers
 from .database import opened, options
-from .operators import answer, me, noting
+from .operators import answer, me, named, noting
 from .output import show
 
 HEAD = ("worker", "status", "seen", "up", "slots", "queues", "host", "pid", "wakeup", "presence")
@@ -41,14 +41,11 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         show(HEAD, [_line(each) for each in found], "no workers")
 
 
-@command.command(short_help="Let a worker finish what it holds, then exit.")
+@named(command, "drain_worker")
 @click.argument("worker", metavar="ID")
 @noting
 def drain(worker: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Ask a living worker to claim nothing more, to finish what it holds, and to exit.
-
-    What started it decides whether another one comes. It hears of it at once, or at its next heartbeat.
-    """
+    """It hears of it at once, or at its next heartbeat."""
     statement = operate.drain_worker(worker)
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)

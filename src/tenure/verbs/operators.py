@@ -9,6 +9,8 @@ from uuid import UUID
 
 from ..errors import InvalidPayload
 from ..model.payload import KEY_BYTES_MAX, NAME_BYTES_MAX, check_name, check_text, clean_error
+from .lifecycle import cancel as cancel
+from .lifecycle import redrive as redrive
 from .statement import Rows, Statement, array
 
 REASON_BYTES_MAX = 2000

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: three roles, one table of verbs, and the rules that keep other sites out."""
+"""Who asks, and what they may do: three roles, what each verb needs, and the rules that keep other sites out."""
 
 from __future__ import annotations
 
@@ -8,36 +8,21 @@ import hmac
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
 from ..console.loopback import is_loopback
 from ..errors import BadSettings
+from ..operator_verbs import OPERATOR_VERBS, ROLES, Role
 from .http_errors import Refused
 
-Role = Literal["read", "operate", "admin"]
-ROLES: tuple[Role, ...] = get_args(Role)
-
-# The one table: which role a verb needs. A route names its verb, and no route can be made without one.
+# Which role a verb needs. A route names its verb, and no route can be made without one.
 VERBS: Mapping[str, Role] = {
     "read": "read",
     "act": "operate",  # POST /api/actions, whose body then names the verb proper
     "enqueue": "operate",
-    "redrive": "operate",
-    "retry": "operate",
-    "release": "operate",
-    "cancel": "operate",
-    "delete": "admin",
-    "pause_queue": "operate",
-    "resume_queue": "operate",
-    "limit_queue": "operate",
-    "drain_worker": "operate",
-    "pause_schedule": "operate",
-    "resume_schedule": "operate",
-    "remove_schedule": "admin",
-    "free_key": "operate",
+    **{name: verb.role for name, verb in OPERATOR_VERBS.items()},
     "drill": "admin",  # it starts and stops processes; only where drills are served at all
 }
 PUBLIC = "public"  # probes, pages and the login: what has to be there before anybody has said who they are

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from .. import operate, postgres
 from ..model.filter import Filter
 from ..operate import Done
+from ..operator_verbs import ON_ROWS
 from ..postgres.connection import QueueConnection
 from ..verbs import search
 from .answers import Count, count
 from .audit import NotedShape, noted_shape
 from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Reply, Route, when
+
+if TYPE_CHECKING:
+    RowVerb = str
+else:
+    RowVerb = Literal[tuple(ON_ROWS)]  # so that the description names them, and no other is taken
 
 ANSWER_SECONDS = 60.0
 
@@ -26,7 +32,7 @@ class ActionAsked(Asked, frozen=True):
 
     rules = (when({"dry_run": {"const": False}}, {"expect": {"type": "integer"}}),)
 
-    verb: Literal["redrive", "retry", "release", "cancel", "delete"]
+    verb: RowVerb
     filter: FilterText
     dry_run: bool = True
     expect: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None

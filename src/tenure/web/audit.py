@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from .. import operate
 from ..operate import Noted
+from ..operator_verbs import ON_ROWS
 from .answers import utc
 from .route import Ask, Asked, Route
 from .site import Site
@@ -53,7 +54,7 @@ async def audit(ask: Ask[AuditAsked, None]) -> AuditShape:
 
 def noted_shape(each: Noted, site: Site) -> NotedShape:
     """A line with its times in UTC, and no value in its filter that this site does not show."""
-    target = site.target(each.target) if each.verb in operate.VERBS else each.target
+    target = site.target(each.target) if each.verb in ON_ROWS else each.target
     return NotedShape(
         each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, target, each.rows, each.reason
     )

@@ -103,7 +103,6 @@ async def blocked(ask: Ask[HowMany, None]) -> BlockedShape:
 
 
 async def free(ask: Ask[Any, KeyAsked]) -> Freed:
-    """Let an ordered key go on that waits for an operator; its head stays dead."""
     queue, key = ask.body.queue, ask.body.key
     if not await ask.change(operate.free_key(queue, key), f"{queue} {key}"):
         raise Refused(404, f"key {key!r} of queue {queue!r} does not wait for an operator: GET api/blocked lists those")

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from .. import __version__
+from ..operator_verbs import ON_ROWS
 from .access import COOKIE, PUBLIC, VERBS
 from .route import Error, Name, Route
 
@@ -93,10 +94,17 @@ def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
         "security": [] if route.verb == PUBLIC else SECURITY,
     }
     if route.verb != PUBLIC:
-        described["description"] = f"Needs the role {VERBS[route.verb]}."
+        described["description"] = _needs(route)
     if route.body is not None:
         described["requestBody"] = {"required": True, "content": _json(_ruled(route.body, schemas))}
     return described
+
+
+def _needs(route: Route) -> str:
+    """The role; of an action over rows, which verb does what, and those that need a higher one."""
+    if route.verb != "act":
+        return f"Needs the role {VERBS[route.verb]}."
+    return "\n".join(f"- {verb.name} needs the role {verb.role}: {verb.does}" for verb in ON_ROWS.values())
 
 
 def _in_path(route: Route, schemas: Mapping[Any, Any]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from .. import __version__, postgres
 from ..model.filter import Filter
+from ..operator_verbs import OPERATOR_VERBS, Asks, Role
 from ..postgres import migrate
 from ..verbs import history, questions, search
 from .answers import Count, count, utc
@@ -86,12 +87,28 @@ class OverviewShape(Numbers, frozen=True):
     recent_refusals: list[RefusalShape]
 
 
+class VerbShape(msgspec.Struct, frozen=True):
+    """One entry of the operators' table, as buttons and the audit need it; `audited` is its name there."""
+
+    name: str
+    on: Literal["rows", "queue", "key", "worker", "schedule"]
+    role: Role
+    does: str
+    past: str
+    button: str
+    asks: Asks
+    grave: bool
+    statuses: list[str]
+    audited: str
+
+
 class Me(msgspec.Struct, frozen=True):
     """Who asks, what they may do, and what this server is."""
 
     actor: str
-    role: Literal["read", "operate", "admin"]
+    role: Role
     verbs: list[str]
+    operator_verbs: list[VerbShape]
     version: str
     schema: str
     schema_version: int
@@ -104,6 +121,11 @@ class Me(msgspec.Struct, frozen=True):
     logged_in: bool
 
 
+OPERATORS = [
+    msgspec.convert({**verb._asdict(), "audited": verb.audited}, VerbShape) for verb in OPERATOR_VERBS.values()
+]
+
+
 async def me(ask: Ask[Any, None]) -> Me:
     """Who you are here, and what you may do."""
     site = ask.site
@@ -111,6 +133,7 @@ async def me(ask: Ask[Any, None]) -> Me:
         actor=ask.access.actor,
         role=ask.access.role,
         verbs=[verb for verb in ask.access.verbs if verb != "drill" or site.hosts is not None],
+        operator_verbs=OPERATORS,
         version=__version__,
         schema=site.store.schema,
         schema_version=migrate.newest(),

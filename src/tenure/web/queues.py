@@ -91,13 +91,11 @@ def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: verbs.Q
 
 
 async def pause(ask: Ask[Any, None]) -> Changed:
-    """Let nothing more of a queue start; what runs goes on."""
     name = ask.path["name"]
     return Changed(name, await ask.change(verbs.pause(name), name))
 
 
 async def resume(ask: Ask[Any, None]) -> Changed:
-    """Let a paused queue go on."""
     name = ask.path["name"]
     return Changed(name, await ask.change(verbs.resume(name), name))
 

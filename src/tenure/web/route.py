@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..operate import Actor, noted
+from ..operator_verbs import OPERATOR_VERBS
 from ..verbs.statement import Statement
 from .access import PUBLIC, VERBS, Access
 from .http_errors import Refused
@@ -131,7 +132,9 @@ class Route:
 
     @property
     def says(self) -> str:
-        """What it does, in the words of the function that does it."""
+        """What it does: in the words of the operators' table, else of the function that does it."""
+        if self.verb in OPERATOR_VERBS:
+            return OPERATOR_VERBS[self.verb].does
         return (self.run.__doc__ or "").strip().splitlines()[0]
 
 

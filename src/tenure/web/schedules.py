@@ -73,17 +73,14 @@ def _words(cron: str) -> str:
 
 
 async def pause(ask: Ask[Any, None]) -> Switched:
-    """Let a schedule enqueue nothing until it is resumed."""
     return await _switch(ask, verbs.pause_schedule(ask.path["name"]))
 
 
 async def resume(ask: Ask[Any, None]) -> Switched:
-    """Let a paused schedule go on, the ticks it missed by its misfire policy."""
     return await _switch(ask, verbs.resume_schedule(ask.path["name"]))
 
 
 async def remove(ask: Ask[Any, None]) -> Switched:
-    """Remove a schedule; it comes back with the next worker whose inbox has it."""
     return await _switch(ask, verbs.unplan(ask.path["name"]))
 
 

@@ -95,7 +95,6 @@ def _texts(said: Mapping[str, Any], name: str) -> list[str]:
 
 
 async def drain(ask: Ask[Any, None]) -> Drained:
-    """Ask a living worker to claim nothing more, finish what it holds and leave."""
     name = ask.path["name"]
     if not await ask.change(operate.drain_worker(name), name):
         raise Refused(404, f"no worker {name!r} is alive: GET api/workers lists them")

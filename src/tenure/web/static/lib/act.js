@@ -1,37 +1,38 @@
 /** Verbs on rows: count first, ask, act, say what happened. */
-import { api, may } from "./api.js";
+import { api } from "./api.js";
+import { verb_of } from "./can.js";
 import { confirm } from "./confirm.js";
 import { changed } from "./live.js";
 import { toast } from "./toast.js";
-import { VERBS, done_words, shares } from "./verbs.js";
+import { done_words, shares } from "./verbs.js";
 import { plural } from "./words.js";
-
-/** The verbs this reader may use. */
-export const allowed = () => Object.keys(VERBS).filter((verb) => may(VERBS[verb].role));
 
 /**
  * Counts on the server, asks, acts over the filter on the server. True when rows have changed.
- * @param {string} verb @param {string} filter @param {{reason?: boolean}} [options]
+ * @param {string} name @param {string} filter @param {{reason?: boolean}} [options]
  */
-export async function act(verb, filter, { reason = true } = {}) {
-  const words = VERBS[verb];
+export async function act(name, filter, { reason = true } = {}) {
+  const verb = verb_of(name);
   try {
-    const dry = await api("api/actions", { method: "POST", body: { verb, filter, dry_run: true } });
-    if (!dry.matched) return nothing(words.past);
+    const dry = await api("api/actions", {
+      method: "POST",
+      body: { verb: name, filter, dry_run: true },
+    });
+    if (!dry.matched) return nothing(verb.past);
     const yes = await confirm({
-      title: `${words.label} ${plural(dry.matched, "row")}?`,
-      verb: words.label.split(" ")[0],
+      title: `${verb.button} ${plural(dry.matched, "row")}?`,
+      verb: verb.button.split(" ")[0],
       count: dry.matched,
       filter: dry.filter,
       statuses: shares(verb, dry),
-      body: words.promise,
-      danger: words.danger,
+      body: verb.does,
+      danger: verb.grave,
       reason,
     });
     if (!yes) return false;
     const done = await api("api/actions", {
       method: "POST",
-      body: { verb, filter, dry_run: false, expect: dry.matched, reason: yes.reason },
+      body: { verb: name, filter, dry_run: false, expect: dry.matched, reason: yes.reason },
     });
     return tell(verb, done);
   } catch (error) {
@@ -46,7 +47,11 @@ function nothing(past) {
   return false;
 }
 
-/** Says what came of an action. @param {string} verb @param {any} done as the server answered */
+/**
+ * Says what came of an action.
+ * @param {import("./verbs.js").Verb} verb
+ * @param {any} done as the server answered
+ */
 export function tell(verb, done) {
   toast(done_words(verb, done), done.done === false ? {} : { tone: "good" });
   changed();
@@ -54,11 +59,23 @@ export function tell(verb, done) {
 }
 
 /**
- * One mutation that is not about rows: pause a queue, drain a worker. Asks first when told what to ask.
- * @param {string} method @param {string} path @param {{body?: any, ask?: any, said: string}} options
+ * One mutation that is not about rows: pause a queue, drain a worker. Where the table says so it asks
+ * first: what the verb does, and a note of the page.
+ * @param {string} name
+ * @param {string} method
+ * @param {string} path
+ * @param {{body?: any, title?: string, note?: string, said: string}} options
  */
-export async function change(method, path, { body, ask, said }) {
-  if (ask && !(await confirm({ reason: false, ...ask }))) return false;
+export async function change(name, method, path, { body, title = "", note = "", said }) {
+  const verb = verb_of(name);
+  const question = {
+    title,
+    verb: verb.button,
+    body: `${verb.does} ${note}`.trim(),
+    danger: verb.grave,
+    reason: false,
+  };
+  if (verb.asks !== "never" && !(await confirm(question))) return false;
   try {
     await api(path, { method, body });
     toast(said, { tone: "good" });

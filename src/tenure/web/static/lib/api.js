@@ -1,20 +1,17 @@
 /** Asks the server: one function, one kind of error, and who we are. */
 import { search } from "./address.js";
-import { computed, signal } from "./ui.js";
+import { signal } from "./ui.js";
 
 /**
- * @typedef {{actor: string, role: string, verbs: string[], version: string, schema: string,
- *   schema_version: number, database: string, payloads: string, redacted: string[], drills: boolean,
- *   prefix: string, login: boolean, logged_in: boolean}} Me
+ * @typedef {{actor: string, role: string, verbs: string[], operator_verbs: import("./verbs.js").Verb[],
+ *   version: string, schema: string, schema_version: number, database: string, payloads: string,
+ *   redacted: string[], drills: boolean, prefix: string, login: boolean, logged_in: boolean}} Me
  */
 
 /** Who the server takes us for; null until it has answered. */
 export const me = signal(/** @type {Me | null} */ (null));
 /** The server's refusal once it has asked who we are: its sentence, and how one gets in. */
 export const locked = signal(/** @type {Refused | null} */ (null));
-
-const RANKS = ["read", "operate", "admin"];
-const rank = computed(() => RANKS.indexOf(me.value?.role ?? ""));
 
 /** The server's clock minus ours, where they differ visibly: times on the page are the server's. */
 export const skew_ms = signal(0);
@@ -24,9 +21,6 @@ function note_clock(date) {
   const skew = date ? Date.parse(date) - Date.now() : 0;
   if (Math.abs(skew - skew_ms.peek()) > 3000) skew_ms.value = Math.abs(skew) > 3000 ? skew : 0;
 }
-
-/** May we act in this role? Buttons ask it; the server decides. @param {"read" | "operate" | "admin"} role */
-export const may = (role) => rank.value >= RANKS.indexOf(role);
 
 /** The server's refusal: its sentence, its code, and whatever else the answer held. */
 export class Refused extends Error {

@@ -1,6 +1,7 @@
 /** Who did what, when, by which way, to which rows, and why. */
 import { to } from "../lib/address.js";
 import { useAnswer } from "../lib/answer.js";
+import { audited_as } from "../lib/can.js";
 import { Ago } from "../lib/clock.js";
 import { Empty, Fault, Page, Panel } from "../lib/parts.js";
 import { ask, place } from "../lib/route.js";
@@ -9,15 +10,6 @@ import { html } from "../lib/ui.js";
 import { number } from "../lib/words.js";
 
 const PAGE_ROWS = 50;
-const OVER_ROWS = new Set(["redrive", "retry", "release", "cancel", "delete"]);
-const GRAVE = new Set(["delete", "cancel", "unplan"]);
-/** Verbs whose own name says too little. @type {Record<string, string>} */
-const WORDS = {
-  pause: "pause queue",
-  resume: "resume queue",
-  limit: "limit queue",
-  unplan: "remove schedule",
-};
 const ROW_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
@@ -76,8 +68,8 @@ function Deeds({ deeds }) {
                 <span class="tag">${deed.via}</span>
               </td>
               <td data-label="Did">
-                <span class=${GRAVE.has(deed.verb) ? "grave-verb" : ""}>
-                  ${WORDS[deed.verb] ?? deed.verb.replaceAll("_", " ")}
+                <span class=${audited_as(deed.verb)?.grave ? "grave-verb" : ""}>
+                  ${(audited_as(deed.verb)?.name ?? deed.verb).replaceAll("_", " ")}
                 </span>
               </td>
               <td data-label="To">
@@ -114,7 +106,7 @@ function Target({ deed }) {
         ${deed.target}
       </a>
     `;
-  if (OVER_ROWS.has(deed.verb))
+  if (audited_as(deed.verb)?.on === "rows")
     return html`
       <a class="mono" href=${to("rows", { filter: deed.target })} title="The rows that match now">
         ${deed.target || "(every row)"}

@@ -4,11 +4,11 @@
  */
 import { tell } from "../../lib/act.js";
 import { api } from "../../lib/api.js";
+import { verb_of } from "../../lib/can.js";
 import { confirm } from "../../lib/confirm.js";
 import { changed } from "../../lib/live.js";
 import { toast } from "../../lib/toast.js";
 import { html, signal, useEffect, useRef } from "../../lib/ui.js";
-import { VERBS } from "../../lib/verbs.js";
 import { plural } from "../../lib/words.js";
 import { UNDO_SECONDS, countdown } from "./countdown.js";
 
@@ -28,17 +28,17 @@ export const isPlanned = (filter) => planned.value.some((each) => each.filter ==
  * @param {string} filter
  * @param {string} label
  */
-export async function plan(verb, filter, label = VERBS[verb].label) {
+export async function plan(verb, filter, label = verb_of(verb).button) {
   try {
     const dry = await api("api/actions", { method: "POST", body: { verb, filter, dry_run: true } });
-    if (!dry.matched) return void toast(`No row here can be ${VERBS[verb].past} any more.`);
+    if (!dry.matched) return void toast(`No row here can be ${verb_of(verb).past} any more.`);
     const yes = await confirm({
       title: `${label} ${plural(dry.matched, "row")}?`,
       verb: label,
       count: dry.matched,
       filter: dry.filter,
-      body: `${VERBS[verb].promise} You can undo this for ten seconds.`,
-      danger: VERBS[verb].danger,
+      body: `${verb_of(verb).does} You can undo this for ten seconds.`,
+      danger: verb_of(verb).grave,
     });
     if (yes) wait({ verb, filter, rows: dry.matched, reason: yes.reason, said: label });
   } catch (error) {
@@ -67,7 +67,7 @@ async function send({ verb, filter, rows, reason }) {
       method: "POST",
       body: { verb, filter, dry_run: false, expect: rows, reason },
     });
-    tell(verb, done);
+    tell(verb_of(verb), done);
   } catch (error) {
     toast(failed(/** @type {any} */ (error)), { tone: "bad" });
     changed();

@@ -96,14 +96,11 @@ function Line({ blocked }) {
 
 /** @param {Blocked} blocked */
 const free = ({ queue, key, waiting }) =>
-  change("POST", "api/blocked/free", {
+  change("free_key", "POST", "api/blocked/free", {
     body: { queue, key },
-    ask: {
-      title: `Free the key ${key}?`,
-      verb: "Free the key",
-      body:
-        `The ${plural(waiting, "row")} behind its head may run although the head did not succeed; ` +
-        "the head stays as it ended. To run it first, redrive it instead.",
-    },
+    title: `Free the key ${key}?`,
+    note:
+      `${plural(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} there. ` +
+      "To run the head first, redrive it instead.",
     said: `${key} goes on without its head.`,
   });

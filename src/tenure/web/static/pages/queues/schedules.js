@@ -122,21 +122,16 @@ function Line({ schedule }) {
 }
 
 /** @param {Schedule} schedule */
-const flip = ({ name, paused }) =>
-  change("POST", `api/schedules/${encodeURIComponent(name)}/${paused ? "resume" : "pause"}`, {
+function flip({ name, paused }) {
+  const verb = paused ? "resume" : "pause";
+  return change(`${verb}_schedule`, "POST", `api/schedules/${encodeURIComponent(name)}/${verb}`, {
     said: paused ? `${name} fires again.` : `${name} is paused.`,
   });
+}
 
 /** @param {Schedule} schedule */
 const remove = ({ name }) =>
-  change("DELETE", `api/schedules/${encodeURIComponent(name)}`, {
-    ask: {
-      title: `Remove the schedule ${name}?`,
-      verb: "Remove",
-      danger: true,
-      body:
-        "It fires no more. It comes back with the next worker whose inbox has it: " +
-        "take it out of the code first.",
-    },
+  change("remove_schedule", "DELETE", `api/schedules/${encodeURIComponent(name)}`, {
+    title: `Remove the schedule ${name}?`,
     said: `${name} is removed.`,
   });

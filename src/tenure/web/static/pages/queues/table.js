@@ -145,9 +145,11 @@ function Used({ queue }) {
 }
 
 /** @param {Queue} queue */
-const flip = ({ queue, paused }) =>
-  change("POST", `api/queues/${encodeURIComponent(queue)}/${paused ? "resume" : "pause"}`, {
+function flip({ queue, paused }) {
+  const verb = paused ? "resume" : "pause";
+  return change(`${verb}_queue`, "POST", `api/queues/${encodeURIComponent(queue)}/${verb}`, {
     said: paused
       ? `${queue} goes on.`
       : `${queue} is paused: nothing more of it starts, what runs goes on.`,
   });
+}

@@ -1,15 +1,16 @@
 /** The head of a row's page: what it is, why it stands where it stands, and what may be done. */
-import { act, allowed } from "../../lib/act.js";
+import { act } from "../../lib/act.js";
 import { to } from "../../lib/address.js";
+import { on_rows } from "../../lib/can.js";
 import { Copy, Status } from "../../lib/parts.js";
 import { state } from "../../lib/state.js";
 import { html } from "../../lib/ui.js";
-import { VERBS } from "../../lib/verbs.js";
+import { takes } from "../../lib/verbs.js";
 import { command, filter_word } from "../../lib/words.js";
 
 /** @param {{row: any, why: string, sql: string}} props */
 export function Headline({ row, why, sql }) {
-  const verbs = allowed().filter((verb) => VERBS[verb].from.includes(state(row)));
+  const verbs = on_rows().filter((verb) => takes(verb).includes(state(row)));
   return html`
     <header class="row-head">
       <p class="crumbs">
@@ -26,11 +27,11 @@ export function Headline({ row, why, sql }) {
       <div class="row-actions">
         ${verbs.map((verb) => html`
           <button
-            key=${verb}
-            class=${`button ${VERBS[verb].danger ? "danger" : ""}`}
-            onClick=${() => act(verb, `id:${row.id}`)}
+            key=${verb.name}
+            class=${`button ${verb.grave ? "danger" : ""}`}
+            onClick=${() => act(verb.name, `id:${row.id}`)}
           >
-            ${VERBS[verb].label}…
+            ${verb.button}…
           </button>
         `)}
         <span class="spring"></span>

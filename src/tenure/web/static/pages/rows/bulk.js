@@ -1,9 +1,10 @@
 /** What can be done with the chosen rows: a page's worth by their ids, or all that match by the filter. */
-import { act, allowed } from "../../lib/act.js";
+import { act } from "../../lib/act.js";
+import { on_rows } from "../../lib/can.js";
 import { Copy } from "../../lib/parts.js";
 import { state } from "../../lib/state.js";
 import { html } from "../../lib/ui.js";
-import { VERBS } from "../../lib/verbs.js";
+import { halves, takes } from "../../lib/verbs.js";
 import { command, number, plural, short } from "../../lib/words.js";
 import { statuses_of } from "./filter.js";
 
@@ -13,10 +14,7 @@ import { statuses_of } from "./filter.js";
 const filter_of = (chosen, filter) => (chosen.all ? filter : `id:${[...chosen.ids].join(",")}`);
 
 /** The states a filter asks for, none if it asks for any. @param {string} filter */
-const asked = (filter) =>
-  statuses_of(filter).flatMap((status) =>
-    status === "pending" ? ["runnable", "scheduled"] : [status],
-  );
+const asked = (filter) => statuses_of(filter).flatMap(halves);
 
 /**
  * @param {{chosen: Chosen, rows: import("../../lib/state.js").Row[], filter: string, total: {n: number,
@@ -26,8 +24,8 @@ export function Bulk({ chosen, rows, filter, total, choose }) {
   if (!chosen.all && !chosen.ids.size) return null;
   const target = filter_of(chosen, filter);
   const there = chosen.all ? asked(filter) : rows.filter((row) => chosen.ids.has(row.id)).map(state);
-  const fits = (/** @type {string} */ verb) =>
-    !there.length || VERBS[verb].from.some((status) => there.includes(status));
+  const fits = (/** @type {import("../../lib/verbs.js").Verb} */ verb) =>
+    !there.length || takes(verb).some((status) => there.includes(status));
   const run = async (/** @type {string} */ verb) =>
     (await act(verb, target)) && choose({ ids: new Set(), all: false });
   const matching = total && (total.more ? `${short(total.n)}+` : number(total.n));
@@ -45,14 +43,14 @@ export function Bulk({ chosen, rows, filter, total, choose }) {
           </button>
         `}
       <span class="bulk-verbs">
-        ${allowed().map((verb) => html`
+        ${on_rows().map((verb) => html`
           <button
-            key=${verb}
-            class=${`button small ${VERBS[verb].danger ? "danger" : ""}`}
+            key=${verb.name}
+            class=${`button small ${verb.grave ? "danger" : ""}`}
             disabled=${!fits(verb)}
-            onClick=${() => run(verb)}
+            onClick=${() => run(verb.name)}
           >
-            ${VERBS[verb].label}…
+            ${verb.button}…
           </button>
         `)}
         <${Copy} label="Copy command" text=${command("rows", target)} />

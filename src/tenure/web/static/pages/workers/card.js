@@ -161,15 +161,10 @@ function Kinds({ kinds }) {
 }
 
 /** @param {Member} worker */
-function drain(worker) {
-  const left =
-    worker.held === 0 ? "has nothing to finish" : `finishes or gives back its ${rows_held(worker)}`;
-  return change("POST", `api/workers/${encodeURIComponent(worker.id)}/drain`, {
-    ask: {
-      title: `Drain ${worker.id}?`,
-      verb: "Drain",
-      body: `It claims nothing more, ${left}, and exits. Whatever starts workers may start another.`,
-    },
+const drain = (worker) =>
+  change("drain_worker", "POST", `api/workers/${encodeURIComponent(worker.id)}/drain`, {
+    title: `Drain ${worker.id}?`,
+    note:
+      worker.held === 0 ? "It holds nothing." : `It finishes or gives back its ${rows_held(worker)}.`,
     said: `${worker.id} drains.`,
   });
-}
