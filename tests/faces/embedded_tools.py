@@ -68,7 +68,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def processes_of(folder: Path) -> dict[int, str]:
-    """Keeper and postmaster of a folder: live processes whose command line names a path inside it."""
+    """Guardian and postmaster of a folder: live processes whose command line names a path inside it."""
     found = {}
     for proc in Path("/proc").glob("[0-9]*"):
         try:
@@ -104,7 +104,7 @@ def ended_after(folder: Path) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid, line in processes_of(folder).items():
-                if number == signal.SIGKILL or "guardian.py" in line:
+                if number == signal.SIGKILL or "guardian.watch" in line:
                     os.kill(pid, number)
             deadline = time.monotonic() + 5
             while processes_of(folder) and time.monotonic() < deadline:

@@ -105,10 +105,10 @@ def test_a_server_without_a_guardian_is_replaced_by_one_with(folder: Path) -> No
     with attach(folder) as server:
         tools.write(server.url, 1)
         line = Path(f"/proc/{tools.guardian(folder)}/cmdline").read_bytes().split(b"\0")
-        plan = json.loads(line[4])
+        plan = json.loads(line[6])
         stop(folder)
     script = (
-        "import json, os, sys; from tenure.embedded.guardian import mask; plan = json.loads(sys.argv[1])\n"
+        "import json, os, sys; from tenure.embedded.guardian.child import mask; plan = json.loads(sys.argv[1])\n"
         "plan['masked'] and mask()\n"
         "os.execv(plan['postgres'][0], [*plan['postgres'], '-D', plan['cluster']])"
     )

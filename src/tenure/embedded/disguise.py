@@ -1,4 +1,4 @@
-"""As whom the server runs: PostgreSQL refuses root and nameless uids, and neither a chmod nor useradd is ours to do."""
+"""The user the server runs as: PostgreSQL refuses root and uids without a name, and we may not add users."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import BadSettings
-from . import guardian
 from .binaries import Binaries
 from .folder import Folder
+from .guardian import command_line
 
 PLACES = Path("/var/lib/tenure")
 NAMES = ("postgres", "nobody")
@@ -21,7 +21,7 @@ NAMES = ("postgres", "nobody")
 
 @dataclass(frozen=True)
 class Disguise:
-    """Masked: the same user behind a user namespace. Become: another user, a (uid, gid), with its own place."""
+    """Masked: the same user in a user namespace. Become: another user, a (uid, gid), with a folder of its own."""
 
     binaries: Binaries
     masked: bool = False
@@ -29,10 +29,10 @@ class Disguise:
 
 
 def disguise(folder: Folder, binaries: Binaries) -> Disguise:
-    """The least disguise that works here; making another user's place is the last resort, and noted in the folder."""
+    """The least disguise that works here. The last resort is a folder of another user; its path is noted in ours."""
     if not _is_needed():
         return Disguise(binaries)
-    # A cluster once given to another user stays with that user, even where namespaces work by now.
+    # A cluster that belongs to another user stays with that user, even where namespaces work by now.
     if not folder.place_note.exists() and _can_mask():
         return Disguise(binaries, masked=True)
     if os.geteuid() != 0:
@@ -58,9 +58,8 @@ def _is_needed() -> bool:
 def _can_mask() -> bool:
     if sys.platform != "linux":
         return False
-    # In a process of its own: a namespace, once entered, cannot be left.
-    probe = [sys.executable, "-I", "-S", guardian.__file__, "probe"]
-    return subprocess.run(probe, capture_output=True).returncode == 0
+    # In a process of its own: a namespace that was entered cannot be left.
+    return subprocess.run(command_line("probe"), capture_output=True).returncode == 0
 
 
 def _as_other_user(folder: Folder, binaries: Binaries) -> Disguise:
@@ -98,7 +97,7 @@ def _unprivileged() -> tuple[int, int]:
 
 
 def _readable_copy(binaries: Binaries, uid: int, gid: int) -> Path:
-    """The bin folder itself if that user can run it, else that of a copy made once for each version."""
+    """The bin folder, if that user can run it; else the bin folder of a copy, made once for each version."""
     try:
         subprocess.run(
             [binaries.program("postgres"), "--version"],

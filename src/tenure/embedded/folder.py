@@ -24,17 +24,17 @@ SOCKET_BYTES_MAX = 100  # the kernel allows 107 (103 on macOS) for the whole pat
 
 @dataclass(frozen=True)
 class Folder:
-    """Paths inside one server's folder; nothing is made by asking."""
+    """Paths inside one server's folder; reading them creates nothing."""
 
     path: Path
 
     def __post_init__(self) -> None:
-        """Refuse a path that cannot be written into an address, nor be told to the server."""
+        """Refuse a path that fits neither into a URL nor into the server's settings."""
         try:
             str(self.path).encode()
         except UnicodeEncodeError:
             raise BadSettings(
-                f"{str(self.path)!r} is not UTF-8: name another folder with TENURE_HOME=/your/folder"
+                f"{str(self.path)!r} must be UTF-8: name another folder with TENURE_HOME=/your/folder"
             ) from None
 
     @property
@@ -47,12 +47,12 @@ class Folder:
 
     @property
     def place_note(self) -> Path:
-        """Names the folder of the cluster where that is another one (see `disguise`)."""
+        """Holds the path of the cluster's folder, if that is another one (see `disguise`)."""
         return self.path / "place"
 
     @property
     def socket_note(self) -> Path:
-        """Names the folder of the socket where that is another one."""
+        """Holds the path of the socket's folder, if that is another one."""
         return self.path / "socket"
 
     @property
@@ -70,7 +70,7 @@ class Folder:
         return f"postgresql://tenure@/tenure?host={quote(str(socket), safe='')}&port={PORT}"
 
     def make(self) -> None:
-        """Make the folder, private to its owner, or say which folder to name instead."""
+        """Make the folder, private to its owner; BadSettings if that fails."""
         try:
             if not self.path.is_dir():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,13 +96,13 @@ class Folder:
         return fd
 
     def join(self, deadline: float) -> int:
-        """Hold the clients' lock, shared; waits only while a guardian that found nobody here stops its server."""
+        """Take the clients' lock, shared; waits only while a guardian stops its server for lack of users."""
         while time.monotonic() < deadline:
             fd = self._try(CLIENTS, fcntl.LOCK_SH)
             if fd is not None:
                 return fd
             time.sleep(0.01)
-        raise NoDatabase(f"the server in {self.path} does not finish stopping: read `cat {self.log}`")
+        raise NoDatabase(f"the server in {self.path} does not stop: read `cat {self.log}`")
 
     def in_use(self) -> bool:
         """Whether anybody but a stopping guardian holds the clients' lock, or the server is pinned."""
@@ -117,11 +117,11 @@ class Folder:
         return shared is not None and alone is None
 
     def claim_boot(self) -> int | None:
-        """The right to start a server here, as an open lock to hand to a guardian; None while a guardian has it."""
+        """The boot lock, the right to start a server, for a guardian to take over; None while one holds it."""
         return self._try(BOOT, fcntl.LOCK_EX)
 
     def guardian_pid(self) -> int | None:
-        """The guardian's pid, as long as it lives: while the lock is held, the number in it is that of its holder."""
+        """The pid of the guardian, None without one: the holder of the boot lock has written its pid into it."""
         if not (self.path / BOOT).exists():
             return None
         fd = self._try(BOOT, fcntl.LOCK_SH)
@@ -132,10 +132,10 @@ class Folder:
         return int(text) if text.isdigit() else 0
 
     def choose_socket(self) -> Path:
-        """The folder for the socket: this one, or a short private one where the path would not fit; noted."""
+        """The folder for the socket: this one, or a short private one if the path is too long; the choice is noted."""
         here = self.place
         fits = len(os.fsencode(here / f".s.PGSQL.{PORT}")) <= SOCKET_BYTES_MAX
-        # libpq and the server both read a comma in this place as "and another host".
+        # libpq and the server both read a comma here as "and another host".
         socket = here if fits and not set(str(here)) & set(',"') else _short_folder(self.path)
         if socket == self.path:
             self.socket_note.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ def _short_folder(path: Path) -> Path:
         folder = Path(root) / f"tenure-{os.geteuid()}-{mark}"
         if root and len(os.fsencode(folder)) <= SOCKET_BYTES_MAX - 16 and _is_private(folder):
             return folder
-    raise BadSettings(f"{path} is too long a path for a socket: name a shorter one with TENURE_HOME=/your/folder")
+    raise BadSettings(f"{path} is too long for a socket: name a shorter folder with TENURE_HOME=/your/folder")
 
 
 def _is_private(folder: Path) -> bool:
@@ -182,7 +182,7 @@ def home_folder(major: int) -> Path:
             root = Path.home() / ".local" / "share" / "tenure"
         except RuntimeError as error:
             raise BadSettings(
-                "HOME is not set and this user has none: name a folder with TENURE_HOME=/your/folder"
+                "HOME is not set and this user has no home folder: name one with TENURE_HOME=/your/folder"
             ) from error
     return root.absolute() / f"pg{major}"
 
@@ -193,7 +193,7 @@ def here_folder(major: int) -> Path:
 
 
 def wait_for_end(path: Path, seconds: float = 10.0) -> None:
-    """Return when the server here has stopped, or at once if somebody else still uses it."""
+    """Return when the server here has stopped; at once if somebody else still uses it."""
     place, deadline = Folder(path), time.monotonic() + seconds
     while place.guardian_pid() is not None and time.monotonic() < deadline:
         if place.in_use():
