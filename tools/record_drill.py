@@ -11,8 +11,9 @@ from typing import Any
 from tenure.drills.plan import in_full
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage.picture import picture
+from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import Drill, Scene, play
-from tenure.drills.stage.stage import Said, Stage
+from tenure.drills.stage.stage import Stage
 from tenure.embedded import attach
 
 LOOK_SECONDS = 0.1

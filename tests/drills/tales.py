@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from tenure.drills.scenes.book import BOOK
-from tenure.drills.stage.stage import Said
+from tenure.drills.stage.said import Said
 
 WAIT_SECONDS_MAX = 60.0
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

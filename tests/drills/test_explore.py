@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from tenure.cli.drill_explore import GUARDS, command
 from tenure.drills.actors.racer import Guard
 from tenure.drills.explore import PROOFS, SITUATIONS, Explore, expected, explore, seen
+from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import play
-from tenure.drills.stage.stage import Said, Stage
+from tenure.drills.stage.stage import Stage
 from tenure.errors import BadSettings
 
 AT_ONCE = 4  # runs, each on a stage and thread of its own

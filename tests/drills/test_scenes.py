@@ -15,9 +15,10 @@ from click.testing import CliRunner
 from drills.tales import FACED, alive, command, ended, lines, schemas, silent
 from tenure.cli.drill import Drills, all_drills
 from tenure.drills.scenes.book import BOOK
-from tenure.drills.stage import act
+from tenure.drills.stage import acts
+from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import Drill, Proof, Scene, perform
-from tenure.drills.stage.stage import EVENT_SECONDS_MAX, Said, Stage
+from tenure.drills.stage.stage import EVENT_SECONDS_MAX, Stage
 from tenure.drills.stage.verdict import Check, Verdict
 from tenure.errors import BadSettings
 
@@ -112,7 +113,7 @@ def test_a_scene_without_a_control_can_fail_all_the_same(server_url: str, name: 
 
 def test_a_drain_that_gave_the_rows_back_is_not_taken_for_one_that_finished_them(server_url: str) -> None:
     scene = scene_of("drain", False)
-    unanswered = [[each for each in step.do if not isinstance(each, act.Answer)] for step in scene.steps]
+    unanswered = [[each for each in step.do if not isinstance(each, acts.Answer)] for step in scene.steps]
     steps = tuple(dataclasses.replace(step, do=tuple(do)) for step, do in zip(scene.steps, unanswered, strict=True))
     props = dataclasses.replace(scene.props, drain_seconds=0.1)
     verdict = perform(server_url, dataclasses.replace(scene, steps=steps, props=props), silent)
@@ -173,13 +174,13 @@ def test_the_command_has_an_option_for_all_that_may_be_set_and_for_nothing_else(
 )
 def test_an_act_that_makes_no_sense_is_refused_before_it_is_done(given: dict[str, object], said: str) -> None:
     with pytest.raises(msgspec.ValidationError) as refused:
-        msgspec.json.decode(json.dumps(given), type=act.AnyAct)
+        msgspec.json.decode(json.dumps(given), type=acts.AnyAct)
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("given", [act.Enqueue(7, "poison"), act.Crowd(3), act.SkipBackoff(), act.Kill("worker-C")])
-def test_an_act_comes_back_from_json_as_it_was(given: act.AnyAct) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(given), type=act.AnyAct) == given
+@pytest.mark.parametrize("given", [acts.Enqueue(7, "poison"), acts.Crowd(3), acts.SkipBackoff(), acts.Kill("worker-C")])
+def test_an_act_comes_back_from_json_as_it_was(given: acts.AnyAct) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(given), type=acts.AnyAct) == given
 
 
 # -- the command

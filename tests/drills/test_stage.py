@@ -15,12 +15,13 @@ import pytest
 from drills.tales import WAIT_SECONDS_MAX, alive, schemas, silent
 from tenure import postgres
 from tenure.drills.scenes.receipt import receipt
-from tenure.drills.stage import act
+from tenure.drills.stage import acts
 from tenure.drills.stage.actor import DrillFailed
 from tenure.drills.stage.crowd import CONNECT_SECONDS_MAX, at_once
 from tenure.drills.stage.proxy import FaultProxy
+from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import Event, Fact, Step, perform, play
-from tenure.drills.stage.stage import NAMES, Said, Stage
+from tenure.drills.stage.stage import NAMES, Stage
 from tenure.errors import BadSettings
 
 pytestmark = pytest.mark.one_server
@@ -29,7 +30,7 @@ RECEIPT = receipt().scene
 
 
 def test_a_step_that_does_not_come_is_the_trouble_and_leaves_nothing(server_url: str) -> None:
-    never = Step("Nobody comes.", (act.Enqueue(),), (Event("job_completed", seconds_max=0.05),))
+    never = Step("Nobody comes.", (acts.Enqueue(),), (Event("job_completed", seconds_max=0.05),))
     verdict = perform(server_url, dataclasses.replace(RECEIPT, steps=(never,)), silent)
     assert not verdict.ok
     assert verdict.fields()["shown"] is None
@@ -45,7 +46,7 @@ def test_a_fact_that_is_not_seen_is_named(server_url: str) -> None:
 def test_a_step_that_only_watches_sees_what_came_before_it_began(server_url: str) -> None:
     with Stage(server_url, silent) as stage:
         stage.build()
-        both = Step("One.", (act.Enqueue(1), act.Enqueue(2)), (Event("enqueued", fields={"order": 1}),))
+        both = Step("One.", (acts.Enqueue(1), acts.Enqueue(2)), (Event("enqueued", fields={"order": 1}),))
         watching = Step("Two.", (), (Event("enqueued", fields={"order": 2}, seconds_max=0.1),))
         verdict = play(stage, dataclasses.replace(RECEIPT, steps=(both, watching), proofs=()))
     assert verdict.trouble is None
@@ -54,13 +55,13 @@ def test_a_step_that_only_watches_sees_what_came_before_it_began(server_url: str
 def test_an_event_from_before_an_act_does_not_count_for_it(server_url: str) -> None:
     with Stage(server_url, silent) as stage:
         stage.build()
-        both = Step("One.", (act.Enqueue(1), act.Enqueue(2)), (Event("enqueued", fields={"order": 1}),))
-        acting = Step("Two.", (act.Enqueue(3),), (Event("enqueued", fields={"order": 2}, seconds_max=0.05),))
+        both = Step("One.", (acts.Enqueue(1), acts.Enqueue(2)), (Event("enqueued", fields={"order": 1}),))
+        acting = Step("Two.", (acts.Enqueue(3),), (Event("enqueued", fields={"order": 2}, seconds_max=0.05),))
         verdict = play(stage, dataclasses.replace(RECEIPT, steps=(both, acting), proofs=()))
     assert "did not report enqueued" in str(verdict.trouble)
 
 
-class Break(act.Act, frozen=True):
+class Break(acts.Act, frozen=True):
     """The database ends the stage's connection."""
 
     def do(self, stage: Stage) -> None:
@@ -71,7 +72,7 @@ class Break(act.Act, frozen=True):
 
 def test_trouble_with_the_database_is_a_red_verdict_and_leaves_nothing(server_url: str) -> None:
     log: list[Said] = []
-    broken = Step("The line breaks.", (Break(), act.Enqueue()))
+    broken = Step("The line breaks.", (Break(), acts.Enqueue()))
     verdict = perform(server_url, dataclasses.replace(RECEIPT, steps=(broken,)), log.append)
     assert (verdict.ok, verdict.checks) == (False, ())
     assert "terminat" in str(verdict.trouble)
@@ -80,32 +81,32 @@ def test_trouble_with_the_database_is_a_red_verdict_and_leaves_nothing(server_ur
 
 
 def test_an_act_that_is_refused_in_a_scene_is_its_trouble(server_url: str) -> None:
-    nobody = Step("Nobody is killed.", (act.Kill("worker-A"),))
+    nobody = Step("Nobody is killed.", (acts.Kill("worker-A"),))
     verdict = perform(server_url, dataclasses.replace(RECEIPT, steps=(nobody,)), silent)
     assert verdict.trouble == "there is no worker-A on this stage: nobody is"
 
 
 def test_an_act_upon_somebody_who_is_not_there_is_refused_by_name(server_url: str) -> None:
     with Stage(server_url, silent) as stage, pytest.raises(BadSettings, match="there is no worker-A on this stage"):
-        act.Kill("worker-A").do(stage)
+        acts.Kill("worker-A").do(stage)
 
 
 def test_a_word_that_nobody_waits_for_is_refused_and_ends_nobody(server_url: str) -> None:
     with Stage(server_url, silent) as stage:
-        act.Cast("worker-A").do(stage)
+        acts.Cast("worker-A").do(stage)
         with pytest.raises(BadSettings, match="worker-A waits for nothing yet"):
-            act.Answer("worker-A").do(stage)
-        act.Work("worker-A").do(stage)
+            acts.Answer("worker-A").do(stage)
+        acts.Work("worker-A").do(stage)
         with pytest.raises(BadSettings, match="worker-A is at work already"):
-            act.Work("worker-A").do(stage)
+            acts.Work("worker-A").do(stage)
 
 
 def test_a_stage_has_room_for_eight(server_url: str) -> None:
     with Stage(server_url, silent) as stage:
         for _ in range(8):
-            act.Cast(stage._free(None)).do(stage)
+            acts.Cast(stage._free(None)).do(stage)
         with pytest.raises(BadSettings, match="8 workers are on this stage already"):
-            act.Cast("worker-Z").do(stage)
+            acts.Cast("worker-Z").do(stage)
 
 
 def test_a_name_is_borne_by_one_at_a_time_and_comes_back_when_all_were_borne(server_url: str) -> None:
@@ -113,12 +114,12 @@ def test_a_name_is_borne_by_one_at_a_time_and_comes_back_when_all_were_borne(ser
         names = []
         for _ in range(len(NAMES) + 2):
             names.append(stage._free(None))
-            act.Cast(names[-1]).do(stage)
+            acts.Cast(names[-1]).do(stage)
             if names[-1] != "worker-B":
-                act.Kill(names[-1]).do(stage)
+                acts.Kill(names[-1]).do(stage)
         assert names == [*NAMES, "worker-A", "worker-C"]  # worker-B is still there
         with pytest.raises(BadSettings, match="worker-B is on this stage already"):
-            act.Cast("worker-B").do(stage)
+            acts.Cast("worker-B").do(stage)
         assert sorted(stage.actors) == list(NAMES)
         told = [said for said in stage.log if said.event in ("worker_hired", "worker_gone")]
         hired, gone, again, *_ = [said for said in told if said.fields["worker"] == "worker-A"]
@@ -128,11 +129,11 @@ def test_a_name_is_borne_by_one_at_a_time_and_comes_back_when_all_were_borne(ser
 
 def test_one_that_stands_still_is_answered_once(server_url: str) -> None:
     with Stage(server_url, silent) as stage:
-        act.Start("worker-A", gated=True).do(stage)
-        act.Pause("worker-A").do(stage)
-        act.Answer("worker-A").do(stage)
+        acts.Start("worker-A", gated=True).do(stage)
+        acts.Pause("worker-A").do(stage)
+        acts.Answer("worker-A").do(stage)
         with pytest.raises(BadSettings, match="worker-A has its answer and stands still"):
-            act.Answer("worker-A").do(stage)
+            acts.Answer("worker-A").do(stage)
 
 
 def test_one_that_has_just_ended_cannot_be_paused_and_that_is_said(server_url: str) -> None:

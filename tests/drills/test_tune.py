@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tenure.cli.drill_tune import command
-from tenure.drills.stage.stage import Said
+from tenure.drills.stage.said import Said
 from tenure.drills.tune import Tune, perform
 from tenure.drills.tune_rule import Measured, bottleneck, explanation
 

@@ -25,8 +25,9 @@ from tenure.cli import tenure
 from tenure.demo import leftovers, opening, till, tour
 from tenure.demo import proofs as proven
 from tenure.demo.moves import moves
-from tenure.drills.stage.act import Enqueue
-from tenure.drills.stage.stage import Said, Stage
+from tenure.drills.stage.acts import Enqueue
+from tenure.drills.stage.said import Said
+from tenure.drills.stage.stage import Stage
 from tenure.model.ring import Ring
 
 pytestmark = pytest.mark.one_server

@@ -164,6 +164,23 @@ def test_a_bad_filter_is_400_and_names_the_word(world: World) -> None:
         assert "given twice" in said(web.get("/api/rows?n=1&n=2"), 400)["error"]
 
 
+def test_an_old_word_in_a_filter_is_understood_and_the_answer_says_the_new_one(world: World) -> None:
+    world.enqueue()
+    asked = {"verb": "cancel", "filter": "status:held,dead"}
+    with served(world) as web:
+        found = [
+            said(web.get("/api/rows", params={"filter": asked["filter"]})),
+            said(web.get("/api/rows/count", params={"filter": asked["filter"]})),
+            said(web.post("/api/actions", json=asked)),
+            said(web.post("/api/actions", json={**asked, "dry_run": False, "expect": 0})),
+        ]
+        assert {each["filter"] for each in found} == {"status:processing,dead_letter"}
+        assert {each["hint"] for each in found} == {
+            "status:held is now status:processing; status:dead is now status:dead_letter"
+        }
+        assert "hint" not in said(web.get("/api/rows", params={"filter": "status:processing"}))
+
+
 def test_a_row_tells_its_whole_story(world: World) -> None:
     id = world.enqueue(payload={"order_id": 9182}, key="order:9182", ordered=True, idempotency_key="r-1")
     behind = world.enqueue(key="order:9182", ordered=True)

@@ -25,8 +25,8 @@ from faces.web_tools import CHANGING, SHOWN, Stream, served
 from tenure.drills import host as hosting
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage import record
+from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import perform
-from tenure.drills.stage.stage import Said
 from tenure.errors import BadSettings
 from tenure.web.access import Open
 from tenure.web.app import ROUTES

@@ -20,8 +20,8 @@ from .database import Database, opened
 from .option_types import Number
 
 if TYPE_CHECKING:
+    from ..drills.stage.said import Said
     from ..drills.stage.scene import Drill, Scene
-    from ..drills.stage.stage import Said
     from ..drills.stage.verdict import Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])

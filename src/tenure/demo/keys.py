@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ..drills.stage.act import Act, Cut, Drain, Enqueue, Heal, Kill, Pause, Resume, Start
 from ..drills.stage.actor import State
+from ..drills.stage.acts import Act, Cut, Drain, Enqueue, Heal, Kill, Pause, Resume, Start
 from ..drills.stage.picture import bare
 from ..drills.stage.stage import Stage
 from ..errors import TenureError

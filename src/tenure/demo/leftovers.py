@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg import sql as identifiers
 
 from .. import postgres
-from ..drills.stage.stage import MINE
+from ..drills.stage.schema import MINE
 
 FIND = """
 SELECT n.nspname FROM pg_namespace AS n

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..drills.stage.stage import Props, Stage
+from ..drills.stage.props import Props
+from ..drills.stage.stage import Stage
 from .moves import RingWatch, ring_now, shares
 from .show import Show
 from .till import Till

@@ -11,7 +11,8 @@ import click
 
 from ..console.terminal import echo
 from ..drills.stage.picture import bare
-from ..drills.stage.stage import Said, Stage
+from ..drills.stage.said import Said
+from ..drills.stage.stage import Stage
 from .event_lines import FLEET, ROW, STEPS, Words
 
 ROWS_MAX = 5_000  # whose keys are remembered

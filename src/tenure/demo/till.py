@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..drills.stage.act import Enqueue
+from ..drills.stage.acts import Enqueue
 from ..drills.stage.stage import Stage
 
 WAITING_MAX = 60  # on a machine too slow for the rate, what is shown must not wait behind ever more rows

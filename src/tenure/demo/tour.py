@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..drills.stage.act import Act, Enqueue, Kill, Order, Pause, Resume, Set, Start
 from ..drills.stage.actor import DrillFailed
+from ..drills.stage.acts import Act, Enqueue, Kill, Pause, Resume, Set, Start
 from ..drills.stage.picture import bare
 from ..drills.stage.scene import Event, Fact, Scene, Step, play
+from ..drills.stage.shop_acts import Order
 from ..drills.stage.stage import Stage
 from ..drills.stage.verdict import Verdict
 from .opening import PROPS

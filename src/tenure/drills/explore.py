@@ -10,9 +10,10 @@ from msgspec import Meta, Struct
 from ..errors import BadSettings
 from .actors.racer import Guard
 from .explanation import Harm, explanation
-from .stage.act import Answer, AnyAct, Cast, Enqueue, Kill, Pause, Resume, SkipBackoff, Work
+from .stage.acts import Answer, AnyAct, Cast, Enqueue, Kill, Pause, Resume, SkipBackoff, Work
+from .stage.said import Said
 from .stage.scene import Event, Fact, Proof, Scene, Step, perform
-from .stage.stage import Said, Stage
+from .stage.stage import Stage
 from .stage.verdict import Verdict
 
 A, B = "worker-A", "worker-B"

@@ -20,12 +20,13 @@ import psycopg
 from ..errors import NO, TenureError
 from .explore import explained
 from .plan import Plan, in_full
-from .stage.act import AnyAct
 from .stage.actor import DrillFailed
+from .stage.acts import AnyAct
 from .stage.picture import picture
 from .stage.record import Record
+from .stage.said import Said
 from .stage.scene import TROUBLE, Scene, in_a_line, play
-from .stage.stage import Said, Stage
+from .stage.stage import Stage
 from .stage.verdict import Verdict
 from .tune import Tune, tune
 

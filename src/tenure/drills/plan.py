@@ -11,9 +11,9 @@ from msgspec import Meta, Struct
 from ..errors import BadSettings
 from .explore import Explore
 from .scenes.book import BOOK
-from .stage.act import LeaseSeconds, Seconds
+from .stage.line_acts import LeaseSeconds, Seconds
+from .stage.props import Props
 from .stage.scene import Drill, Scene
-from .stage.stage import Props
 from .stage.verdict import Verdict
 from .tune import Tune
 

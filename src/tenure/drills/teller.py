@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import click
 
 from ..console.terminal import echo, mark
+from .stage.said import Said
 from .stage.scene import Event, Scene
-from .stage.stage import Said
 from .stage.verdict import Check, Verdict
 
 # Fields that only programs need: named by the column before, the same in every line, or a clock's.

@@ -15,7 +15,8 @@ from ..model.rows import NewRow
 from ..verbs import questions
 from .actors.puller import KIND
 from .stage.actor import Actor
-from .stage.stage import NAMES, Said, Stage
+from .stage.said import Said
+from .stage.stage import NAMES, Stage
 from .tune_rule import Measured, bottleneck, explanation
 
 PINGS = 20

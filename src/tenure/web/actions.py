@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from .. import operate, postgres
 from ..model.filter import Filter
@@ -14,7 +15,7 @@ from ..operate import Done
 from ..operator_verbs import ON_ROWS
 from ..postgres.connection import QueueConnection
 from ..verbs import search
-from .answers import Count, count
+from .answers import Count, count, hint_of
 from .audit import NotedShape, noted_shape
 from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Reply, Route, when
@@ -46,6 +47,7 @@ class Would(msgspec.Struct, frozen=True):
     filter: str
     matched: int
     statuses: dict[str, Count]
+    hint: str | UnsetType = UNSET
 
 
 class DoneShape(msgspec.Struct, frozen=True):
@@ -58,6 +60,7 @@ class DoneShape(msgspec.Struct, frozen=True):
     changed: int
     skipped: int
     done: bool
+    hint: str | UnsetType = UNSET
 
 
 class Going(msgspec.Struct, frozen=True):
@@ -67,6 +70,7 @@ class Going(msgspec.Struct, frozen=True):
     verb: str
     filter: str
     done: bool
+    hint: str | UnsetType = UNSET
 
 
 async def action(ask: Ask[Any, ActionAsked]) -> Would | DoneShape | Reply:
@@ -86,7 +90,7 @@ async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
     matched, counts = await ask.site.store.blocking(counted, "count")
     narrowed = operate.narrow(ask.body.verb, wanted)
     statuses = {name: count(counts[name]) for name in narrowed.statuses} if narrowed else {}
-    return Would(ask.body.verb, str(wanted), matched, statuses)
+    return Would(ask.body.verb, str(wanted), matched, statuses, hint_of(wanted))
 
 
 async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
@@ -98,9 +102,10 @@ async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)  # a long count comes before the first batch
     if not doing.done():
         doing.add_done_callback(lambda late: late.cancelled() or late.exception())  # its end stands in the audit
-        return Reply(202, Going(began.result(), ask.body.verb, str(wanted), False))
+        return Reply(202, Going(began.result(), ask.body.verb, str(wanted), False, hint_of(wanted)))
     done = doing.result()
-    return DoneShape(done.action, done.verb, str(wanted), done.matched, done.changed, done.skipped, done.done)
+    changed = (done.matched, done.changed, done.skipped, done.done)
+    return DoneShape(done.action, done.verb, str(wanted), *changed, hint_of(wanted))
 
 
 def _acted(ask: Ask[Any, ActionAsked], wanted: Filter, began: Any, conn: QueueConnection) -> Done:

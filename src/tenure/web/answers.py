@@ -7,8 +7,10 @@ from typing import overload
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ..errors import telling_line
+from ..model.filter import Filter
 from ..model.rows import Row
 from ..verbs.search import Count as Counted
 from .site import Site
@@ -87,6 +89,11 @@ def row_shape(row: Row, now: datetime, site: Site, *, excerpt: bool = False) -> 
         payload_hidden=site.hide_payloads,
         headers=site.payload(row.headers),
     )
+
+
+def hint_of(filter: Filter) -> str | UnsetType:
+    """Which words of a filter have a new name; unset if none has."""
+    return "; ".join(filter.hints) or UNSET
 
 
 def count(counted: Counted) -> Count:

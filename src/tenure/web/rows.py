@@ -13,7 +13,7 @@ from .. import postgres
 from ..model.filter import Filter
 from ..model.rows import Attempt, Row
 from ..verbs import history, questions, search
-from .answers import HEAD_MAX, Count, RowShape, count, row_shape, utc
+from .answers import HEAD_MAX, Count, RowShape, count, hint_of, row_shape, utc
 from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Route
 from .store import in_thread
@@ -50,6 +50,7 @@ class PageShape(msgspec.Struct, frozen=True):
     next: UUID | None
     searched: int
     done: bool
+    hint: str | UnsetType = UNSET
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class Counts(msgspec.Struct, frozen=True):
     filter: str
     n: int
     more: bool
+    hint: str | UnsetType = UNSET
 
 
 class AttemptShape(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ async def page(ask: Ask[PageAsked, None]) -> PageShape:
             conn, search.page(wanted, before=before, n=ask.query.n, head=HEAD_MAX), site.store.schema
         )
     shown = await in_thread(lambda: [row_shape(row, now, site, excerpt=True) for row in found.rows])
-    return PageShape(str(wanted), shown, found.next, found.searched, found.done)
+    return PageShape(str(wanted), shown, found.next, found.searched, found.done, hint_of(wanted))
 
 
 async def counted(ask: Ask[CountAsked, None]) -> Counts:
@@ -132,7 +134,7 @@ async def counted(ask: Ask[CountAsked, None]) -> Counts:
     wanted = ask.site.filter(ask.query.filter)
     statement = search.count(wanted, cap=None) if ask.query.exact else search.count(wanted)
     found = await ask.site.store.ask(statement)
-    return Counts(str(wanted), found.n, found.more)
+    return Counts(str(wanted), found.n, found.more, hint_of(wanted))
 
 
 async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:

@@ -17,7 +17,7 @@ from ..drills import host as hosting
 from ..drills.host import Host
 from ..drills.plan import Plan
 from ..drills.scenes.book import BOOK
-from ..drills.stage.act import AnyAct
+from ..drills.stage.acts import AnyAct
 from ..drills.stage.picture import shown
 from ..drills.stage.stage import WORKERS_MAX
 from ..operate import noted

@@ -55,6 +55,15 @@ def test_a_wrong_word_is_named_under_the_box_and_the_rows_stay(visit: Visit) -> 
     assert serious(page) == []
 
 
+def test_an_old_word_is_understood_and_the_new_one_is_named_under_the_box(visit: Visit) -> None:
+    page = visit("rows?filter=status:dead")
+    expect(page.locator("#filter-hint")).to_have_text("status:dead is now status:dead_letter")
+    expect(page.locator("tbody .is-dead_letter").first).to_be_visible()
+    _box(page).fill("status:dead_letter")
+    expect(page.locator("#filter-hint")).to_be_hidden()
+    assert serious(page) == []
+
+
 def test_the_box_completes_fields_states_and_values_by_keyboard(visit: Visit) -> None:
     """And asks the server about no word that is only begun: a 400 would be a complaint."""
     page = visit("rows")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..stage.act import Enqueue, Kill, SkipBackoff, Start
+from ..stage.acts import Enqueue, Kill, SkipBackoff, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Proof, Scene, Step
-from ..stage.stage import Props
 
 A, B = "worker-A", "worker-B"
 LEASE_SECONDS = 30.0  # long, so that nobody can take it for the reason of the take-over

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..stage.act import Answer, Drain, Kill, Orders, SkipBackoff, Start
+from ..stage.acts import Answer, Drain, Kill, Orders, SkipBackoff, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props, Stage
+from ..stage.stage import Stage
 
 A, B, C, D = "worker-A", "worker-B", "worker-C", "worker-D"
 STORY = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..stage.act import Crowd, Enqueue, Start
+from ..stage.acts import Crowd, Enqueue, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props
 
 A = "worker-A"
 STORY = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..actors.racer import Guard
-from ..stage.act import Answer, Cast, Enqueue, Pause, Resume, SkipBackoff, Work
+from ..stage.acts import Answer, Cast, Enqueue, Pause, Resume, SkipBackoff, Work
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props, Stage
+from ..stage.stage import Stage
 
 A, B = "worker-A", "worker-B"
 LEASE_SECONDS = 1.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..stage.act import Enqueue, SkipBackoff, Start
+from ..stage.acts import Enqueue, SkipBackoff, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props
 
 A = "worker-A"
 LONG, SHORT = 9182, 9183

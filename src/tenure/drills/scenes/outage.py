@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..stage.act import Answer, Cut, Enqueue, Heal, Orders, Start
+from ..stage.acts import Answer, Cut, Enqueue, Heal, Orders, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props, Stage
+from ..stage.stage import Stage
 from .lease_race import EXPIRED
 
 A = "worker-A"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..stage.act import Cure, Enqueue, Orders, Redrive, Start
+from ..stage.acts import Cure, Enqueue, Orders, Redrive, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props, Stage
+from ..stage.stage import Stage
 
 A = "worker-A"
 STORY = (

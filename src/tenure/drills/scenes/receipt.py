@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..stage.act import Enqueue, Start
+from ..stage.acts import Enqueue, Start
 from ..stage.scene import Drill, Event, Proof, Scene, Step
 
 A = "worker-A"

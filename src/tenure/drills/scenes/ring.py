@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...model import ring as engine
 from ...model.rows import BUCKETS
-from ..stage.act import Act, Kill, Orders, Start
+from ..stage.acts import Act, Kill, Orders, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Fact, Proof, Scene, Step
-from ..stage.stage import Props, Stage
+from ..stage.stage import Stage
 
 A, B, C, D = "worker-A", "worker-B", "worker-C", "worker-D"
 EVENING_OUT_MAX = BUCKETS // 50  # what the cap on a worker's share may move between those who stay: 2 %

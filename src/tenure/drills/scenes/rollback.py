@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..stage.act import ORDER, Enqueue, Rollback, Start
+from ..stage.acts import ORDER, Enqueue, Rollback, Start
+from ..stage.props import Props
 from ..stage.scene import Drill, Event, Proof, Scene, Step
-from ..stage.stage import Props
 
 A = "worker-A"
 NEXT = ORDER + 1

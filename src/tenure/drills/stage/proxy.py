@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import threading
@@ -10,10 +9,9 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
-from .handshake import kind_of, no, options_with, rest_of, without_secret
-from .sockets import ATTACH_FILTER, DETACH_FILTER, reset, set_filter, unacknowledged
+from .handshake import kind_of, no, rest_of, without_secret
+from .server_address import ServerAddress
+from .sockets import ATTACH_FILTER, DETACH_FILTER, close, reset, set_filter, unacknowledged
 
 HELLO_SECONDS_MAX = 5.0
 STRANGERS_MAX = 64
@@ -41,7 +39,7 @@ class FaultProxy:
     """
 
     def __init__(self, url: str) -> None:
-        self._given = conninfo_to_dict(url)
+        self._server = ServerAddress(url)
         self._secret = secrets.token_hex(16)
         self._flowing = threading.Event()
         self._lock = threading.Lock()  # over who is there, and whether packets are dropped
@@ -55,14 +53,7 @@ class FaultProxy:
     @property
     def url(self) -> str:
         """Where the server is to be found behind this proxy, with the secret that lets in: pass it on as a password."""
-        address, port = self._listener.getsockname()
-        named = str(self._given.get("host") or address)  # a certificate is checked by the server's own name
-        words = {"host": named, "hostaddr": address, "port": port}
-        if self._is_near:  # libpq asks no unix socket for encryption, and must not ask us for it either
-            words |= {"host": address, "sslmode": "disable", "gssencmode": "disable"}
-        # Options in an address hide those of the environment.
-        options = str(self._given.get("options") or os.environ.get("PGOPTIONS", ""))
-        return make_conninfo(**{**self._given, **words, "options": options_with(self._secret, options)})
+        return self._server.through(self._listener, self._secret)
 
     @property
     def connections(self) -> int:
@@ -159,10 +150,10 @@ class FaultProxy:
         for _ in range(ASKS_MAX):
             packet = self._first_packet(client)
             kind = kind_of(packet)
-            if kind == "encryption" and self._is_near:
+            if kind == "encryption" and self._server.is_unix_socket:
                 self._forward(b"N", client, replies=True)
                 continue
-            if kind in ("startup", "nonsense") or (self._is_near and kind == "tls"):
+            if kind in ("startup", "nonsense") or (self._server.is_unix_socket and kind == "tls"):
                 packet = self._checked(client, packet)
             server = server or self._let_in(client)
             self._forward(packet, server, replies=False)
@@ -224,26 +215,11 @@ class FaultProxy:
         self._forward(answer, client, replies=True)
         return answer != b"N"
 
-    @property
-    def _is_near(self) -> bool:
-        """Is the server a unix socket?"""
-        return self._place[0].startswith("/")
-
-    @property
-    def _place(self) -> tuple[str, int]:
-        host = str(self._given.get("hostaddr") or self._given.get("host") or "127.0.0.1")
-        return host, int(self._given.get("port") or 5432)
-
     def _dial(self) -> socket.socket:
         """The server's end of a new connection."""
         if self._refusing:
             raise ConnectionRefusedError
-        host, port = self._place
-        if not self._is_near:
-            return socket.create_connection((host, port))
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(f"{host}/.s.PGSQL.{port}")
-        return server
+        return self._server.dial()
 
     # -- what passes
 
@@ -273,9 +249,7 @@ class FaultProxy:
             self._pairs = [pair for pair in self._pairs if pair[0] is not client]
             self._strangers = [each for each in self._strangers if each is not client]
         for end in ends:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+            close(end)
 
     def _ends(self) -> list[socket.socket]:
         with self._lock:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .stage import Said
+from .said import Said
 
 SAID_MAX = 5000
 PICTURES_MAX = 600

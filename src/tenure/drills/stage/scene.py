@@ -9,9 +9,12 @@ from typing import Any
 import psycopg
 
 from ...errors import BadSettings, TenureError
-from .act import Act, SkipBackoff
+from .act import Act
 from .actor import DrillFailed
-from .stage import EVENT_SECONDS_MAX, Props, Said, Stage
+from .props import Props
+from .said import Said
+from .shop_acts import SkipBackoff
+from .stage import EVENT_SECONDS_MAX, Stage
 from .verdict import Check, Verdict
 
 TROUBLE = (TenureError, psycopg.Error, OSError)  # what may befall a drill; anything else is a bug

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 ATTACH_FILTER, DETACH_FILTER = 26, 27
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # one BPF instruction: keep 0 bytes
+_RESET = struct.pack("ii", 1, 0)  # linger for 0 seconds
 
 
 def can_drop_packets() -> bool:
@@ -45,6 +46,14 @@ def unacknowledged(end: socket.socket) -> int:
 def reset(end: socket.socket) -> None:
     """End a connection by RST rather than FIN."""
     with suppress(OSError):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         end.shutdown(socket.SHUT_RD)  # wakes whoever reads from it, and tells the peer nothing yet
+    end.close()
+
+
+def close(end: socket.socket) -> None:
+    """End a connection by FIN; one that another thread resets at this moment still ends by RST."""
+    with suppress(OSError):
+        if end.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(_RESET)) != _RESET:
+            end.shutdown(socket.SHUT_RDWR)
     end.close()

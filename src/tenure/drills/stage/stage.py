@@ -7,13 +7,11 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import sql as identifiers
-from psycopg.conninfo import make_conninfo
 
 from ... import postgres, sql
 from ...console.signals import undisturbed
@@ -23,37 +21,18 @@ from ...verbs.statement import Statement
 from ..actors import hand, puller, racer, shop
 from .actor import Actor, DrillFailed
 from .allowed import check_allowed
+from .props import Props
 from .proxy import FaultProxy
+from .said import Said, said_by
+from .schema import drop_schema, mark_used
+from .server_address import reached
 
 EVENT_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.02
-LOCK_SECONDS_MAX = 10
-MINE = "tenure stage"  # held on its schema's name while the stage is there: nobody takes it for a leftover
 WORKERS_MAX = 8
 NAMES = tuple(f"worker-{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 T = TypeVar("T")
-
-
-class Said(NamedTuple):
-    """One thing that happened: when (seconds since the stage was opened), who says so, and what."""
-
-    at: float
-    who: str
-    event: str
-    fields: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Props:
-    """What a stage is set with: how long leases and handlers take, whether e-mails carry their idempotency key."""
-
-    lease_seconds: float = 3.0
-    handler_seconds: float = 0.5
-    dedupe: bool = True
-    grace_seconds: float = 1.0
-    slots: int = 4
-    drain_seconds: float = 5.0  # at most: a hand takes no more than nine tenths of its lease
 
 
 class Stage:
@@ -79,8 +58,8 @@ class Stage:
     def __enter__(self) -> Stage:
         self.conn = self.connect()
         check_allowed(self.conn)
-        self.conn.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [f"{MINE} {self.schema}"])
-        self.line = FaultProxy(_where(self.conn))
+        mark_used(self.conn, self.schema)
+        self.line = FaultProxy(reached(self.conn))
         self.line.__enter__()
         return self
 
@@ -250,7 +229,7 @@ class Stage:
             gone = {"worker": actor.name, "pid": actor.pid, "exit_code": actor.exit_code}
             self._record(Said(at, "drill", "worker_gone", gone))
         else:
-            self._record(_said(at, actor.name, fields))
+            self._record(said_by(actor.name, at, fields))
 
     def _record(self, said: Said) -> None:
         """Later than what is there: a word may have been on its way while another one was written down."""
@@ -261,34 +240,17 @@ class Stage:
 
     def _remove_schema(self, *, failing: bool) -> None:
         """On a connection of its own: the stage's may be in any state, or gone."""
-        drop = identifiers.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(identifiers.Identifier(self.schema))
         try:
-            with self.connect() as conn:
-                conn.execute("SELECT set_config('lock_timeout', %s, false)", [f"{LOCK_SECONDS_MAX}s"])
-                conn.execute("SELECT set_config('client_min_messages', 'warning', false)")
-                conn.execute(drop)
+            drop_schema(self.connect, self.schema)
         except psycopg.Error as error:
             remedy = f"DROP SCHEMA {self.schema} CASCADE"
             self.say("drill", "schema_left", schema=self.schema, remedy=remedy)
-            if not failing:  # what went wrong first is the news; this would hide it
+            if not failing:  # the first error is the news; this one would hide it
                 said = " ".join(str(error).split())
                 raise DrillFailed(f"the throw-away schema was not removed ({said}): run `{remedy}`") from error
             return
         if self._built:
             self.say("drill", "schema_removed", schema=self.schema)
-
-
-def _where(conn: postgres.QueueConnection) -> str:
-    """The server that was reached, whatever the address left to the environment or to chance."""
-    words: dict[str, Any] = {**conn.info.get_parameters(), "host": conn.info.host, "port": conn.info.port}
-    return make_conninfo(**words | {"hostaddr": conn.info.hostaddr or None, "password": conn.info.password or None})
-
-
-def _said(at: float, who: str, fields: dict[str, Any]) -> Said:
-    """An engine event in the feed: who speaks there is the worker, not that line of its own which an event names."""
-    if "who" in fields:
-        fields["line"] = fields.pop("who")
-    return Said(at, who, fields.pop("event"), fields)
 
 
 def _without(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

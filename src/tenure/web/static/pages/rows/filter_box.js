@@ -9,10 +9,10 @@ const DEBOUNCE_MS = 350;
 const EXAMPLE = 'status:dead_letter kind:send_receipt error:"time out"';
 
 /**
- * @param {{filter: string, fault: string, known: Record<string, string[]>, focus: boolean,
+ * @param {{filter: string, fault: string, hint: string, known: Record<string, string[]>, focus: boolean,
  *   change: (filter: string, options: {replace: boolean}) => void}} props
  */
-export function FilterBox({ filter, fault, known, focus, change }) {
+export function FilterBox({ filter, fault, hint, known, focus, change }) {
   const box = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [draft, setDraft] = useState(filter);
   const [open, setOpen] = useState(false);
@@ -78,7 +78,7 @@ export function FilterBox({ filter, fault, known, focus, change }) {
         aria-controls="filter-choices"
         aria-activedescendant=${at >= 0 ? `choice-${at}` : undefined}
         aria-invalid=${fault ? "true" : undefined}
-        aria-describedby="filter-fault"
+        aria-describedby="filter-fault filter-hint"
         placeholder=${EXAMPLE}
         spellcheck="false"
         autocomplete="off"
@@ -114,6 +114,9 @@ export function FilterBox({ filter, fault, known, focus, change }) {
       </ul>
       <p id="filter-fault" class="wrong" role="alert">
         ${fault}
+      </p>
+      <p id="filter-hint" class="renamed quiet" role="status">
+        ${hint}
       </p>
     </div>
   `;

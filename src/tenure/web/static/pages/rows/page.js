@@ -34,6 +34,7 @@ export default function Rows() {
       <${FilterBox}
         filter=${filter}
         fault=${wrong ? found.fault.message : ""}
+        hint=${found.answer?.hint ?? ""}
         known=${known}
         focus=${query.focus === "1"}
         change=${(/** @type {string} */ text, /** @type {any} */ options) =>
