@@ -35,6 +35,7 @@ SHARED = {
     "sql": "the SQL, and the command that prints it",
     "stage": "the stage of a drill, and the same over HTTP",
     "tail": "the events of the fleet as they come, and the command that prints them",
+    "why": "why a row runs or does not: the sentence, and its command",
     "worker": "the worker, and its command",
     "workers": "workers: printed, and over HTTP",
 }

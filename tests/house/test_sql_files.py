@@ -31,6 +31,7 @@ from tenure.verbs import (
     schedules,
     search,
     settle,
+    why,
 )
 from tenure.verbs.statement import Statement
 from world import World
@@ -83,7 +84,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "questions.lanes": [questions.lanes()],
     "questions.claimed": [questions.claimed("A", 1)],
     "questions.migrations": [questions.migrations()],
-    "questions.why": [questions.why(ID)],
+    "why.why": [why.why(ID)],
     "questions.board": [questions.board()],
     "questions.channel": [questions.channel()],
     "questions.ping": [questions.ping()],
@@ -196,6 +197,7 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             queues,
             schedules,
             questions,
+            why,
             search,
             history,
             operators,
