@@ -80,13 +80,24 @@ def test_every_path_and_make_target_a_contributor_is_told_exists(page: str) -> N
     targets = {target for quoted, command in said for target in re.findall(r"^make ([a-z-]+)", quoted or command)}
     assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert targets or paths
-    assert not [path for path in paths if "NAME" not in path and "NNNN" not in path and not _is_there(path)]
+    assert not [path for path in paths if "NAME" not in path and "NNNN" not in path and not (ROOT / path).exists()]
 
 
-def _is_there(path: str) -> bool:
-    """A room of src/tenure that is not built yet is not looked into."""
-    room = ROOT / "/".join(path.split("/")[:3])
-    return (ROOT / path).exists() or (path.startswith("src/tenure/") and not room.exists())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_leads_to_a_heading(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?://)([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+        there = (page.parent / target if target else page).read_text()
+        headings = re.findall(r"^#+ (.+)$", there, re.MULTILINE)
+        anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert anchor in anchors, f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_names_is_there(page: Path) -> None:
+    """Told by its path, or by its room and name: `worker/claimer.py`."""
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|sql|js))`", page.read_text())
+    rooms = [ROOT, ROOT / "src/tenure", ROOT / "src/tenure/sql", page.parent]
+    assert not [path for path in named if not any((room / path).exists() for room in rooms)]
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -1,0 +1,77 @@
+"""The maps of the house: what README, ARCHITECTURE and CONTRIBUTING say of the rooms is where things are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from house.test_floors import FLOORS, MODULES
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "tenure"
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+README = (ROOT / "README.md").read_text()
+CHANGES = re.findall(
+    r"^\| (.+?) \| `(.+?)` \| (.+?) \|$",
+    (ROOT / "CONTRIBUTING.md").read_text().split("## Where would you make this change?", 1)[1].split("\n## ", 1)[0],
+    re.MULTILINE,
+)
+GLOSSARY = "docs/reference/glossary.md"
+# Modules that a reader of the worker need not open first.
+READ_LATER = {"__init__", "config", "health"}
+
+
+def _room(path: str) -> str:
+    return path.removeprefix("src/tenure/").split("/")[0].removesuffix(".py")
+
+
+def test_every_change_begins_in_a_file_that_is_there() -> None:
+    assert len(CHANGES) >= 15
+    assert not [where for _, where, _ in CHANGES if not (ROOT / where).exists()]
+
+
+def test_the_changes_take_a_reader_to_every_room() -> None:
+    rooms = {room for floor in FLOORS for room in floor if not room.startswith("__")}
+    rooms -= {"events"}  # a change begins with whoever hears of it
+    assert rooms <= {_room(where) for _, where, _ in CHANGES}
+
+
+def test_few_changes_give_the_name_of_their_file_away() -> None:
+    told = [change for change, where, _ in CHANGES if Path(where).stem.split("_")[0] in change.lower().split()]
+    assert len(told) <= 3, told
+
+
+def test_a_file_that_a_reason_names_is_there_too() -> None:
+    for _, where, reason in CHANGES:
+        for named in re.findall(r"`([\w/]+\.(?:py|js|sql))`", reason):
+            assert (ROOT / where).parent.joinpath(named).exists() or (ROOT / named).exists(), f"{where}: {named}"
+
+
+def test_the_architecture_lists_every_room_from_the_ground_up() -> None:
+    listed = re.findall(r"^  (\w+)(?:\.py|/) ", ARCHITECTURE, re.MULTILINE)
+    planned = [room for floor in FLOORS for room in floor if not room.startswith("__")]
+    assert sorted(listed) == sorted(planned)
+    floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+    floors = [floor_of[room] for room in listed]
+    assert floors == sorted(floors), "a room stands above one that it may import"
+
+
+def test_the_reading_order_has_every_part_of_the_worker() -> None:
+    parts = {name.removeprefix("worker.") for name in MODULES if name.startswith("worker.")} - READ_LATER
+    assert not [part for part in parts if f"(src/tenure/worker/{part}.py)" not in ARCHITECTURE]
+
+
+def test_the_front_page_shows_and_then_tells() -> None:
+    order = ["> *What happens when", "<!-- the race", "## Twelve lines", "## What is promised", "## What Tenure is not"]
+    places = [README.index(part) for part in order]
+    assert places == sorted(places)
+    assert f"]({GLOSSARY})" in README
+    assert f"]({GLOSSARY})" in ARCHITECTURE
+
+
+def test_every_promise_of_the_front_page_links_to_its_test() -> None:
+    promised = README.split("## What is promised", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| (?!promise|---)(.+?) \| (.+) \|$", promised, re.MULTILINE)
+    assert len(rows) >= 12
+    for promise, tests in rows:
+        assert re.search(r"\]\(tests/[\w/]+/test_\w+\.py\)", tests), promise
