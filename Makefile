@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
+# One worker more than two cores can feed: tests wait for leases to run out. Long files first, see tests/conftest.py.
+# Compiled modules are kept: every `tenure` that a test starts would compile them all.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages pin audit dist clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-pages pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -21,15 +24,20 @@ $(VENV)/%-ready: requirements/%.txt tools/setup
 demo: $(VENV)/demo-ready ## see it: a shop, three workers, the dashboard and keys; without a terminal, a tour with five proofs
 	@$(BIN)/tenure demo
 
-test: setup check ## run the tests (PostgreSQL 18 embedded, and 15 where apt has it)
+test: setup check tools ## run the tests (PostgreSQL 18 embedded, and 15 where apt has it), in some minutes; name the slowest
+	@timeout 4500 $(PYTEST) --durations=25 --durations-min=1
+
+test-all: setup check tools ## the same with nothing left out: every PostgreSQL at hand, every drill and page, the long slices
+	@TENURE_TEST=all timeout 21600 $(PYTEST) --durations=25 --durations-min=1
+
+tools: setup
 	@tools/postgres15
 	@tools/pgbouncer
 	@tools/promtool
 	@tools/chromium
-	@timeout 2400 $(BIN)/python -m pytest -q -n 3 --dist loadfile --max-worker-restart 0
 
 promises: setup ## the promises alone, e.g. on a server of yours: TENURE_TEST_DATABASE_URL=postgresql://...
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 tests/guarantees tests/properties tests/house
+	@$(PYTEST) tests/guarantees tests/properties tests/house
 
 check: setup ## ruff and mypy --strict; where node is, layout, types and tests of the dashboard's modules
 	@$(BIN)/ruff check .
@@ -52,7 +60,7 @@ lease-race-log: $(VENV)/demo-ready ## the same, as one JSON object a line
 
 drills: setup ## every drill by every face: in process, by its command, on the page
 	@tools/chromium
-	@TENURE_TEST_DRILLS=all $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
+	@TENURE_TEST=all $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
 
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))

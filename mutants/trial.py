@@ -113,6 +113,7 @@ def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> s
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the plugins of others take four fifths of a short run
         "TENURE_TEST_DATABASE_URL": url,
         "TENURE_TEST_STEPS": "1000",
+        "TENURE_TEST_SECONDS": "20",
         "TENURE_TEST_SHRINK": "no",
     }
     pytest = [

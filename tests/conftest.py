@@ -40,16 +40,28 @@ def world(server_url: str, spares: Callable[[str], Spares]) -> Iterator[World]:
         yield fresh
 
 
+# The files that take longest, longest first: one that begins last would keep the whole run waiting.
+LONG = (
+    "test_playground", "test_drills", "test_state_machine", "test_demo", "test_survival", "test_worker", "test_scenes",
+    "test_dev", "test_rolling_deploy", "test_soak_order", "test_http_stage", "test_embedded", "test_mutants_slice",
+    "test_bad_input", "test_openapi", "test_shell", "test_dead", "test_wakeup", "test_idle_fleet", "test_finding",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is about the worker and not about SQL runs on one server."""
+    """Long files first; what is about the worker and not about SQL runs on one server."""
     first = servers.available()[0]
     items[:] = [
         item
-        for item in items
+        for item in sorted(items, key=_turn)
         if item.get_closest_marker("one_server") is None
         or getattr(item, "callspec", None) is None
         or item.callspec.params.get("server_url", first) == first  # type: ignore[attr-defined]
     ]
+
+
+def _turn(item: pytest.Item) -> int:
+    return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
 
 
 def pytest_report_header() -> list[str]:

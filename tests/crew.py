@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patience import SECONDS_MAX
 from tenure.app.inbox import Inbox
 from tenure.events import Bus, Event
 from tenure.worker.config import Terms
@@ -24,7 +25,7 @@ E = TypeVar("E", bound=Event)
 T = TypeVar("T")
 
 
-def eventually(fact: Callable[[], T], *, seconds: float = 20.0) -> T:
+def eventually(fact: Callable[[], T], *, seconds: float = SECONDS_MAX) -> T:
     """The first true answer; fails with the last false one when it takes too long."""
     by = time.monotonic() + seconds
     while not (answer := fact()):
@@ -52,7 +53,7 @@ class Hired:
         """Its events of one kind so far."""
         return [event for event in list(self.events) if isinstance(event, kind)]
 
-    def saw(self, kind: type[E], n: int = 1, *, seconds: float = 20.0) -> list[E]:
+    def saw(self, kind: type[E], n: int = 1, *, seconds: float = SECONDS_MAX) -> list[E]:
         """Its events of one kind, once there are n."""
         return eventually(lambda: found if len(found := self.of(kind)) >= n else [], seconds=seconds)
 
@@ -61,12 +62,12 @@ class Hired:
         eventually(lambda: self.worker.lease_keeper.ring.workers and self.worker.claimer.connected)
         return self
 
-    def stop(self, seconds: float = 20.0) -> int | None:
+    def stop(self, seconds: float = SECONDS_MAX) -> int | None:
         """Drain it, and its exit code."""
         self.worker.stop()
         return self.gone(seconds)
 
-    def gone(self, seconds: float = 20.0) -> int | None:
+    def gone(self, seconds: float = SECONDS_MAX) -> int | None:
         """Its exit code, once it has ended."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), "the worker did not stop"
@@ -85,7 +86,7 @@ def working(world: World, inbox: Inbox, *, url: str | None = None, **terms: Any)
         if hired.exit_code is None:
             hired.worker.stop()
             hired.worker.stop()
-            hired._thread.join(20)
+            hired._thread.join(SECONDS_MAX)
 
 
 class Process:
@@ -115,7 +116,7 @@ class Process:
         found = [json.loads(line) for line in lines]
         return [event for event in found if name in (None, event["event"])]
 
-    def saw(self, name: str, n: int = 1, *, seconds: float = 30.0) -> list[dict[str, Any]]:
+    def saw(self, name: str, n: int = 1, *, seconds: float = SECONDS_MAX) -> list[dict[str, Any]]:
         """Its events of one name, once there are n."""
         return eventually(lambda: found if len(found := self.events(name)) >= n else [], seconds=seconds)
 
@@ -123,7 +124,7 @@ class Process:
         """Send it a signal."""
         os.kill(self.pid, number)
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 40.0) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = SECONDS_MAX) -> int:
         """Send a signal and wait for the exit code."""
         with contextlib.suppress(ProcessLookupError):
             self.send(number)
@@ -139,4 +140,4 @@ def processes(*made: Process) -> Iterator[None]:
         for each in made:
             if each.process.poll() is None:
                 each.process.kill()
-                each.process.wait(10)
+                each.process.wait(SECONDS_MAX)

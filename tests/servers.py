@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from slices import slice_of
 from tenure.embedded import attach
 from tenure.settings import POSTGRES_MAJORS
 
@@ -14,11 +15,15 @@ _SYSTEM = Path("/usr/lib/postgresql")
 
 
 def available() -> list[str]:
-    """Names of the servers at hand, e.g. ["embedded", "15"]; a URL in TENURE_TEST_DATABASE_URL is used alone."""
+    """Names of the servers at hand, e.g. ["embedded", "15"]; a URL in TENURE_TEST_DATABASE_URL is used alone.
+
+    The newest and the oldest, in a run of everything those between them, too.
+    """
     if os.environ.get("TENURE_TEST_DATABASE_URL"):
         return ["url"]
-    majors = [path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb")]
-    return ["embedded", *sorted(major for major in majors if int(major) in POSTGRES_MAJORS[:-1])]
+    majors = sorted(path.parent.parent.name for path in _SYSTEM.glob("*/bin/initdb"))
+    older = [major for major in majors if int(major) in POSTGRES_MAJORS[:-1]]
+    return ["embedded", *slice_of(older, older[:1])]
 
 
 @contextlib.contextmanager

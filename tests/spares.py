@@ -15,12 +15,13 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql as identifiers
 
+from patience import soon
 from tenure import postgres
 from tenure.postgres import migrate
 from world import World
 
 EXIT_SECONDS = 0.2  # a backend whose client has closed is gone long before
-PATIENCE = postgres.Patience(statement_seconds=10, lock_seconds=1)
+PATIENCE = postgres.Patience(statement_seconds=90, lock_seconds=1)
 _numbers = itertools.count(1)
 
 # Whatever changes a catalogue leaves a younger row there, or one row less. Of pg_class it is the words that count: a
@@ -134,7 +135,7 @@ class Spares:
                 self._kept.append(schema)
 
     def _alone(self) -> bool:
-        by = time.monotonic() + EXIT_SECONDS
+        by = time.monotonic() + soon(EXIT_SECONDS)
         while self._ask(_OTHERS) != [(0,)]:
             if time.monotonic() > by:
                 return False

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from .model.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
     from .model.rows import Claimed, Enqueued, Lane, Lease, NewRow, Row, Settled
     from .model.shards import shard, shards, unsharded
+    from .postgres import migrate as migrate
     from .postgres.runner import run
+    from .verbs import questions as questions
+    from .verbs import settle as settle
     from .worker.config import Terms
     from .worker.worker import Worker
 
@@ -43,6 +46,7 @@ _HOME_OF = {
     "fenced": "app.fence",
     "run": "postgres",
 }
+_MODULES = {"migrate": "postgres.migrate", "questions": "verbs.questions", "settle": "verbs.settle"}
 
 __all__ = [
     "Cancelled",
@@ -83,6 +87,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: `tenure --help` must not pay for the database driver."""
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name in _HOME_OF:
         return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Everything Tenure raises, each with the exit code a command ends with when it meets it."""
+"""Every error that Tenure raises, each with the exit code of a command that it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTERRUPTED = 130
 def telling_line(error: str | None) -> str:
     """The line of an error that says what went wrong: the first after the frames of a traceback, else the first.
 
-    `tenure.fingerprint` and the dashboard have the same rule.
+    `tenure.fingerprint` and the dashboard follow the same rule.
     """
     text = "\n" + (error or "").strip(" \t\r\n")
     after = text.rpartition('\n  File "')[2].split("\n")[1:]
@@ -30,13 +30,13 @@ def telling_line(error: str | None) -> str:
 
 
 class TenureError(Exception):
-    """The root of what Tenure raises on purpose; its text is one sentence that names the value and the next step."""
+    """The base of all errors of Tenure; the text is one sentence that names the value and the next step."""
 
     exit_code: ClassVar[int] = BUG
 
 
 def migrate_command(schema: str) -> str:
-    """What brings this schema up to date, as it has to be typed."""
+    """The command that brings this schema up to date."""
     return "tenure migrate" if schema == "tenure" else f"tenure migrate --schema {schema}"
 
 
@@ -47,13 +47,13 @@ class BadSettings(TenureError, ValueError):
 
 
 class NoDatabase(TenureError):
-    """No database was named, or the named one does not answer."""
+    """No database is configured, or it does not answer."""
 
     exit_code = UNREACHABLE
 
 
 class SchemaMismatch(TenureError):
-    """The database holds another version of the schema than this package speaks."""
+    """The schema in the database has another version than this package needs."""
 
     exit_code = BAD_SETTINGS
 
@@ -65,13 +65,13 @@ class SchemaMismatch(TenureError):
             if found == 0
             else f"schema {schema!r} is at migration {found}, this package needs {need}: {run}"
             if found < need
-            else f"schema {schema!r} is at migration {found}, newer than the {need} this package speaks: "
+            else f"schema {schema!r} is at migration {found}, newer than the {need} this package knows: "
             "upgrade it with `pip install -U tenure`"
         )
 
 
 class InvalidPayload(TenureError, ValueError):
-    """A payload, key or option that the inbox would refuse or could not give back; nothing was written."""
+    """A payload, key or option that cannot be stored, or not read back; nothing was written."""
 
     exit_code = USAGE
 
@@ -90,7 +90,7 @@ class IdempotencyConflict(TenureError):
 
 
 class Held(Protocol):
-    """What was held when a write was refused: a Lease or a claimed row, both in model/rows.py."""
+    """The lease under which a write was refused: a Lease or a claimed row, both in model/rows.py."""
 
     @property
     def id(self) -> UUID:
@@ -98,19 +98,19 @@ class Held(Protocol):
 
     @property
     def worker(self) -> str:
-        """Its holder."""
+        """The worker that held it."""
 
     @property
     def generation(self) -> int:
-        """Which claim of the row it was: its token."""
+        """The token: 1 for the first holder of the row, +1 for each later one."""
 
     @property
     def fence(self) -> int:
-        """The same across rows and servers."""
+        """The number that other stores compare: it grows across rows and servers."""
 
 
 class StaleLease(TenureError):
-    """The lease is no longer the current one; what was attempted under it changed nothing."""
+    """The lease is no longer current; the refused write changed nothing."""
 
     exit_code = NO
 
@@ -123,7 +123,7 @@ class StaleLease(TenureError):
 
 
 class RolledBack(TenureError):
-    """The body of fenced() rolled its transaction back: nothing of it was written, and its row is held as before."""
+    """The body of fenced() rolled its transaction back: nothing was written, and the row is still held."""
 
     exit_code = NO
 
@@ -136,17 +136,17 @@ class RolledBack(TenureError):
 
 
 class Cancelled(TenureError):
-    """Somebody asked for this job to be cancelled; its handler should stop."""
+    """Somebody asked to cancel this job; its handler should stop."""
 
     exit_code = NO
 
     def __init__(self, row_id: object) -> None:
         self.row_id = row_id
-        super().__init__(f"row {row_id} was asked to be cancelled")
+        super().__init__(f"somebody asked to cancel row {row_id}")
 
 
 class UnknownHandler(TenureError):
-    """No handler of this kind is known."""
+    """No handler is registered for this kind."""
 
     exit_code = USAGE
 
@@ -162,7 +162,7 @@ class StaleFence(TenureError):
 
 
 class WorkerEvicted(TenureError):
-    """The registry holds this worker for dead; it must register again under a new id."""
+    """This worker was declared dead; it must register again under a new id."""
 
     exit_code = TRY_LATER
 
@@ -172,6 +172,6 @@ class WorkerEvicted(TenureError):
 
 
 class ServerBehind(TenureError):
-    """The server is an older incarnation of the database than one already seen (a stale primary)."""
+    """This server is behind one that was already seen: it is a stale primary."""
 
     exit_code = UNREACHABLE

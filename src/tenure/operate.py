@@ -1,4 +1,4 @@
-"""What operators do over a filter: the exact count first, then batch by batch, and every step of it in the audit."""
+"""What operators do to all rows of a filter: count exactly first, then change in batches, each step in the audit."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .verbs.statement import Statement
 
 T = TypeVar("T")
 BATCH = 500
-LOCK_SECONDS = 0.5  # how long a batch waits for the rows that somebody has locked, all of them together
-STEP = 4000  # ids asked for at once
+LOCK_SECONDS = 0.5  # how long a batch waits for all its locked rows together
+STEP = 4000  # ids read at once
 
 
 class NoSuchVerb(TenureError, ValueError):
-    """Operators have no verb of this name."""
+    """There is no operator's verb of this name."""
 
     exit_code = USAGE
 
@@ -40,20 +40,20 @@ class NoSuchVerb(TenureError, ValueError):
 
 
 class CountChanged(TenureError):
-    """More rows match than the operator was shown; nothing was changed."""
+    """More rows match than the operator confirmed; nothing was changed."""
 
     exit_code = NO
 
     def __init__(self, verb: str, matched: int, expected: int) -> None:
         self.verb, self.matched, self.expected = verb, matched, expected
         super().__init__(
-            f"{verb} would change {matched} rows by now, not {expected}: look again, then confirm that number"
+            f"{verb} would now change {matched} rows, not {expected}: check them, then confirm that number"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, and through what: cli, http or python."""
+    """Who acts, and how: cli, http or python."""
 
     name: str
     via: str = "python"
@@ -62,8 +62,8 @@ class Actor:
 class Done(NamedTuple):
     """What an action did.
 
-    `action` is its line in the audit, `matched` how many rows were counted when it began: no others were touched.
-    Each of them was changed or `skipped`: locked, or no longer a match, or gone.
+    `action` is its line in the audit, `matched` the number of rows counted at its start; no other row was changed.
+    Each row was changed or `skipped`: it was locked, did not match any more, or was gone.
     """
 
     action: int
@@ -75,7 +75,7 @@ class Done(NamedTuple):
 
     @property
     def looked(self) -> int:
-        """Rows behind it, changed or not."""
+        """Rows done so far, changed or skipped."""
         return self.changed + self.skipped
 
 
@@ -89,7 +89,7 @@ def would(conn: Connection[Any], verb: str, filter: Filter, schema: str = DEFAUL
 
 
 def narrow(verb: str, filter: Filter) -> Filter | None:
-    """The filter with the states that the verb takes rows from; None if it takes from none of those named."""
+    """The filter with the statuses that the verb changes; None if it changes none of those in the filter."""
     if verb not in ON_ROWS:
         raise NoSuchVerb(verb)
     takes = ON_ROWS[verb].statuses
@@ -100,7 +100,7 @@ def narrow(verb: str, filter: Filter) -> Filter | None:
 
 
 def _meet(one: str, other: str) -> str | None:
-    """What two states have in common: pending is runnable and scheduled, all others stand alone."""
+    """What two statuses have in common: pending is runnable and scheduled, all others have nothing in common."""
     halves = ("runnable", "scheduled")
     if one == other or (other == "pending" and one in halves):
         return one
@@ -120,11 +120,11 @@ def act(
     began: Callable[[int], None] | None = None,
     expect: int | None = None,
 ) -> Done:
-    """Change every row that matches, newest first, in batches that each commit with their part of the audit line.
+    """Change every row that matches, the newest first, in batches; each batch commits with its count in the audit.
 
-    The connection must be in no transaction. `began` is told the number of the audit line, `progress` how many rows
-    each batch looked at. With `expect`, CountChanged is raised if more rows match than that, before any is changed.
-    Broken off between two batches, the audit line says how many rows were changed and is never done.
+    The connection must not be in a transaction. `began` gets the number of the audit line, `progress` how many rows
+    each batch had. With `expect`, CountChanged is raised if more rows match, before any row is changed. If it is
+    interrupted between two batches, the audit line says how many rows were changed and is never done.
     """
     with _read_committed(conn):
         narrowed = narrow(verb, filter)
@@ -148,9 +148,9 @@ def act(
 
 @contextlib.contextmanager
 def _read_committed(conn: Connection[Any]) -> Iterator[None]:
-    """A batch changes what it has found: it must see what others commit in between, whatever the caller works with."""
+    """Use READ COMMITTED, whatever the caller uses: a batch must see what others commit between its statements."""
     if conn.info.transaction_status != pq.TransactionStatus.IDLE:
-        raise BadSettings("act() needs a connection that is in no transaction: open it with autocommit=True, or commit")
+        raise BadSettings("act() needs a connection outside a transaction: open it with autocommit=True, or commit")
     before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
     try:
         yield
@@ -160,7 +160,7 @@ def _read_committed(conn: Connection[Any]) -> Iterator[None]:
 
 
 def _every(conn: Connection[Any], filter: Filter, schema: str) -> Iterator[UUID]:
-    """The rows that match, newest first; in steps, none of which keeps a snapshot for long."""
+    """The rows that match, the newest first; read in steps, so that no snapshot is held for long."""
     found = search.Ids([], None, 0, False)
     while not found.done:
         with conn.transaction():
@@ -169,7 +169,7 @@ def _every(conn: Connection[Any], filter: Filter, schema: str) -> Iterator[UUID]
 
 
 def _batch(conn: Connection[Any], so_far: Done, filter: Filter, reason: str, schema: str) -> Done:
-    """Those of some rows that still match are changed; the audit says so with them, and at the end that it is done."""
+    """Change those of these rows that still match, and add their count to the audit; at the end, mark it done."""
     n = len(filter.ids)
     over = so_far.looked + n == so_far.matched
     with conn.transaction():
@@ -183,7 +183,7 @@ def _batch(conn: Connection[Any], so_far: Done, filter: Filter, reason: str, sch
 
 
 def _at_once(conn: Connection[Any], so_far: Done, ids: list[UUID], reason: str, schema: str) -> set[UUID]:
-    """Those that nobody has locked are changed in one transaction, which waits for no other row."""
+    """Change the rows that nobody has locked, in one transaction that waits for no other row."""
     verb = ON_ROWS[so_far.verb]
     with contextlib.suppress(LockNotAvailable), conn.transaction():
         run(conn, operators.lock_within(LOCK_SECONDS), schema)
@@ -195,7 +195,7 @@ def _at_once(conn: Connection[Any], so_far: Done, ids: list[UUID], reason: str, 
 
 
 def _late(conn: Connection[Any], so_far: Done, ids: Sequence[UUID], reason: str, schema: str) -> int:
-    """How many could be changed after all, each in a transaction of its own: who waits for a lock holds no other."""
+    """Change the locked rows, one per transaction: never hold a row lock while waiting for another; how many."""
     until = time.monotonic() + LOCK_SECONDS
     return sum(_alone(conn, so_far, id, reason, until - time.monotonic(), schema) for id in ids)
 
@@ -219,7 +219,7 @@ def noted(
     *,
     reason: str = "",
 ) -> T:
-    """Run one mutation and write its line of the audit, both or neither; an answer of False counts as no change."""
+    """Run one statement and write its audit line, both or neither; an answer of False counts as no change."""
     with conn.transaction():
         action = run(conn, operators.note(actor.name, actor.via, verb, target, reason), schema)
         answer = run(conn, statement, schema)
@@ -228,7 +228,7 @@ def noted(
 
 
 def _statement(verb: OperatorVerb, ids: Sequence[UUID], reason: str) -> Statement[Any]:
-    """The verb on these rows; those that are told why remember it as their last error."""
+    """The verb on these rows. Rows that are told why keep it as their last error."""
     make: Callable[..., Statement[Any]] = getattr(operators, verb.statement)
     if not verb.told:
         return make(ids)

@@ -50,7 +50,7 @@ def fleet(world: World, folder: Path, *terms: str) -> Iterator[Fleet]:
         for worker in made.workers:
             if worker.process.poll() is None:
                 worker.process.kill()
-                worker.process.wait(10)
+                worker.process.wait(90)
 
 
 class Load(threading.Thread):
@@ -75,8 +75,8 @@ class Load(threading.Thread):
     def end(self) -> None:
         """Send no more, and return when everything sent is over."""
         self._over.set()
-        self.join(10)
-        eventually(lambda: self._world.count("live") == 0, seconds=30)
+        self.join(90)
+        eventually(lambda: self._world.count("live") == 0)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from chaos.nemesis import Nemesis, Plan
 from chaos.producers import Producer
 from world import World, new_world
 
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 240.0
 
 
 def soak(world: World, folder: Path, plan: Plan) -> tuple[Verdict, Evidence]:
@@ -41,7 +41,7 @@ def soak(world: World, folder: Path, plan: Plan) -> tuple[Verdict, Evidence]:
         _last(world, nemesis, plan)
         over.set()
         for thread in [nemesis, *producers]:
-            thread.join(30)
+            thread.join(90)
         _settle(world)
         nemesis.ready()
         exits = Counter(f"exits with {worker.end()}" for worker in nemesis.crew)

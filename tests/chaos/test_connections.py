@@ -15,6 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from guarantees.facts import Beside, until
+from patience import soon
 from tenure import postgres, verbs
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.drills.stage.sockets import can_drop_packets
@@ -26,7 +27,7 @@ from world import World
 
 SILENCE_SECONDS = 2.0
 BRIEF = Patience(silence_seconds=SILENCE_SECONDS)
-PROMPT = Patience(silence_seconds=0.3, statement_seconds=0.2)  # an answer is due within half a second
+PROMPT = Patience(silence_seconds=1.0, statement_seconds=0.5)  # an answer is due within a second and a half
 
 LINUX = sys.platform == "linux"
 vanishing = pytest.mark.skipif(not can_drop_packets(), reason="this user may not drop packets (Linux, often only root)")
@@ -105,7 +106,7 @@ def test_a_listener_notices_a_black_hole_without_asking_anything(proxy: FaultPro
     conn = postgres.connect(proxy.url, patience=BRIEF)
     conn.execute("LISTEN news")
     proxy.blackhole()
-    _is_given_up(lambda: list(conn.notifies(timeout=15)))
+    _is_given_up(lambda: list(conn.notifies(timeout=120)))
 
 
 @vanishing
@@ -137,7 +138,7 @@ def test_the_server_ends_the_session_of_a_client_that_was_cut_off(small_server: 
         proxy.blackhole()
         began = time.monotonic()
         until(lambda: not stands(ours), "the server has given up the silent client")
-        assert time.monotonic() - began < SILENCE_SECONDS + 2
+        assert time.monotonic() - began < SILENCE_SECONDS + soon(2)
         assert stands(theirs), "a plain connection's session stays, with all it holds"
         ours.close()
         theirs.close()
@@ -149,7 +150,7 @@ def test_the_server_ends_the_session_of_a_client_that_was_cut_off(small_server: 
 def test_an_answer_that_is_overdue_is_not_waited_for(proxy: FaultProxy) -> None:
     conn = postgres.connect(proxy.url, patience=PROMPT)
     proxy.drop_replies()
-    with pytest.raises(psycopg.OperationalError, match=r"has not answered for 0\.5 s") as raised:
+    with pytest.raises(psycopg.OperationalError, match=r"has not answered for 1\.5 s") as raised:
         conn.execute("SELECT 1")
     assert trouble_of(raised.value) == "away"
     assert conn.closed
@@ -179,7 +180,7 @@ def test_nor_awaiting(proxy: FaultProxy) -> None:
 
 def test_a_connection_that_only_listens_owes_no_answer(proxy: FaultProxy) -> None:
     with postgres.connect(proxy.url, patience=PROMPT) as conn:
-        assert list(conn.notifies(timeout=0.8)) == []
+        assert list(conn.notifies(timeout=1.8)) == []
         assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
@@ -279,7 +280,7 @@ def _is_given_up(action: Callable[[], object]) -> None:
     with pytest.raises(psycopg.OperationalError) as raised:
         action()
     assert trouble_of(raised.value) == "away"
-    assert SILENCE_SECONDS - 1 < time.monotonic() - began < SILENCE_SECONDS + 2
+    assert SILENCE_SECONDS - 1 < time.monotonic() - began < SILENCE_SECONDS + soon(2)
 
 
 def _gone(world: World, pid: int) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 
 import psycopg
 
+from patience import SECONDS_MAX
+from slices import slice_of
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage.said import Said
 
-WAIT_SECONDS_MAX = 60.0
 MIND_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
-# Which drills are played by the command and on the page, too: every one by `make drills`, three in the default run.
-FACED = tuple(BOOK) if os.environ.get("TENURE_TEST_DRILLS") == "all" else ("crash", "lease-race", "order")
+FACED = slice_of(tuple(BOOK), ("crash", "lease-race", "order"))  # drills played by the command and on the page, too
 
 
 def command(*args: str, **environment: str) -> subprocess.Popen[str]:
@@ -37,7 +37,7 @@ def command(*args: str, **environment: str) -> subprocess.Popen[str]:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Its exit code, stdout and stderr."""
-    out, err = process.communicate(timeout=WAIT_SECONDS_MAX)
+    out, err = process.communicate(timeout=SECONDS_MAX)
     return process.returncode, out, err
 
 
@@ -52,9 +52,9 @@ def silent(said: Said) -> None:
 
 def until(fact: Callable[[], bool], what: str) -> None:
     """Wait for a fact; one that stays false fails the test by name."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    deadline = time.monotonic() + SECONDS_MAX
     while not fact():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS_MAX:.0f} s"
+        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX:.0f} s"
         time.sleep(0.005)
 
 

@@ -88,6 +88,6 @@ def test_a_stage_of_a_server_is_refused_with_the_same_sentence(place: Place) -> 
     place.mark("forbid")
     hosts = Hosts(place.url)
     with pytest.raises(BadSettings, match="forbidden in the database"):
-        hosts.open(Plan()).begun.result(30)
+        hosts.open(Plan()).begun.result(90)
     hosts.end()
     assert place.schemas() == []

@@ -12,7 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from drills.tales import WAIT_SECONDS_MAX, alive, children, command, ended, lines, schemas, silent, until
+from drills.tales import alive, children, command, ended, lines, schemas, silent, until
+from patience import SECONDS_MAX
 from tenure.drills.scenes.lease_race import lease_race
 from tenure.drills.stage.actor import DrillFailed
 from tenure.drills.stage.scene import perform
@@ -104,7 +105,7 @@ def test_a_killed_drill_leaves_no_process_not_even_a_stopped_one(
 ) -> None:
     drill, started = paused
     drill.kill()
-    drill.wait(WAIT_SECONDS_MAX)
+    drill.wait(SECONDS_MAX)
     until(lambda: not any(alive(pid) for pid in started), f"the end of {started}")
 
 

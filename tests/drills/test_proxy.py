@@ -21,7 +21,7 @@ from tenure.drills.stage.handshake import kind_of, options_with, without_secret
 from tenure.drills.stage.proxy import FaultProxy
 
 pytestmark = pytest.mark.one_server
-WAIT_SECONDS_MAX = 30.0
+WAIT_SECONDS_MAX = 90.0
 SECRET = "5" * 32
 
 

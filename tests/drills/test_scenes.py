@@ -17,7 +17,7 @@ from tenure.cli.drill import Drills, all_drills
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage import acts
 from tenure.drills.stage.said import Said
-from tenure.drills.stage.scene import Drill, Proof, Scene, perform
+from tenure.drills.stage.scene import Drill, Event, Proof, Scene, Step, perform
 from tenure.drills.stage.stage import EVENT_SECONDS_MAX, Stage
 from tenure.drills.stage.verdict import Check, Verdict
 from tenure.errors import BadSettings
@@ -119,6 +119,15 @@ def test_a_drain_that_gave_the_rows_back_is_not_taken_for_one_that_finished_them
     verdict = perform(server_url, dataclasses.replace(scene, steps=steps, props=props), silent)
     assert verdict.trouble is None
     assert [check.name for check in verdict.checks if not check.ok] == ["finished_what_they_held"]
+
+
+def test_what_came_before_the_last_word_of_a_step_is_there_for_the_step_that_only_watches(server_url: str) -> None:
+    one, two = (Event("orders_taken", "shop", {"rows": n}, seconds_max=0.0) for n in (1, 2))
+    first, watch = Step("Two deliveries.", (acts.Orders(1), acts.Orders(2)), (two,)), Step("Watched.", (), (one,))
+    scene = dataclasses.replace(scene_of("receipt", False), steps=(first, watch), proofs=())
+    assert perform(server_url, scene, silent).trouble is None
+    twice = perform(server_url, dataclasses.replace(scene, steps=(first, watch, watch)), silent)
+    assert twice.trouble == "shop did not report orders_taken rows=1 within 0 s"  # an event is used up by who waited
 
 
 def test_a_rolling_deploy_lasts_as_long_as_the_slowest_reader_wants() -> None:

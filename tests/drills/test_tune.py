@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from patience import soon
 from tenure.cli.drill_tune import command
 from tenure.drills.stage.said import Said
 from tenure.drills.tune import Tune, perform
@@ -68,9 +69,9 @@ def run(url: str, **asked: Any) -> tuple[dict[str, Any], list[Said]]:
 
 @pytest.mark.one_server
 def test_few_slots_and_slow_handlers_are_named_handlers(server_url: str) -> None:
-    answer, said = run(server_url, slots=2, handler_seconds=0.2, backlog=500, seconds=2.0)
+    answer, said = run(server_url, slots=2, handler_seconds=0.5, backlog=500, seconds=3.0)
     assert answer["bottleneck"] == "handlers", answer
-    assert 0 < answer["rows_per_second"] <= 2 / 0.2
+    assert 0 < answer["rows_per_second"] <= 2 / 0.5
     assert answer["slots_used"] > 0.8
     times = [each.fields["t"] for each in said if each.event == "tuning"]
     assert times == [t for t, _ in answer["samples"]] == sorted(times)
@@ -89,7 +90,7 @@ def test_rows_that_trickle_past_sleeping_workers_are_named_poll_interval(server_
 def test_the_same_rows_are_taken_at_once_by_workers_that_listen(server_url: str) -> None:
     answer, _ = run(server_url, poll_seconds=2.0, arrivals_per_second=4.0, handler_seconds=0.0, seconds=2.5)
     assert answer["bottleneck"] == "producer", answer
-    assert answer["lag_p50_seconds"] < 0.5
+    assert answer["lag_p50_seconds"] < soon(0.5)
 
 
 @pytest.mark.one_server

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 
 import tenure
+from patience import SECONDS_MAX, soon
 
 T = TypeVar("T")
 SOURCE = str(Path(tenure.__file__).parents[1])
@@ -34,7 +35,7 @@ sys.stdin.read()
 """
 
 
-def until(fact: Callable[[], T], what: str, seconds: float = 20.0) -> T:
+def until(fact: Callable[[], T], what: str, seconds: float = SECONDS_MAX) -> T:
     """The first true value of a fact; a fact that stays false fails the test by name."""
     deadline = time.monotonic() + seconds
     while not (value := fact()):
@@ -106,7 +107,7 @@ def ended_after(folder: Path) -> Iterator[None]:
             for pid, line in processes_of(folder).items():
                 if number == signal.SIGKILL or "guardian.watch" in line:
                     os.kill(pid, number)
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + soon(5)
             while processes_of(folder) and time.monotonic() < deadline:
                 time.sleep(0.01)
 

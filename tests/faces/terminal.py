@@ -12,6 +12,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from patience import SECONDS_MAX
+
 
 class Terminal:
     """A command on a pseudo-terminal while the block lasts."""
@@ -39,11 +41,11 @@ class Terminal:
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(SECONDS_MAX)
         os.close(self.inside)
         os.close(self.outside)
 
-    def until(self, words: str, seconds: float = 30.0) -> str:
+    def until(self, words: str, seconds: float = SECONDS_MAX) -> str:
         """All that was shown, once these words are among it."""
         by = time.monotonic() + seconds
         while words not in self.seen:
@@ -59,7 +61,7 @@ class Terminal:
         """Ctrl-C."""
         os.kill(self.process.pid, signal.SIGINT)
 
-    def end(self, seconds: float = 20.0) -> int:
+    def end(self, seconds: float = SECONDS_MAX) -> int:
         """Its exit code, once it has ended and everything was read."""
         by = time.monotonic() + seconds
         while self.process.poll() is None:

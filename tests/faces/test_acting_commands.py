@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from faces.test_fleet_commands import command, tenure
+from patience import SECONDS_MAX
 from tenure import operate, verbs
 from tenure.cli import enqueue, queues, schedules, workers
 from tenure.cli import operators as cli_operators
@@ -68,7 +69,7 @@ class Terminal:
         )
         os.close(child)
 
-    def until(self, words: str, seconds: float = 30.0) -> str:
+    def until(self, words: str, seconds: float = SECONDS_MAX) -> str:
         """What it has shown, once these words are among it."""
         self._read(lambda: words in self.shown, seconds)
         assert words in self.shown, self.shown
@@ -80,8 +81,8 @@ class Terminal:
 
     def end(self) -> int:
         """All it had to show, and its exit code."""
-        self._read(lambda: False, 30.0)
-        code = self.process.wait(30)
+        self._read(lambda: False, SECONDS_MAX)
+        code = self.process.wait(90)
         os.close(self.master)
         return code
 
@@ -236,7 +237,7 @@ def test_what_grew_while_the_question_stood_is_refused(world: World) -> None:
     fail(world, 1)
     screen.type("y")
     assert screen.end() == NO
-    assert "redrive would change 4 rows by now, not 3: look again" in screen.shown
+    assert "redrive would now change 4 rows, not 3: check them" in screen.shown
     assert (world.count("dead"), world.count("audit")) == (4, 0)
 
 
@@ -406,7 +407,7 @@ def test_a_queue_that_nobody_knows_is_paused_and_doubted(world: World) -> None:
         (["--max-running", "0"], "--max-running 0 must be a whole number from 1"),
         (["--rate", "nan"], "--rate nan must be"),
         (["--burst", "3"], "--burst 3 needs --rate"),
-        ([], "no limit is given: name one, or --clear to take all away"),
+        ([], "no limit is given: name one, or --clear to remove all"),
     ],
 )
 def test_a_limit_that_cannot_be_is_a_usage_error(world: World, arguments: list[str], says: str) -> None:
@@ -416,7 +417,7 @@ def test_a_limit_that_cannot_be_is_a_usage_error(world: World, arguments: list[s
 
 
 def test_keys_that_stand_still_are_listed(world: World) -> None:
-    assert tenure(world, "queues", "blocked").stderr == "no key stands still\n"
+    assert tenure(world, "queues", "blocked").stderr == "no key is blocked\n"
     head, _ = (world.enqueue(key="k", ordered=True, hold=True) for _ in range(2))
     (job,) = world.claim_ordered()
     world.fail(job.lease)
@@ -497,8 +498,17 @@ def test_a_line_that_cannot_be_sent_is_named_and_what_was_sent_is_said(world: Wo
         call(world, enqueue.command, "a", "--from", file)
 
 
-def test_a_payload_and_a_file_are_two_answers(world: World, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="two answers to one question"):
+def test_an_old_word_of_a_filter_is_taken_with_a_hint_on_stderr(world: World) -> None:
+    world.enqueue()
+    world.claim_one("w")
+    for words in (["rows", "status:held", "--json"], ["release", "status:held", "--dry-run", "--json"]):
+        answer = tenure(world, *words)
+        assert answer.stderr.splitlines()[0] == "tenure: status:held is now status:processing"
+        assert json.loads(answer.stdout)["filter"] == "status:processing"
+
+
+def test_a_payload_and_a_file_contradict_each_other(world: World, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="contradict each other"):
         call(world, enqueue.command, "a", "{}", "--from", lines(tmp_path, "1"))
     missing = tenure(world, "enqueue", "a", "--from", str(tmp_path / "none"))
     assert missing.returncode == USAGE

@@ -34,7 +34,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 def promtool(*words: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["promtool", *map(str, words)], input=text, capture_output=True, text=True, timeout=60)
+    return subprocess.run(["promtool", *map(str, words)], input=text, capture_output=True, text=True, timeout=120)
 
 
 # -- what the server exports

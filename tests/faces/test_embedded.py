@@ -118,7 +118,7 @@ def test_a_server_without_a_guardian_is_replaced_by_one_with(folder: Path) -> No
             assert again.started
             assert tools.postmaster(folder) != orphan.pid
             assert tools.rows(again.url) == [1]
-        assert orphan.wait(10) == 0
+        assert orphan.wait(90) == 0
 
 
 def test_a_killed_initdb_leaves_nothing_half_made(folder: Path) -> None:

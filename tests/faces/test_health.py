@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from guarantees.facts import Beside, until
+from patience import soon
 from tenure.app.inbox import Inbox
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import BadSettings
@@ -52,7 +53,7 @@ class Site(NamedTuple):
 
     def ask(self, path: str, method: str = "GET", body: bytes | None = None) -> Said:
         """What a probe gets, within the time a probe allows."""
-        conn = http.client.HTTPConnection("127.0.0.1", self.health.port, timeout=5)
+        conn = http.client.HTTPConnection("127.0.0.1", self.health.port, timeout=120)
         conn.request(method, path, body)
         reply = conn.getresponse()
         said = Said(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read().decode())
@@ -104,7 +105,7 @@ def blocking_inbox(at: threading.Event, began: threading.Event) -> Inbox:
     @inbox.handler("stall")
     async def stall() -> None:
         began.set()
-        at.wait(60)
+        at.wait(90)
 
     return inbox
 
@@ -156,7 +157,7 @@ def test_what_it_ran_is_counted(world: World) -> None:
         assert "tenure_ring_changes_total 1" in text
         if shutil.which("promtool"):
             checked = subprocess.run(
-                ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=30
+                ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=120
             )
             assert (checked.returncode, checked.stderr) == (0, b"")
 
@@ -165,10 +166,10 @@ def test_a_drain_makes_it_unready_and_not_dead(world: World) -> None:
     began = threading.Event()
     with gate() as opened, working(world, blocking_inbox(opened, began)) as site:
         world.enqueue("stall")
-        assert began.wait(20)
+        assert began.wait(90)
         site.worker.stop()
         said = site.until("/readyz", 503).document
-        assert said["reasons"] == ["it was asked to stop and drains"]
+        assert said["reasons"] == ["it drains: it was asked to stop"]
         assert said["slots_used"] == 1
         assert (site.status("/livez"), site.status("/startupz")) == (200, 200)
         opened.set()
@@ -181,7 +182,7 @@ def test_a_handler_that_blocks_the_event_loop_does_not_keep_a_probe_waiting(worl
     began = threading.Event()
     with gate() as opened, working(world, blocking_inbox(opened, began)) as site:
         id = world.enqueue("stall")
-        assert began.wait(20)
+        assert began.wait(90)
         assert site.status("/livez") == 200
         assert site.ask("/readyz").document["slots_used"] == 1
         assert "tenure_slots_used 1" in site.ask("/metrics").body
@@ -211,14 +212,14 @@ def test_a_keeper_that_stands_still_is_not_alive(world: World, monkeypatch: pyte
     monkeypatch.setattr(health_module, "STILL_SECONDS_MAX", 1.5)
 
     def stand(_note: str) -> None:
-        opened.wait(60)
+        opened.wait(90)
 
     with gate() as opened, working(world) as site:
         until(lambda: site.worker.lease_keeper.listening, "it listens")
-        monkeypatch.setattr(site.worker.lease_keeper._news, "wake", stand)
+        monkeypatch.setattr(site.worker.lease_keeper, "_hear", stand)
         world.run(fleet.tell("queues"))
         said = site.until("/livez", 503)
-        assert "the lease keeper has stood still for" in said.document["reasons"][0]
+        assert "the lease keeper has not run for" in said.document["reasons"][0]
         opened.set()
         site.until("/livez", 200)
 
@@ -250,7 +251,7 @@ def test_head_is_get_without_the_body(world: World) -> None:
 def test_noise_is_no_request(world: World, noise: bytes) -> None:
     site = site_of(world)
     with site.health:
-        with socket.create_connection(("127.0.0.1", int(site.health.port or 0)), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", int(site.health.port or 0)), timeout=120) as client:
             client.sendall(noise)
             assert client.recv(100).startswith(b"HTTP/1.1 400 ")
         assert site.status("/livez") == 200
@@ -261,18 +262,18 @@ def test_clients_that_say_nothing_keep_nobody_waiting_and_no_exit(world: World) 
     with ExitStack() as clients:
         with site.health:
             for _ in range(CLIENTS_MAX * 2):
-                clients.enter_context(socket.create_connection(("127.0.0.1", int(site.health.port or 0)), timeout=5))
+                clients.enter_context(socket.create_connection(("127.0.0.1", int(site.health.port or 0)), timeout=120))
             began = time.monotonic()
             assert site.status("/livez") == 200
             ending = time.monotonic()
-            assert ending - began < 2
-        assert time.monotonic() - ending < 1
+            assert ending - began < soon(2)
+        assert time.monotonic() - ending < soon(1)
 
 
 def test_a_client_that_drips_is_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_module, "CLIENT_SECONDS_MAX", 0.3)
     site = site_of(world)
-    with site.health, socket.create_connection(("127.0.0.1", int(site.health.port or 0)), timeout=5) as client:
+    with site.health, socket.create_connection(("127.0.0.1", int(site.health.port or 0)), timeout=120) as client:
         client.settimeout(0.01)
 
         def dripped() -> bool:
@@ -309,10 +310,10 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(world: World) -> None:
 @pytest.mark.parametrize(
     ("host", "port", "says"),
     [
-        ("127.0.0.1", 70_000, "--health-port 70000 is no port"),
-        ("127.0.0.1", -1, "--health-port -1 is no port"),
-        ("192.0.2.1", 0, "--health-host '192.0.2.1' is no address of this machine"),
-        ("no.such.host.invalid", 0, "--health-host 'no.such.host.invalid' is no address of this machine"),
+        ("127.0.0.1", 70_000, "--health-port 70000 must be between"),
+        ("127.0.0.1", -1, "--health-port -1 must be between"),
+        ("192.0.2.1", 0, "--health-host '192.0.2.1' must be an address of this machine"),
+        ("no.such.host.invalid", 0, "--health-host 'no.such.host.invalid' must be an address of this machine"),
     ],
 )
 def test_an_address_that_cannot_be_is_refused_in_a_sentence(host: str, port: int, says: str) -> None:
@@ -329,7 +330,7 @@ def test_after_the_block_the_port_is_free_again(world: World) -> None:
 
 def _refused(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=120).close()
     except OSError:
         return True
     return False

@@ -24,7 +24,7 @@ TENURE = [sys.executable, "-c", "from tenure.cli import main; main()", "health"]
 
 
 def health(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TENURE, *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+    return subprocess.run([*TENURE, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
 
 
 @contextmanager
@@ -161,5 +161,5 @@ def test_for_programs_it_is_one_document() -> None:
 def test_a_probe_loads_no_database_driver() -> None:
     heavy = {"psycopg", "starlette", "msgspec", "rich"}
     code = f"import sys; import tenure.cli.health; print(sorted({heavy!r} & set(sys.modules)))"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert answer.stdout == "[]\n"

@@ -18,6 +18,7 @@ from starlette.requests import Request
 
 import tenure.web
 from faces.web_tools import CHANGING, served
+from patience import soon
 from tenure.console.loopback import is_loopback
 from tenure.errors import BadSettings
 from tenure.verbs import fleet, schedules
@@ -279,7 +280,7 @@ def serve(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
         env={**{k: v for k, v in os.environ.items() if not k.startswith("TENURE_WEB")}, **env},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -305,7 +306,7 @@ def test_without_the_extra_it_says_what_to_install(world: World, missing: str) -
         env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (ended.returncode, 'pip install "tenure[web]"' in ended.stderr) == (78, True)
@@ -398,4 +399,4 @@ def test_a_name_of_megabytes_is_refused_in_a_short_sentence_and_at_once(world: W
         began = time.monotonic()
         refused = web.post("/api/rows", json={"kind": "k", "x" * 2_000_000: 1})
         assert (refused.status_code, len(refused.json()["error"]) < 200) == (400, True)
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < soon(2.0)

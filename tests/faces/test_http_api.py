@@ -487,8 +487,8 @@ def test_in_somebody_elses_app_it_opens_by_itself_and_gives_back_when_their_life
     theirs = Starlette(routes=[Mount("/jobs", mine)], lifespan=lambda _: tenure.web.lifespan(mine))
     theirs.state.site = mine.state.site
     with running(theirs) as address:
-        assert said(httpx.get(f"{address}/jobs/api/queues")) == {"queues": []}
-        assert httpx.get(f"{address}/jobs").next_request is not None
+        assert said(httpx.get(f"{address}/jobs/api/queues", timeout=120)) == {"queues": []}
+        assert httpx.get(f"{address}/jobs", timeout=120).next_request is not None
         assert mine.state.site.store.open == 1
     assert mine.state.site.store.open == 0
 

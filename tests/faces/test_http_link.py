@@ -35,7 +35,7 @@ class Dashboard:
         return f"/?link={self.tokens[n]}"
 
     def browser(self, **options: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.address, headers=CHANGING, timeout=30, **options)
+        return httpx.Client(base_url=self.address, headers=CHANGING, timeout=120, **options)
 
 
 @contextlib.contextmanager
@@ -129,7 +129,7 @@ def test_logout_ends_the_session_on_the_server(dashboard: Dashboard) -> None:
 
 
 def test_two_dashboards_of_one_machine_do_not_log_each_other_out(world: World) -> None:
-    with opened(world) as one, opened(world) as two, httpx.Client(headers=CHANGING, timeout=30) as web:
+    with opened(world) as one, opened(world) as two, httpx.Client(headers=CHANGING, timeout=120) as web:
         for each in (one, two):
             assert web.get(f"{each.address}{each.link()}").status_code == 303
         assert [web.get(f"{each.address}/api/me").status_code for each in (one, two)] == [200, 200]
@@ -169,16 +169,16 @@ def test_tenure_serve_prints_a_link_and_after_each_use_the_next(world: World) ->
     try:
         address, _, token = server.address.partition("/?link=")
         assert server.said[-1].endswith("  (good once; Ctrl-C ends this)")
-        with httpx.Client(base_url=address, timeout=30) as web:
+        with httpx.Client(base_url=address, timeout=120) as web:
             assert web.get(f"/?link={token}").headers["location"] == "/ops/"
             assert status(web) == 200
         assert server.process.stderr is not None
         said = server.process.stderr.readline()
-        assert said.startswith(f"a further link, good once: {address}/?link=")
+        assert said.startswith(f"the next link, good once: {address}/?link=")
         assert token not in said
     finally:
         server.process.kill()
-        server.process.wait(10)
+        server.process.wait(90)
 
 
 # -- the browser

@@ -65,16 +65,16 @@ def test_a_schema_that_a_server_must_leave_behind_is_named_once(
     monkeypatch.setattr(hosting, "LAST_SECONDS_MAX", 0.5)
     hosts = Hosts(world.url)
     host = hosts.open(Plan())
-    host.begun.result(30)
+    host.begun.result(90)
     with psycopg.connect(world.url) as conn:
         conn.execute(sql.SQL("LOCK TABLE {}.live").format(sql.Identifier(host.schema)))
         hosts.end()
         hosts.end()
         assert [host.schema in record.getMessage() for record in caplog.records] == [True]
-    assert host.join(30)
+    assert host.join(90)
     caplog.clear()
     monkeypatch.setattr(hosting, "LAST_SECONDS_MAX", 30.0)
     others = Hosts(world.url)
-    others.open(Plan()).begun.result(30)
+    others.open(Plan()).begun.result(90)
     others.end()
     assert not caplog.records

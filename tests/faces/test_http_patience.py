@@ -17,6 +17,7 @@ import tenure.web
 from crew import eventually
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, SHOWN, running, served
+from patience import soon
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TenureError
 from tenure.verbs import queues, search
@@ -36,7 +37,7 @@ def many(web: httpx.Client, path: str, n: int) -> list[httpx.Response]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(90)
     return answers
 
 
@@ -46,7 +47,7 @@ def test_a_database_that_falls_silent_is_503_in_seconds_however_many_connections
     monkeypatch.setattr(storing, "PING_SECONDS", 0.3)
     with FaultProxy(world.url) as proxy:
         app = tenure.web.app(database_url=proxy.url, schema=world.schema, access=tenure.web.local)
-        with running(app) as address, httpx.Client(base_url=address, timeout=60) as web:
+        with running(app) as address, httpx.Client(base_url=address, timeout=120) as web:
             proxy.delay(0.05)
             many(web, "/api/overview", 6)
             assert app.state.site.store.open > 2
@@ -54,7 +55,7 @@ def test_a_database_that_falls_silent_is_503_in_seconds_however_many_connections
             proxy.drop_replies()
             began = time.monotonic()
             assert web.get("/api/queues").status_code == 503
-            assert time.monotonic() - began < 0.3 + storing.SILENCE_SECONDS + 3
+            assert time.monotonic() - began < 0.3 + storing.SILENCE_SECONDS + soon(3)
             assert app.state.site.store.open == 0
 
 
@@ -63,8 +64,11 @@ def test_ctrl_c_while_the_database_is_silent_ends_at_once_and_what_was_asked_is_
 ) -> None:
     world.enqueue()
     with FaultProxy(world.url) as proxy, serving(world, "--port", "0", TENURE_DATABASE_URL=proxy.url) as server:
-        assert httpx.post(f"{server.address}/api/queues/mail/pause", headers=CHANGING | SHOWN).status_code == 200
-        assert httpx.get(f"{server.address}/api/queues", headers=SHOWN).status_code == 200
+        assert (
+            httpx.post(f"{server.address}/api/queues/mail/pause", headers=CHANGING | SHOWN, timeout=120).status_code
+            == 200
+        )
+        assert httpx.get(f"{server.address}/api/queues", headers=SHOWN, timeout=120).status_code == 200
         kept = list(proxy._pairs)
         proxy.drop_replies()
         path = f"{server.address}/api/queues/default/pause"
@@ -78,8 +82,8 @@ def test_ctrl_c_while_the_database_is_silent_ends_at_once_and_what_was_asked_is_
         code, seconds, _ = server.end(signal.SIGINT)
         proxy.heal()
         for thread in asking:
-            thread.join(10)
-        assert (code, seconds < 2.0) == (0, True), seconds
+            thread.join(90)
+        assert (code, seconds < soon(2.0)) == (0, True), seconds
     assert not [queue for queue in world.run(queues.queues()) if queue.queue == "default" and queue.paused]
 
 
@@ -97,13 +101,13 @@ def test_ctrl_c_does_not_wait_for_an_answer_that_never_comes(world: World) -> No
             proxy.drop_replies()
             code, seconds, _ = server.end(signal.SIGINT)
         proxy.heal()
-        asking.join(10)
-        assert (code, seconds < 2.0) == (0, True), seconds
+        asking.join(90)
+        assert (code, seconds < soon(2.0)) == (0, True), seconds
 
 
 def _ignored(method: str, path: str) -> None:
     with contextlib.suppress(httpx.HTTPError):
-        httpx.request(method, path, headers=CHANGING | SHOWN, timeout=60)
+        httpx.request(method, path, headers=CHANGING | SHOWN, timeout=120)
 
 
 def test_a_change_that_waited_until_the_server_stopped_is_refused_and_one_under_way_is_broken_off(
@@ -121,7 +125,7 @@ def test_a_change_that_waited_until_the_server_stopped_is_refused_and_one_under_
         store.close()
         with pytest.raises(Exception, match="cancel"):
             await sleeping
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < soon(5)
         with pytest.raises(Refused, match="about to stop"):
             await store.blocking(lambda _conn: done.append("late"))
         assert store.open == 0
@@ -227,7 +231,7 @@ def test_the_head_of_an_export_asks_nothing_and_a_stop_breaks_it_off_with_a_word
             return shape(*given, **rest)
 
         monkeypatch.setattr(export, "row_shape", last)
-        lines = httpx.get(f"{address}/api/rows/export").text.splitlines()
+        lines = httpx.get(f"{address}/api/rows/export", timeout=120).text.splitlines()
         assert len(lines) == 2
         assert "not complete" in json.loads(lines[1])["error"]
 
@@ -237,8 +241,8 @@ def test_ctrl_c_does_not_wait_for_whoever_reads_an_export_slowly(world: World) -
         world.enqueue(payload={"text": "x" * 900_000})
     with (
         serving(world, "--port", "0") as server,
-        httpx.stream("GET", f"{server.address}/api/rows/export", headers=SHOWN, timeout=60) as slow,
+        httpx.stream("GET", f"{server.address}/api/rows/export", headers=SHOWN, timeout=120) as slow,
     ):
         next(slow.iter_raw(1))
         code, seconds, _ = server.end(signal.SIGINT)
-        assert (code, seconds < 2.0) == (0, True), seconds
+        assert (code, seconds < soon(2.0)) == (0, True), seconds

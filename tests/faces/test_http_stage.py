@@ -22,6 +22,7 @@ from crew import eventually
 from faces.test_http_access import ADMIN, OPERATE, READ, bearer, door
 from faces.test_http_events import serving
 from faces.web_tools import CHANGING, SHOWN, Stream, served
+from patience import soon
 from tenure.drills import host as hosting
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage import record
@@ -63,7 +64,7 @@ class Log(Stream):
 
     def heard(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first thing of this name and with these fields, once it was said."""
-        return eventually(lambda: self._first(event, fields), seconds=30)
+        return eventually(lambda: self._first(event, fields))
 
     def _first(self, event: str, fields: dict[str, Any]) -> dict[str, Any]:
         """It, or nothing yet."""
@@ -305,7 +306,7 @@ def test_a_tab_that_comes_back_gets_what_it_missed_and_nothing_twice(world: Worl
         newcomer.heard("verdict")
         assert web.delete(stage).status_code == 204
         for log in (stays, back, newcomer):
-            assert log.ended.wait(10)
+            assert log.ended.wait(90)
             assert log.said[-1]["event"] == "stage_closed"
         whole = stays.of("said")
         assert [event["id"] for event in whole] == [str(n) for n in range(1, len(whole) + 1)]
@@ -400,7 +401,7 @@ def test_a_stage_that_nobody_uses_or_that_is_old_ends_by_itself(
         (pid,) = pids(web, stage)
         monkeypatch.setattr(hosting, limit, 0.1)
         assert log.heard("stage_closed")["reason"] == reason
-        assert log.ended.wait(10)
+        assert log.ended.wait(90)
         assert (alive(pid), schemas(world) - before) == (False, set())
         assert web.get(stage).status_code == 404
 
@@ -416,8 +417,8 @@ def test_a_drill_that_plays_is_not_idle_and_is_ended_all_the_same_when_asked(
         began = time.monotonic()
         assert web.get(stage).json()["playing"]
         assert web.delete(stage).status_code == 204
-        assert time.monotonic() - began < 3
-        assert log.ended.wait(10)
+        assert time.monotonic() - began < soon(3)
+        assert log.ended.wait(90)
         assert (log.said[-1]["reason"], schemas(world) - before) == ("asked", set())
         assert not [said for said in log.said if said["event"] == "verdict"]
 
@@ -438,9 +439,9 @@ def test_a_server_that_is_told_to_stop_leaves_no_process_and_no_schema(
         assert (len(found), len(schemas(world) - before)) == (2, 2)
         code, seconds, said = server.end(number)
         assert (code, said) == (0, "")
-        assert seconds < 4
+        assert seconds < soon(4)
         assert (any(map(alive, found)), schemas(world) - before) == (False, set())
-        assert log.ended.wait(5)
+        assert log.ended.wait(90)
 
 
 def test_the_processes_of_a_server_that_is_killed_die_with_it(world: World, before: set[str]) -> None:
@@ -458,7 +459,7 @@ def test_the_processes_of_a_server_that_is_killed_die_with_it(world: World, befo
 @contextmanager
 def guest(address: str) -> Iterator[httpx.Client]:
     """A client of a server in another process."""
-    with httpx.Client(base_url=address, headers=CHANGING | SHOWN, timeout=30) as web:
+    with httpx.Client(base_url=address, headers=CHANGING | SHOWN, timeout=120) as web:
         yield web
 
 
@@ -509,7 +510,7 @@ async def asked_from(client: str, app: Any, method: str, path: str, headers: dic
         (["--host", "0.0.0.0", "--insecure"], {}, "this machine only"),
         (["--insecure"], {}, "--insecure lets everybody in"),
         ([], {"TENURE_DRILLS": "forbid"}, "forbidden here by TENURE_DRILLS"),
-        ([], {"TENURE_DRILLS": "maybe"}, "neither allow nor forbid"),
+        ([], {"TENURE_DRILLS": "maybe"}, "must be allow or forbid"),
     ],
 )
 def test_where_drills_may_not_be_the_server_does_not_start(
@@ -520,7 +521,7 @@ def test_where_drills_may_not_be_the_server_does_not_start(
         env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema, **env},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (ended.returncode, ended.stderr.count("\n"), said in ended.stderr) == (78, 1, True), ended.stderr

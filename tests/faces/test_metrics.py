@@ -177,7 +177,7 @@ def test_a_worker_counts_what_its_handlers_send_and_how_it_was_woken(world: Worl
             await second.using(idempotency_key="once").enqueue(tx)
             await second.using(idempotency_key="once").enqueue(tx)
 
-    with working(world, inbox, poll_seconds=60) as hired:
+    with working(world, inbox, poll_seconds=600) as hired:
         hired.worker.bus.subscribe(metrics)
         first.enqueue(world.conn)
         hired.saw(JobCompleted, 2)
@@ -250,7 +250,7 @@ def test_promtool_takes_it(metrics: Metrics) -> None:
 
 
 def _promtool(text: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=30)
+    return subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=120)
 
 
 def every_event() -> list[Event]:

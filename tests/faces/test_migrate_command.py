@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 def _tenure(*arguments: str, cwd: Path | None = None, **environ: str) -> Answer:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "tenure", *arguments], cwd=cwd, env=kept | environ, capture_output=True, timeout=60
+        [sys.executable, "-m", "tenure", *arguments], cwd=cwd, env=kept | environ, capture_output=True, timeout=120
     )
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -65,7 +65,7 @@ def run_app(shop: Path, **env: str) -> subprocess.CompletedProcess[str]:
     named = (*settings.URLS, *settings.LIBPQ, "PGUSER")
     quiet = {name: value for name, value in os.environ.items() if name not in named}
     command = [sys.executable, "-B", "app.py", "777"]
-    return subprocess.run(command, cwd=shop, env={**quiet, **env}, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=shop, env={**quiet, **env}, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.one_server
@@ -129,7 +129,7 @@ def test_a_file_that_is_there_is_named_and_nothing_is_written(tmp_path: Path) ->
     assert isinstance(refused.exception, BadSettings)
     assert str(refused.exception) == (
         "app.py, tenure.toml are there already, so nothing was written: "
-        "name another folder, or say --force to overwrite"
+        "name another folder, or add --force to overwrite"
     )
     assert written(tmp_path) == ["app.py"]
     assert (tmp_path / "app.py").read_text() == "mine\n"
@@ -142,7 +142,7 @@ def test_a_file_that_is_there_is_named_and_nothing_is_written(tmp_path: Path) ->
     ("words", "says"),
     [
         (["9lives"], "FOLDER '9lives' cannot be the name of a package: use letters, digits, - and _"),
-        (["a shop"], "or say --name"),
+        (["a shop"], "or give --name"),
         (["shop."], "cannot be the name of a package"),
         (["x" * 41], "at most 40 of them"),
         (["shop", "--name", "é"], "--name 'é' cannot be the name of a package"),

@@ -111,12 +111,12 @@ def test_numbers_and_lists_are_taken_as_they_are_written() -> None:
         ("lease_second = 9", "did you mean lease_seconds?"),
         ("TENURE_SLOTS = 9", "unknown setting 'TENURE_SLOTS' in tenure.toml"),
         ("[tool.tenure]\nslots = 9", "unknown setting 'tool' in tenure.toml"),
-        ("slots = true", "slots in tenure.toml is True: write a text or a number"),
-        ("slots = {a = 1}", "write a text or a number"),
-        ("slots = [1]", "write a text or a number"),
+        ("slots = true", "slots in tenure.toml is True: it must be text or a number"),
+        ("slots = {a = 1}", "it must be text or a number"),
+        ("slots = [1]", "it must be text or a number"),
         ("slots =", "tenure.toml of the working directory is not TOML: Invalid value"),
         ("schema = 'A B'", "schema 'A B' is not a plain name"),
-        ("database_url = 'nonsense'", "tenure.toml ('nonsense') is no database address"),
+        ("database_url = 'nonsense'", "tenure.toml ('nonsense') must be a database address"),
         ("database_url_file = 'missing'", "database_url_file in tenure.toml names 'missing', which cannot be read"),
     ],
 )
@@ -136,10 +136,10 @@ def test_a_file_that_is_not_text_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("TENURE_SLOTS", "many", "TENURE_SLOTS='many' is no number: correct it in TENURE_SLOTS"),
-        ("TENURE_SLOTS", "2.5", "TENURE_SLOTS=2.5 is no whole number"),
-        ("TENURE_SLOTS", "inf", "is no whole number"),
-        ("TENURE_SLOTS", "nan", "is no whole number"),
+        ("TENURE_SLOTS", "many", "TENURE_SLOTS='many' must be a number: correct it in TENURE_SLOTS"),
+        ("TENURE_SLOTS", "2.5", "TENURE_SLOTS=2.5 must be a whole number"),
+        ("TENURE_SLOTS", "inf", "must be a whole number"),
+        ("TENURE_SLOTS", "nan", "must be a whole number"),
     ],
 )
 def test_a_number_that_is_none_names_its_source(
@@ -190,7 +190,7 @@ def _tenure(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         **env,
     }
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, env=environ
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120, env=environ
     )
 
 
@@ -256,7 +256,9 @@ def test_an_address_that_is_not_utf8_is_told_in_one_sentence(command: list[str])
 def test_an_address_whose_escapes_are_not_utf8_is_no_address() -> None:
     answer = _tenure("migrate", "--database-url", "postgresql://u%ff:s3cret@db/x")
     assert answer.returncode == BAD_SETTINGS
-    assert answer.stderr == "tenure: --database-url is no database address: write postgresql://user@host:5432/name\n"
+    assert (
+        answer.stderr == "tenure: --database-url must be a database address: write postgresql://user@host:5432/name\n"
+    )
 
 
 @pytest.mark.parametrize("command", [["pg", "status"], ["pg", "start"], ["pg", "url"], ["queues"]])

@@ -85,7 +85,7 @@ class Owner:
 
     def enter(self, name: str) -> None:
         """Open the link, as the owner does, and a stage: its line to Postgres listens on loopback."""
-        with httpx.Client(base_url=self.address(name), headers={"x-tenure": "1"}, timeout=60) as web:
+        with httpx.Client(base_url=self.address(name), headers={"x-tenure": "1"}, timeout=120) as web:
             web.get(self.links[name])
             answer = web.post("/api/stage", json={})
             assert answer.status_code == 201, answer.text
@@ -121,10 +121,10 @@ class Owner:
     def _end(process: subprocess.Popen[Any]) -> None:
         process.terminate()
         try:
-            process.wait(30)
+            process.wait(90)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(90)
 
 
 def _drink(terminal: Terminal) -> None:
@@ -199,7 +199,7 @@ def test_a_stranger_gets_nothing(got: dict[str, dict[str, str]], name: str, way:
 def test_the_owner_gets_in_by_the_link_and_by_the_next_one(owner: Owner) -> None:
     """The negative control: what was refused above was refused for the secret alone."""
     assert owner.opened.read_text().startswith("file://")
-    with httpx.Client(base_url=owner.address("dev"), timeout=60) as web:
+    with httpx.Client(base_url=owner.address("dev"), timeout=120) as web:
         said = Path(f"{owner.work}.out").read_text
         tools.until(lambda: said().count("?link=") >= 2, "the next link", 60)
         assert web.get("/api/overview").status_code == 401

@@ -13,7 +13,7 @@ TENURE = f"{sys.executable} -c 'from tenure.cli import main; main()'"
 
 
 def shell(line: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("arguments", ["sql why", "--help"])

@@ -70,7 +70,7 @@ def test_the_dashboard_has_the_same_rule() -> None:
     script = f"import {{ error_line }} from {json.dumps(WORDS.as_uri())};"
     script += f"console.log(JSON.stringify({json.dumps(list(SAMPLES))}.map(error_line)))"
     node = ["node", "--input-type=module", "-e", script]
-    found = subprocess.run(node, capture_output=True, text=True, timeout=60, check=True).stdout
+    found = subprocess.run(node, capture_output=True, text=True, timeout=120, check=True).stdout
     assert json.loads(found) == list(SAMPLES.values())
 
 

@@ -20,7 +20,7 @@ TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 
 def tenure(world: World, *arguments: str, url: str = "") -> subprocess.CompletedProcess[str]:
     command = [*TENURE, *arguments, "--database-url", url or world.url, "--schema", world.schema]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def _let_inserts(world: World, do: str) -> None:

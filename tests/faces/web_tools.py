@@ -13,6 +13,7 @@ import httpx
 
 import tenure.web
 from crew import eventually
+from patience import SECONDS_MAX
 from tenure.web.access import credentials
 from tenure.web.serve import Server, listen
 from world import World
@@ -31,7 +32,7 @@ def served(world: World, *, prefix: str = "", url: str | None = None, **options:
     headers = {**CHANGING, **SHOWN} if options.get("drills") and "access" not in options else CHANGING
     options.setdefault("access", credentials(TOKEN, None, None) if options.get("drills") else tenure.web.local)
     app = tenure.web.app(database_url=url or world.url, schema=options.pop("schema", world.schema), **options)
-    with running(app, prefix) as address, httpx.Client(base_url=address, headers=headers, timeout=30) as client:
+    with running(app, prefix) as address, httpx.Client(base_url=address, headers=headers, timeout=120) as client:
         yield client
 
 
@@ -47,7 +48,7 @@ def running(app: Any, prefix: str = "") -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}{prefix}"
     finally:
         server.handle_exit(2, None)
-        thread.join(10)
+        thread.join(90)
         assert not thread.is_alive(), "the server did not stop"
 
 
@@ -86,7 +87,7 @@ class Stream:
         """Its events of this name so far."""
         return [event for event in list(self.events) if event.get("event") == name]
 
-    def saw(self, name: str, n: int = 1, seconds: float = 20.0) -> list[dict[str, Any]]:
+    def saw(self, name: str, n: int = 1, seconds: float = SECONDS_MAX) -> list[dict[str, Any]]:
         """Its events of this name, once there are n."""
         return eventually(lambda: found if len(found := self.of(name)) >= n else [], seconds=seconds)
 

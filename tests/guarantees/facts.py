@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import psycopg
 from psycopg import sql as identifiers
 
+from patience import SECONDS_MAX
 from world import World
 
 T = TypeVar("T")
-SECONDS_MAX = 20.0
 
 
 def until(fact: Callable[[], T], what: str) -> T:

@@ -41,7 +41,7 @@ class Ears:
         """The notes so far; each is told once."""
         self._world.run(fleet.tell("the end"))
         heard: list[str] = []
-        for note in self._conn.notifies(timeout=10):
+        for note in self._conn.notifies(timeout=120):
             if note.payload == "the end":
                 return sorted(heard)
             heard.append(note.payload)

@@ -61,7 +61,7 @@ def test_errors_and_delays_must_match_the_leases_one_by_one(world: World) -> Non
         with pytest.raises(BadSettings, match="one entry for each of the 1 leases"):
             settle.retry([lease], errors)
     for delay in (-1.0, 9e12, float("nan")):
-        with pytest.raises(BadSettings, match="must be within 0 and"):
+        with pytest.raises(BadSettings, match="must be between 0 and"):
             settle.retry([lease], ["boom"], delays=[delay])
     assert world.status(lease.id) == "processing"
 

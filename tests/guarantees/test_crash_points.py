@@ -17,8 +17,9 @@ from world import World
 
 WORKER = """
 import sys
-from tenure import db, settle, verbs
-from tenure.fence import fenced
+from tenure import postgres, verbs
+from tenure.verbs import settle
+from tenure.app.fence import fenced
 url, schema, fatal = sys.argv[1:]
 
 def reach(point):
@@ -26,16 +27,16 @@ def reach(point):
         print(point, flush=True)
         sys.stdin.read()
 
-conn = db.connect(url, application_name="crasher " + schema)
-(job,) = db.run(conn, verbs.claim("crasher", 1), schema)
+conn = postgres.connect(url, application_name="crasher " + schema)
+(job,) = postgres.run(conn, verbs.claim("crasher", 1), schema)
 reach("after_claim")
 tx = fenced(conn, job.lease, schema=schema)
 tx.__enter__()
 reach("before_effect")
-assert db.run(conn, verbs.once(job.lease, "receipt"), schema)
+assert postgres.run(conn, verbs.once(job.lease, "receipt"), schema)
 conn.execute(f"INSERT INTO {schema}.receipts VALUES (%s, %s)", [job.id, job.lease.generation])
 reach("after_effect_before_complete")
-(done,) = db.run(conn, settle.complete([job.lease]), schema)
+(done,) = postgres.run(conn, settle.complete([job.lease]), schema)
 assert done.ok
 reach("during_commit")
 conn.execute("COMMIT")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from crew import Process, eventually, processes, working
+from patience import soon
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.drills.stage.proxy import FaultProxy
@@ -37,7 +38,7 @@ def sleeper(pool: str) -> tuple[Inbox, threading.Event]:
 
         @inbox.handler("sleeps")
         def sleeps(job: Job) -> None:
-            gate.wait(60)
+            gate.wait(90)
 
     return inbox, gate
 
@@ -76,13 +77,13 @@ def test_handlers_that_take_too_long_give_their_rows_back_without_cost(world: Wo
 def test_a_second_signal_does_not_wait(world: World) -> None:
     inbox, gate = sleeper("loop")
     world.enqueue("sleeps")
-    with working(world, inbox, drain_seconds=60) as hired:
+    with working(world, inbox, drain_seconds=80) as hired:
         eventually(lambda: hired.worker.held.slots_used == 1)
         hired.worker.stop()
         hired.saw(WorkerDraining)
         began = time.monotonic()
         assert hired.stop() == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < soon(10)
     gate.set()
     assert world.sql("SELECT status, attempts FROM live") == [("pending", 0)]
 
@@ -127,14 +128,14 @@ def test_a_handler_that_blocks_the_loop_does_not_hold_up_the_drain(world: World)
 
     @inbox.handler("blocks")
     async def blocks(job: Job) -> None:
-        gate.wait(60)  # the loop itself stands still
+        gate.wait(600)  # the loop itself stands still
 
     id = world.enqueue("blocks")
     with working(world, inbox, drain_seconds=0.3) as hired:
         hired.worker.at_last = lambda code: codes.append(code) or last.set()  # type: ignore[func-returns-value]
         eventually(lambda: hired.worker.held.slots_used == 1)
         hired.worker.stop()
-        assert last.wait(30), "the process would not have ended"
+        assert last.wait(90), "the process would not have ended"
         row = world.row(id)
         gate.set()
     assert codes == [0]
@@ -159,11 +160,11 @@ def test_a_silent_database_does_not_hold_up_the_exit(world: World) -> None:
         eventually(lambda: hired.worker.held.slots_used == 1)
         proxy.blackhole()
         began = time.monotonic()
-        assert hired.stop(60) == TRY_LATER
+        assert hired.stop(90) == TRY_LATER
         took = time.monotonic() - began
         proxy.heal()
     gate.set()
-    assert took < 15
+    assert took < soon(15)
     assert "rows left behind" in hired.of(WorkerExit)[0].reason
     assert world.row(id).status == "processing", "its lease runs out, and then it runs elsewhere"
 

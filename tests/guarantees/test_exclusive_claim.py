@@ -11,7 +11,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from guarantees.facts import SECONDS_MAX, Beside, together, user_connection
+from guarantees.facts import Beside, together, user_connection
+from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.rows import Claimed, Lane, NewRow

@@ -40,13 +40,13 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[..., Any], str]] = {
     "an unknown pool": ({"pool": "fork"}, plain, "pool='fork' is not known: choose from loop, thread, process"),
     "an empty pool": ({"pool": ""}, plain, "pool='' is not known"),
     "text as attempts": ({"max_attempts": "3"}, plain, "'k' cannot be sent: max_attempts='3' must be a whole number"),
-    "no attempts": ({"max_attempts": 0}, plain, "max_attempts=0 must be a whole number within 1 and 10000"),
-    "a high priority": ({"priority": 1000}, plain, "priority=1000 must be a whole number within -100 and 100"),
+    "no attempts": ({"max_attempts": 0}, plain, "max_attempts=0 must be a whole number between 1 and 10000"),
+    "a high priority": ({"priority": 1000}, plain, "priority=1000 must be a whole number between -100 and 100"),
     "an empty queue": ({"queue": ""}, plain, "queue='' has 0 bytes"),
     "a number as key": ({"key": 5}, plain, "key=5 must be text"),
     "an empty key": ({"key": ""}, plain, "key='' has 0 bytes"),
     "hold without order": ({"key": "k", "hold": True}, plain, "hold=True needs ordered=True"),
-    "text as a lease": ({"lease_seconds": "5"}, plain, "lease_seconds='5' must be a number within 1 and 86400"),
+    "text as a lease": ({"lease_seconds": "5"}, plain, "lease_seconds='5' must be a number between 1 and 86400"),
     "too short a lease": ({"lease_seconds": 0.001}, plain, "lease_seconds=0.001 must be .*: leave it out"),
     "a truth as a lease": ({"lease_seconds": True}, plain, "lease_seconds=True must be a number"),
     "a lease that is no number": ({"lease_seconds": float("nan")}, plain, "lease_seconds=nan must be"),
@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[..., Any], str]] = {
     "endless time": ({"timeout_seconds": float("inf")}, plain, "timeout_seconds=inf must be"),
     "text as a type": ({"payload": "x"}, plain, "'k' has payload='x': give it a type, e.g. a dataclass"),
     "half a type": ({"payload": dict[str, int]}, plain, r"payload=dict\[str, int\]: give it a type"),
-    "two arrays in one": ({}, two_sets, "takes what no JSON can be read as .*: use plain types"),
+    "two arrays in one": ({}, two_sets, "has a parameter that is not JSON .*: use plain types"),
     "an annotation that raises": ({}, misspelt, "has an annotation that cannot be read .*never"),
     "a lambda elsewhere": (
         {"pool": "process"},
@@ -104,7 +104,7 @@ def test_a_schedule_keeps_order_but_cannot_hold() -> None:
     kept = inbox.handler("kept", key="k", ordered=True)(plain)
     held = inbox.handler("held", key="k", ordered=True, hold=True)(plain)
     assert inbox.schedule("nightly", "@daily", kept, order_id=7).ordered
-    with pytest.raises(BadSettings, match="'held', which has hold=True: hold is not for schedules"):
+    with pytest.raises(BadSettings, match="'held', which has hold=True: a schedule cannot hold"):
         inbox.schedule("weekly", "@weekly", held, order_id=7)
 
 

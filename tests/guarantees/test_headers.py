@@ -140,9 +140,9 @@ def test_the_sql_function_takes_nothing_but_texts(world: World, headers: str, wo
     [
         ([("a", "b")], r"headers=\[\('a', 'b'\)\] must be a mapping of text to text, not list"),
         ("traceparent", "headers='traceparent' must be a mapping"),
-        ({"a": 1}, r"headers\['a'\]=1 must be text named by text: use str\(\)"),
+        ({"a": 1}, r"headers\['a'\]=1 must have text as name and value: use str\(\)"),
         ({"a": None}, r"headers\['a'\]=None must be text"),
-        ({1: "a"}, r"headers\[1\]='a' must be text named by text"),
+        ({1: "a"}, r"headers\[1\]='a' must have text as name and value"),
         ({"a": "\0"}, r"headers\['a'\] contains a NUL"),
         ({"\ud800": "a"}, "headers: the name .* contains a lone surrogate"),
         ({"a": "ü" * (HEADERS_BYTES_MAX // 2)}, "headers have 4105 bytes, the limit is 4096"),
@@ -189,7 +189,7 @@ def test_headers_that_no_row_could_have_are_no_option() -> None:
     @inbox.handler("k")
     def handle() -> None: ...
 
-    with pytest.raises(InvalidPayload, match="must be text named by text"):
+    with pytest.raises(InvalidPayload, match="must have text as name and value"):
         verbs.enqueue(handle.using(headers={"a": 1}).row())
     with pytest.raises(BadSettings, match="unknown option 'header'"):
         handle.using(header={"a": "b"})

@@ -161,12 +161,12 @@ def test_a_row_taken_again_after_a_retry_was_reclaimed_once_not_twice(world: Wor
     "statement", [history.tally([slot()], age_seconds=1), history.refuse([])], ids=["tally", "refuse"]
 )
 def test_whoever_writes_history_waits_for_no_lock(world: World, statement: Any) -> None:
-    world.sql("SET lock_timeout = '19s'")
+    world.sql("SET lock_timeout = '100s'")
     with locked(world, HISTORY):
         began = time.monotonic()
         with pytest.raises(psycopg.errors.LockNotAvailable):
             world.run(statement)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 50
 
 
 # -- the charts
@@ -341,11 +341,11 @@ def test_each_change_tells_how_many_buckets_it_moved(world: World) -> None:
 
 
 def test_a_locked_history_keeps_no_worker_from_joining(world: World) -> None:
-    world.sql("SET lock_timeout = '19s'")
+    world.sql("SET lock_timeout = '100s'")
     with locked(world, HISTORY):
         began = time.monotonic()
         world.run(fleet.register("A"))
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 50
     assert memberships(world) == []
 
 
@@ -406,7 +406,7 @@ def test_a_worker_that_may_not_write_history_starts_all_the_same(world: World) -
 
 
 def test_a_locked_history_does_not_keep_the_archive_from_its_coming_days(world: World) -> None:
-    world.sql("SET lock_timeout = '19s'")
+    world.sql("SET lock_timeout = '100s'")
     (day,) = world.sql("SELECT 'archive_' || to_char((clock_timestamp() AT TIME ZONE 'UTC')::date + 3, 'YYYYMMDD')")[0]
     world.sql(f"DROP TABLE {day}")
     with locked(world, HISTORY):
@@ -641,14 +641,14 @@ def test_a_stale_write_leaves_its_mark_on_the_row_and_in_the_strip(world: World,
     @inbox.handler("overtaken")
     def late(job: Job) -> None:
         entered.set()
-        go_on.wait(20)
+        go_on.wait(90)
         if fenced:
             with job.fenced():
                 pass
 
     with working(world, inbox, housekeeping=False) as hired:
         id = world.enqueue("overtaken")
-        assert entered.wait(20)
+        assert entered.wait(90)
         hired.worker.claimer.draining = True  # the row is for the other one
         overtaken(world, id)
         go_on.set()
@@ -687,7 +687,7 @@ def test_leases_are_renewed_and_rows_go_round_while_history_is_locked(world: Wor
 
     @inbox.handler("long")
     def long(job: Job) -> None:
-        go_on.wait(30)
+        go_on.wait(90)
 
     with working(world, inbox, lease_seconds=2.0, drain_seconds=1.0) as hired:
         hurried(hired)

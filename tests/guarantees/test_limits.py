@@ -15,7 +15,8 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from guarantees.facts import SECONDS_MAX, Beside, together, until, user_connection, waits_for_a_lock
+from guarantees.facts import Beside, together, until, user_connection, waits_for_a_lock
+from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.app import fence
 from tenure.cli import queues as face

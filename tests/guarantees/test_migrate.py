@@ -71,7 +71,7 @@ def test_ten_processes_at_once_apply_each_migration_once(empty: Empty) -> None:
         )
         for _ in range(10)
     ]
-    said = [child.communicate(timeout=60) for child in children]
+    said = [child.communicate(timeout=120) for child in children]
     assert [child.returncode for child in children] == [0] * 10, said
     assert sorted(int(out) for out, _ in said) == [0] * 9 + [NEWEST]
     _works(empty)
@@ -180,7 +180,7 @@ def _future(world: World, kind: str) -> None:
 
 def test_a_schema_that_was_contracted_after_us_is_too_new(world: World) -> None:
     _future(world, "contract")
-    with pytest.raises(SchemaMismatch, match=f"newer than the {NEWEST} this package speaks: .*pip install -U tenure"):
+    with pytest.raises(SchemaMismatch, match=f"newer than the {NEWEST} this package knows: .*pip install -U tenure"):
         migrate.require(world.conn, world.schema)
 
 

@@ -283,7 +283,7 @@ def test_an_action_inside_a_transaction_is_refused(world: World) -> None:
 
 def test_more_rows_than_were_expected_are_refused_and_fewer_are_fine(world: World) -> None:
     fail(world, 3)
-    with pytest.raises(CountChanged, match="redrive would change 3 rows by now, not 2"):
+    with pytest.raises(CountChanged, match="redrive would now change 3 rows, not 2"):
         act(world, "redrive", expect=2)
     assert (audit(world), world.count("dead")) == ([], 3)
     assert act(world, "redrive", expect=4).changed == 3

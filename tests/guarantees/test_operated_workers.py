@@ -12,6 +12,7 @@ import pytest
 
 from crew import Process, eventually, processes, working
 from guarantees.test_wakeup import PROMPT_SECONDS, asleep, noop, sleeps, started
+from patience import soon
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -31,7 +32,7 @@ def gated() -> tuple[Inbox, threading.Event]:
 
     @inbox.handler("work")
     def work(job: Job) -> None:
-        gate.wait(60)
+        gate.wait(90)
 
     return inbox, gate
 
@@ -82,7 +83,7 @@ def test_a_sleeping_worker_starts_at_once_what_an_operator_let_run(world: World,
         sent = time.monotonic()
         world.run(statement)
         assert started(hired) == [id]
-        assert time.monotonic() - sent < PROMPT_SECONDS
+        assert time.monotonic() - sent < soon(PROMPT_SECONDS)
 
 
 def test_control_without_the_note_the_row_waits_for_the_next_look(world: World) -> None:
@@ -102,14 +103,14 @@ def test_control_without_the_note_the_row_waits_for_the_next_look(world: World) 
 def test_a_living_holder_is_told_that_its_row_was_taken_and_its_completion_is_refused(world: World) -> None:
     inbox, gate = gated()
     id = world.enqueue("work")
-    with working(world, inbox, poll_seconds=60.0, slots=1, **SELDOM) as hired:
+    with working(world, inbox, poll_seconds=600.0, slots=1, **SELDOM) as hired:
         started(hired)
         asked = time.monotonic()
         world.run(fleet.drain(hired.worker.id))  # so that somebody else takes it
         assert world.run(operators.release_held([id], reason="it hangs")) == [id]
         (lost,) = hired.saw(LeaseLost)
         assert (lost.job_id, lost.reason) == (id, "lease_lost")
-        assert time.monotonic() - asked < PROMPT_SECONDS  # and not at its next renewal, half a minute later
+        assert time.monotonic() - asked < soon(PROMPT_SECONDS)  # and not at its next renewal, half a minute later
         second = world.claim_one("B")
         gate.set()
         eventually(lambda: hired.worker.held.slots_used == 0)
@@ -176,5 +177,5 @@ def test_a_real_process_that_is_drained_exits_with_zero(world: World, tmp_path: 
         (begun,) = hired.saw("worker_started")
         eventually(lambda: world.sql("SELECT status FROM workers") == [("alive",)])
         assert world.run(operators.drain_worker(begun["worker"]))
-        assert hired.process.wait(30) == 0
+        assert hired.process.wait(90) == 0
     assert [event["reason"] for event in hired.events("worker_exit")] == ["drained"]

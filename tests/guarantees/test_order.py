@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from guarantees.facts import SECONDS_MAX, Beside, together, user_connection, waits_for_a_lock
+from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
+from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.model.rows import NewRow
 from tenure.verbs import fleet, questions, settle

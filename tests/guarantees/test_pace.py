@@ -9,6 +9,7 @@ import time
 import pytest
 
 from crew import eventually, working
+from patience import soon
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -30,10 +31,10 @@ def test_the_next_row_starts_when_the_one_before_it_ends(world: World, ordered: 
     rows = 30
     for _ in range(rows):
         world.run(verbs.enqueue(step.row()))
-    with working(world, inbox, poll_seconds=60) as hired:
+    with working(world, inbox, poll_seconds=600) as hired:
         began = time.monotonic()
         hired.saw(JobCompleted, rows)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < soon(10)
 
 
 def test_a_job_lost_before_its_coroutine_began_gives_its_slot_back(world: World) -> None:

@@ -40,7 +40,7 @@ def alive(pid: int) -> bool:
 
 def pid_in(folder: Path) -> int:
     """The process of the handler that works in this folder, once it does."""
-    return int(eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), seconds=40))
+    return int(eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text()))
 
 
 def attempt_of(hired: Hired) -> Attempt:
@@ -55,7 +55,7 @@ def send(world: World, kind: str, **payload: Any) -> UUID:
 def test_its_time_counts_from_when_it_is_called_not_from_when_its_process_is_made(world: World) -> None:
     with working(world, crunch.inbox) as hired:
         id = send(world, "quick")
-        hired.saw(JobCompleted, seconds=40)
+        hired.saw(JobCompleted)
     assert not hired.of(HandlerOverran)
     assert world.row(id).attempts == 1
 
@@ -65,13 +65,13 @@ def test_there_is_a_process_for_every_slot(world: World, tmp_path: Path) -> None
     for _ in range(slots):
         send(world, "meet", folder=str(tmp_path), n=slots)
     with working(world, crunch.inbox, slots=slots) as hired:
-        hired.saw(JobCompleted, slots, seconds=50)
+        hired.saw(JobCompleted, slots)
 
 
 def test_a_handler_that_runs_too_long_is_told(world: World, tmp_path: Path) -> None:
     with working(world, crunch.inbox) as hired:
         id = send(world, "hasty", folder=str(tmp_path))
-        hired.saw(HandlerOverran, seconds=40)
+        hired.saw(HandlerOverran)
         eventually(lambda: hired.worker.held.slots_used == 0)
     assert (tmp_path / "told").read_text() == "StaleLease timed_out False"
     assert "timed out after 0.2 s" in (world.row(id).last_error or "")
@@ -147,9 +147,9 @@ def test_a_process_that_dies_costs_its_own_job_an_attempt_and_no_other(world: Wo
         other = send(world, "deaf", folder=str(tmp_path))
         pid_in(tmp_path)
         id = send(world, "raises", what="death")
-        hired.saw(JobRetried, seconds=40)
+        hired.saw(JobRetried)
         (tmp_path / "gate").touch()
-        hired.saw(JobCompleted, seconds=40)
+        hired.saw(JobCompleted)
     assert "died with exit code 9" in (world.row(id).last_error or "")
     assert (world.row(other).status, world.row(other).attempts) == ("completed", 1)
 
@@ -158,11 +158,11 @@ def test_a_process_that_died_with_nothing_to_do_costs_nothing(world: World, tmp_
     (tmp_path / "gate").touch()
     with working(world, crunch.inbox) as hired:
         send(world, "deaf", folder=str(tmp_path))
-        hired.saw(JobCompleted, seconds=40)
+        hired.saw(JobCompleted)
         os.kill(pid_in(tmp_path), signal.SIGKILL)
         eventually(lambda: not alive(pid_in(tmp_path)))
         id = send(world, "crunch", n=1)
-        hired.saw(JobCompleted, 2, seconds=40)
+        hired.saw(JobCompleted, 2)
     assert world.row(id).attempts == 1
     # Sent into its last moment it is given back, which is free; nothing else may befall it.
     assert all(type(each) is JobReleased for each in hired.of(JobRetried))
@@ -174,7 +174,7 @@ def test_a_process_is_used_again(world: World, tmp_path: Path) -> None:
     with working(world, crunch.inbox) as hired:
         for n in range(1, 4):
             send(world, "deaf", folder=str(tmp_path))
-            hired.saw(JobCompleted, n, seconds=40)
+            hired.saw(JobCompleted, n)
             pids.add(pid_in(tmp_path))
     assert len(pids) == 1
 
@@ -182,7 +182,7 @@ def test_a_process_is_used_again(world: World, tmp_path: Path) -> None:
 def test_what_a_handler_completed_itself_is_completed(world: World) -> None:
     with working(world, crunch.inbox) as hired:
         id = send(world, "sealed")
-        hired.saw(JobCompleted, seconds=40)
+        hired.saw(JobCompleted)
     assert world.row(id).status == "completed"
     assert not hired.of(StaleWriteBlocked)
 

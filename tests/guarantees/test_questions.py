@@ -383,7 +383,7 @@ def test_why_says_what_stands_between_a_held_row_and_its_end(
 
 def test_why_names_the_row_that_stands_before_it(world: World) -> None:
     head, behind = world.enqueue(key="k", ordered=True, hold=True), world.enqueue(key="k", ordered=True)
-    asks = f"`tenure why {head}` says how that one stands."
+    asks = f"`tenure why {head}` says why."
     assert _why(world, behind) == f"It waits behind row {head} (pending) of the ordered key 'k'; {asks}"
     assert "runnable" in _why(world, head)
     (job,) = world.claim_ordered()

@@ -540,7 +540,7 @@ def test_a_tick_is_later_than_the_question_whatever_its_microseconds() -> None:
         ({"cron": "0 0 * 2 MON#5,TUE#5 *"}, "cannot be read"),
         (
             {"cron": "0 30 2 * * *"},
-            "with seconds, a fixed time of day would be left out in spring and run twice",
+            "with seconds, a fixed time of day would be skipped in spring and run twice",
         ),
         ({"cron": "9" * 5000 + " * * * *"}, "cannot be read"),
         ({"cron": None}, r"cron=None cannot be read \(not text\)"),
@@ -553,7 +553,7 @@ def test_a_tick_is_later_than_the_question_whatever_its_microseconds() -> None:
         ({"zone": ""}, "zone='' is not known here"),
         ({"zone": "x" * 5000}, "is not known here"),
         ({"zone": None}, "zone=None is not known here"),
-        ({"misfire": "maybe"}, "misfire='maybe' is no policy: choose once, skip or all"),
+        ({"misfire": "maybe"}, "misfire='maybe' must be once, skip or all"),
         ({"payload": [1], "tick_as": "at"}, r"tick_as='at' adds a field to the payload \[1\]: make that an object"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",

@@ -38,7 +38,7 @@ def test_a_stopped_workers_late_writes_are_refused_and_the_row_is_completed_by_t
         gate.touch()
         other = Process(world, "apps.late:inbox", tmp_path, *TERMS, TENURE_TEST_GATE=str(gate))
         with processes(other):
-            eventually(lambda: [world.status(id) for id in ids] == ["completed"] * 2, seconds=30)
+            eventually(lambda: [world.status(id) for id in ids] == ["completed"] * 2)
             stopped.send(signal.SIGCONT)
             blocked = {
                 (str(id), 1) for id in ids

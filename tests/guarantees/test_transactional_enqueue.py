@@ -171,8 +171,8 @@ def test_a_copy_that_meets_a_bad_row_leaves_nothing(shop: World) -> None:
 
 PRODUCER = """
 import sys
-from tenure import db, verbs
-from tenure.model import NewRow
+from tenure import postgres, verbs
+from tenure.model.rows import NewRow
 url, schema, when = sys.argv[1:]
 import psycopg
 conn = psycopg.connect(url, application_name="producer " + schema)

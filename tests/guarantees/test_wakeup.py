@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from crew import Hired, eventually, working
+from patience import soon
 from tenure import postgres, verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -26,8 +27,8 @@ from world import World
 
 pytestmark = pytest.mark.one_server
 
-POLL = 60.0  # nothing that is found within seconds was found by polling
-PROMPT_SECONDS = 2.0
+POLL = 600.0  # nothing that is found within seconds was found by polling
+PROMPT_SECONDS = 2.0  # where nothing else runs
 
 
 def noop() -> Inbox:
@@ -55,8 +56,8 @@ def sleeps(world: World, hired: Hired) -> None:
     eventually(lambda: claimer.sleep.told and claimer.claims.rule.dry_until() > time.monotonic() + 1)
 
 
-def started(hired: Hired, n: int = 1, *, seconds: float = 20.0) -> list[UUID]:
-    return [event.job_id for event in hired.saw(ExecutionStarted, n, seconds=seconds)]
+def started(hired: Hired, n: int = 1) -> list[UUID]:
+    return [event.job_id for event in hired.saw(ExecutionStarted, n)]
 
 
 # -- woken
@@ -74,7 +75,7 @@ def test_an_idle_worker_starts_a_row_at_its_commit_and_not_at_its_next_look(worl
     print(
         f"\nfrom enqueue to start: {sorted(waits)[2] * 1000:.1f} ms in the middle, {max(waits) * 1000:.1f} ms at most"
     )
-    assert max(waits) < PROMPT_SECONDS
+    assert max(waits) < soon(PROMPT_SECONDS)
 
 
 def test_control_without_notes_the_row_waits_for_the_next_look(world: World) -> None:
@@ -111,7 +112,7 @@ def echoed(world: World) -> None:
         channel = world.run(questions.channel())
         ears.execute(f'LISTEN "{channel}"'.encode())
         world.run(fleet.tell("nothing"))
-        assert [note.payload for note in ears.notifies(timeout=10, stop_after=1)] == ["nothing"]
+        assert [note.payload for note in ears.notifies(timeout=120, stop_after=1)] == ["nothing"]
 
 
 def test_a_row_that_was_long_in_its_transaction_is_found_although_later_ones_were_taken(world: World) -> None:
@@ -125,7 +126,7 @@ def test_a_row_that_was_long_in_its_transaction_is_found_although_later_ones_wer
         hired.saw(JobCompleted)
         sleeps(world, hired)
         slow.execute("COMMIT; BEGIN")
-        assert started(hired, 2, seconds=10) == [between, late]
+        assert started(hired, 2) == [between, late]
 
 
 def test_a_row_with_a_delay_starts_on_time(world: World) -> None:
@@ -133,7 +134,7 @@ def test_a_row_with_a_delay_starts_on_time(world: World) -> None:
         sent = time.monotonic()
         world.enqueue("work", delay_seconds=1.0)
         started(hired)
-        assert 1.0 <= time.monotonic() - sent < 1.0 + PROMPT_SECONDS
+        assert 1.0 <= time.monotonic() - sent < 1.0 + soon(PROMPT_SECONDS)
 
 
 def test_rows_due_one_after_the_other_each_start_on_time(world: World) -> None:
@@ -141,7 +142,7 @@ def test_rows_due_one_after_the_other_each_start_on_time(world: World) -> None:
         sent = time.monotonic()
         ids = [world.enqueue("work", delay_seconds=delay) for delay in (1.5, 1.0, 0.5)]
         assert started(hired, 3) == ids[::-1]
-        assert time.monotonic() - sent < 1.5 + PROMPT_SECONDS
+        assert time.monotonic() - sent < 1.5 + soon(PROMPT_SECONDS)
 
 
 def test_a_snoozed_row_starts_again_on_time(world: World) -> None:
@@ -155,7 +156,7 @@ def test_a_snoozed_row_starts_again_on_time(world: World) -> None:
         sent = time.monotonic()
         world.enqueue("work")
         started(hired, 2)
-        assert 1.0 <= time.monotonic() - sent < 1.0 + PROMPT_SECONDS
+        assert 1.0 <= time.monotonic() - sent < 1.0 + soon(PROMPT_SECONDS)
 
 
 def test_rows_that_a_sweep_gave_back_start_without_another_look(world: World) -> None:
@@ -163,7 +164,7 @@ def test_rows_that_a_sweep_gave_back_start_without_another_look(world: World) ->
         world.sql("SET tenure_inbox.notify = off")
         world.enqueue("work")
         world.run(verbs.claim("nobody", 1, lease_seconds=0.01))
-        started(hired, seconds=20)
+        started(hired)
 
 
 # -- who is woken
@@ -176,7 +177,7 @@ def test_a_note_is_sent_only_when_somebody_waits(world: World) -> None:
     def notes() -> list[str]:
         world.run(fleet.tell("the end"))
         heard: list[str] = []
-        for note in ears.notifies(timeout=10):
+        for note in ears.notifies(timeout=120):
             if note.payload == "the end":
                 return heard
             heard.append(note.payload)
@@ -312,7 +313,7 @@ def test_a_deaf_ear_costs_no_lease(world: World, monkeypatch: pytest.MonkeyPatch
 
     @inbox.handler("work")
     def work(job: Job) -> None:
-        gate.wait(30)
+        gate.wait(90)
 
     with asleep(world, inbox, grace_seconds=2.0) as hired:
         id = world.enqueue("work")
@@ -354,7 +355,7 @@ def test_a_worker_whose_listening_session_was_cut_is_woken_again_afterwards(worl
         hired.saw(WakeupChanged, 5)
         sleeps(world, hired)
         world.enqueue("work")
-        started(hired, seconds=10)
+        started(hired)
 
 
 def test_a_worker_declared_dead_goes_on_under_another_id_and_is_woken_under_it(world: World) -> None:
@@ -364,7 +365,7 @@ def test_a_worker_declared_dead_goes_on_under_another_id_and_is_woken_under_it(w
         eventually(lambda: hired.worker.id != before)
         sleeps(world, hired)
         world.enqueue("work")
-        started(hired, seconds=10)
+        started(hired)
         assert [event.worker for event in hired.of(ExecutionStarted)] == [hired.worker.id]
 
 

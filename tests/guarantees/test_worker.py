@@ -203,18 +203,22 @@ class Unspeakable(Exception):
 NO_OUTCOMES = {
     "an exception for its error": (Fail(ValueError("no such order")), "failed", "no such order"),  # type: ignore[arg-type]
     "an error without words": (DeadLetter(RuntimeError), "dead_letter", "RuntimeError"),  # type: ignore[arg-type]
-    "time that is over": (Snooze(-1), "pending", "Snooze, which is no outcome: seconds=-1 must be"),
+    "time that is over": (Snooze(-1), "pending", "Snooze, which is not an outcome: seconds=-1 must be"),
     "no number": (Retry("x", after_seconds="soon"), "pending", "after_seconds=soon must be"),  # type: ignore[arg-type]
     "a timedelta": (Snooze(timedelta(hours=1)), "pending", "seconds=1:00:00 must be"),  # type: ignore[arg-type]
     "not a number": (Snooze(float("nan")), "pending", "seconds=nan must be"),
     "for ever": (Retry("x", after_seconds=float("inf")), "pending", "after_seconds=inf must be"),
     "a subclass": (Late(3600, "in an hour"), "pending", "in an hour"),
-    "half an outcome": (Broken(), "pending", "Broken, which is no outcome"),
-    "a class": (Retry, "pending", "returned the class Retry, which is no outcome: write `return Retry(...)`"),
+    "half an outcome": (Broken(), "pending", "Broken, which is not an outcome"),
+    "a class": (Retry, "pending", "returned the class Retry, which is not an outcome: write `return Retry(...)`"),
     "a class that wants more": (Fail, "pending", "write `return Fail(...)`"),
     "a class of its own": (Late, "pending", "write `return Late(...)`"),
-    "an exception": (ValueError("no ink"), "pending", "returned ValueError('no ink'), which is no outcome: raise it"),
-    "an exception class": (ValueError, "pending", "returned the class ValueError, which is no outcome: raise it"),
+    "an exception": (
+        ValueError("no ink"),
+        "pending",
+        "returned ValueError('no ink'), which is not an outcome: raise it",
+    ),
+    "an exception class": (ValueError, "pending", "returned the class ValueError, which is not an outcome: raise it"),
     "an exception without words": (Unspeakable(), "pending", "returned Unspeakable"),
 }
 
@@ -250,7 +254,7 @@ def test_a_job_that_no_statement_can_be_made_for_fails_alone(world: World) -> No
     assert [statement.name for _, statement in made].count("retry") == 1
     for _, statement in made:
         world.run(statement)
-    assert "must be within 0" in (world.row(ids[1]).last_error or "")
+    assert "must be between 0" in (world.row(ids[1]).last_error or "")
     assert [world.row(id).attempts for id in ids] == [0, 1, 0]
 
 
@@ -329,7 +333,7 @@ def test_a_stale_lease_is_never_a_failure_of_the_job(world: World) -> None:
 
     with working(world, inbox) as hired:
         id = taken.enqueue(world.conn).id
-        hired.saw(JobCompleted, seconds=30)
+        hired.saw(JobCompleted)
     assert seen == [1, 2]
     assert not hired.of(JobRetried)
     assert status(world, id) == "completed"
@@ -371,8 +375,8 @@ def test_a_handler_in_a_process_completes_and_its_exception_is_kept(world: World
     with working(world, crunch.inbox) as hired:
         good = crunch.crunch.enqueue(world.conn, n=10)
         bad = crunch.crunch.enqueue(world.conn, n=-1)
-        hired.saw(JobCompleted, seconds=60)
-        hired.saw(JobRetried, seconds=60)
+        hired.saw(JobCompleted)
+        hired.saw(JobRetried)
     assert status(world, good.id) == "completed"
     assert "n is negative" in (world.row(bad.id).last_error or "")
 
@@ -391,7 +395,7 @@ def test_a_handler_that_runs_too_long_is_retried_and_keeps_only_its_slot(world: 
 
         @inbox.handler("slow", timeout_seconds=0.2, backoff=Fixed(3600))
         def slow(job: Job) -> None:
-            go_on.wait(30)
+            go_on.wait(90)
 
     with working(world, inbox, slots=2) as hired:
         id = world.enqueue("slow")
@@ -432,7 +436,7 @@ def test_a_running_job_can_be_cancelled(world: World, pool: str) -> None:
 
 def test_a_job_asks_for_its_own_cancellation_by_raising_cancelled(world: World) -> None:
     error = Cancelled(UUID(int=1))
-    assert "asked to be cancelled" in str(error)
+    assert "asked to cancel" in str(error)
 
 
 def test_the_fenced_block_completes_the_job_with_its_writes(world: World) -> None:
@@ -538,7 +542,7 @@ def test_more_urgent_rows_run_first_and_every_queue_gets_its_share(world: World)
         world.enqueue("work", {"n": n}, queue="a", priority=n % 2)
         world.enqueue("work", {"n": n}, queue="b")
     with working(world, inbox, queues={"a": 9.0, "b": 1.0}, slots=1) as hired:
-        hired.saw(JobCompleted, 200, seconds=40)
+        hired.saw(JobCompleted, 200)
     of_a = [n for queue, n in ran if queue == "a"]
     assert of_a == [*range(1, 100, 2), *range(0, 100, 2)]
     a_in_first_half = sum(1 for queue, _ in ran[:100] if queue == "a")
@@ -580,7 +584,7 @@ def test_a_row_that_somebody_has_locked_does_not_hold_up_the_others(world: World
         with other.transaction():
             other.execute(f'SELECT id FROM "{world.schema}".live WHERE id = %s FOR UPDATE', [ids[0]])
             hired.worker._loop.call_soon_threadsafe(gate.set)  # type: ignore[union-attr]
-            hired.saw(JobCompleted, 5, seconds=60)
+            hired.saw(JobCompleted, 5)
             assert world.row(ids[0]).status == "processing"
         hired.saw(JobCompleted, 6)
 
@@ -615,7 +619,7 @@ def test_time_limits_need_no_thread_each(world: World) -> None:
 
     @inbox.handler("limited", timeout_seconds=3600)
     def limited(job: Job) -> None:
-        gate.wait(30)
+        gate.wait(90)
 
     with working(world, inbox) as hired:
         for _ in range(5):

@@ -47,14 +47,14 @@ def scene(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ids = {case: world.enqueue(case[1], queue="-".join(case)) for case in cases}
         doomed = {case: _worker(world, folder, "-".join(case), crash=case[0]) for case in cases}
         with processes(*doomed.values()):
-            exits = {case: worker.process.wait(40) for case, worker in doomed.items()}
+            exits = {case: worker.process.wait(90) for case, worker in doomed.items()}
         _server_is_done(world)
         # The survivor need not think that it is one of many, and leave the chores to the others for a while.
         world.sql("UPDATE workers SET last_seen_at = last_seen_at - interval '1 minute'")
         left_behind = {case: world.status(id) for case, id in ids.items()}
         finisher = _worker(world, folder, ",".join("-".join(case) for case in cases))
         with processes(finisher):
-            eventually(lambda: world.count("live") == 0, seconds=30)
+            eventually(lambda: world.count("live") == 0)
             assert finisher.end() == 0
         effects = [line["id"] for line in read(folder / "ledger.jsonl")]
         yield Scene(world, ids, exits, left_behind, effects)

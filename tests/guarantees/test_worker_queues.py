@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 from crew import eventually, working
+from patience import soon
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -109,7 +110,7 @@ def test_a_limit_holds_exactly_across_workers(world: World) -> None:
         world.enqueue("work")
     with ExitStack() as stack:
         hired = [stack.enter_context(working(world, inbox, slots=10)) for _ in range(2)]
-        eventually(lambda: sum(len(each.of(JobCompleted)) for each in hired) == 60, seconds=40)
+        eventually(lambda: sum(len(each.of(JobCompleted)) for each in hired) == 60)
     assert most == 3
     assert world.count("permits") == 0
 
@@ -117,7 +118,7 @@ def test_a_limit_holds_exactly_across_workers(world: World) -> None:
 def test_control_without_the_limit_more_run_at_once(world: World) -> None:
     inbox = Inbox()
     most = 0
-    gate = threading.Barrier(8, timeout=20)
+    gate = threading.Barrier(8, timeout=120)
 
     @inbox.handler("work")
     def work(job: Job) -> None:
@@ -141,12 +142,12 @@ def test_a_rate_is_kept_and_used(world: World) -> None:
     world.run(queues.limit("default", rate_per_second=20, burst=5))
     for _ in range(30):
         world.enqueue("work")
-    with working(world, inbox, poll_seconds=60) as hired:
-        hired.saw(JobCompleted, 30, seconds=40)
+    with working(world, inbox, poll_seconds=600) as hired:
+        hired.saw(JobCompleted, 30)
     rows = world.sql("SELECT claimed_at FROM archive ORDER BY claimed_at")
     took = (rows[-1][0] - rows[0][0]) / timedelta(seconds=1)
     assert took >= (30 - 5) / 20 - 0.05, "never more than burst + rate * t"
-    assert took < 15, "and the rate is used"
+    assert took < soon(15), "and the rate is used"
 
 
 def test_a_paused_queue_starts_nothing_until_it_is_resumed(world: World) -> None:
@@ -174,7 +175,7 @@ def test_a_schedule_fires_once_across_two_workers(world: World) -> None:
     inbox.schedule("every second", "* * * * * *", tick)
     with ExitStack() as stack:
         hired = [stack.enter_context(working(world, inbox)) for _ in range(2)]
-        eventually(lambda: sum(len(each.of(JobCompleted)) for each in hired) >= 3, seconds=30)
+        eventually(lambda: sum(len(each.of(JobCompleted)) for each in hired) >= 3)
         assert any(each.of(ScheduleFired) for each in hired)
     keys = [key for (key,) in world.sql("SELECT idempotency_key FROM inbox")]
     assert len(keys) == len(set(keys))
@@ -188,7 +189,7 @@ def test_workers_share_the_ring_and_each_claims_its_own_buckets(world: World) ->
     async def work(job: Job) -> None: ...
 
     with ExitStack() as stack:
-        hired = [stack.enter_context(working(world, inbox, poll_seconds=60)) for _ in range(2)]
+        hired = [stack.enter_context(working(world, inbox, poll_seconds=600)) for _ in range(2)]
         for each in hired:
             eventually(lambda each=each: len(each.worker.lease_keeper.ring.workers) == 2)  # type: ignore[misc]
         owned = [set(each.worker.lease_keeper.ring.buckets_of(each.worker.id)) for each in hired]

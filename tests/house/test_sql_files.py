@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import pytest
 from psycopg import Cursor
 
 import tenure
@@ -147,6 +146,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
 NO_STATEMENT = {"copy"}  # rows on the wire: postgres.copy and copy_async send it
 NO_ROWS = {"vacuum_live"}  # cannot run inside a transaction, and answers nothing
 NO_TABLE = {"copy", "tell", "echo", "channel", "ping", "clock", "bucket", "dead_share", "vacuum_live", "lock_within"}
+NO_TABLE |= {"tally"}  # its function writes it
 
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
@@ -171,6 +171,7 @@ STATEMENTS = [each for made in SAMPLES.values() for statement in made for each i
 STATEMENTS += _followed(verbs.once(LEASE, "receipt").read([(False, False)]))  # type: ignore[arg-type]
 BY_NAME = {statement.name: statement for statement in STATEMENTS}
 NAMES = [*sql.names("verbs"), *sql.names("questions")]
+FILES = sorted(Path(str(files(sql))).rglob("*.sql"))
 
 
 def _code(text: str) -> str:
@@ -185,6 +186,20 @@ def _header(name: str, word: str) -> str:
 def _named(listing: str) -> list[str]:
     """The names of a header's list: what stands in brackets is for people."""
     return [part.split()[0] for part in re.sub(r"\([^)]*\)", "", listing).split(",") if part.strip()]
+
+
+def _reads(name: str) -> set[str]:
+    """What a file reads from or writes to, but for what it has made itself; a function with its bracket."""
+    code = re.sub(r"'[^']*'", "''", _code(sql.text(name)))
+    code = re.sub(r"extract\(\w+ FROM ", "extract(", code, flags=re.IGNORECASE)
+    code = re.sub(r"FOR (?:NO KEY )?UPDATE\b( OF \w+)?|DO UPDATE\s+SET|FROM STDIN", "", code)
+    made = set(re.findall(r"(\w+)(?:\s*\([\w, ]*\))? AS (?:MATERIALIZED )?\(", code))
+    targets = re.findall(r"\b(?:FROM|JOIN|INTO|USING|UPDATE)\s+(?:LATERAL\s+)?([\w.]+)(\s*\()?", code)
+    return {f"{target}(" if called else target for target, called in targets if target not in made} - {"LATERAL("}
+
+
+def _qualified(target: str) -> bool:
+    return target.startswith(("tenure.", "pg_catalog.")) or target in ("unnest(", "generate_series(")
 
 
 def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
@@ -217,29 +232,28 @@ def test_every_file_has_a_python_verb_and_every_verb_a_file() -> None:
     assert {statement.name for statement in STATEMENTS} == set(NAMES) - NO_STATEMENT
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_begins_with_its_name_a_sentence_and_what_goes_in_and_out(name: str) -> None:
-    lines = sql.text(name).splitlines()
-    assert re.fullmatch(rf"-- {name}: \S.{{9,}}", lines[0]), lines[0]
-    assert _header(name, "in").strip()
-    assert _header(name, "out").strip()
-    assert lines[1].startswith("-- in: ")
+def test_every_file_begins_with_its_name_a_sentence_and_what_goes_in_and_out() -> None:
+    wrong = []
+    for name in NAMES:
+        first, second, *_ = sql.text(name).splitlines()
+        begins = re.fullmatch(rf"-- {name}: \S.{{9,}}", first) and second.startswith("-- in: ")
+        if not (begins and _header(name, "in").strip() and _header(name, "out").strip()):
+            wrong.append(name)
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - NO_STATEMENT))
-def test_header_text_and_python_agree_on_the_parameters(name: str) -> None:
-    used = set(sql.PARAMETER.findall(_code(sql.text(name))))
-    passed = set(BY_NAME[name].params)
-    announced = _named(_header(name, "in"))
-    assert used == passed
-    assert used == set(announced)
-    assert len(announced) == len(set(announced))
+def test_header_text_and_python_agree_on_the_parameters() -> None:
+    disagreeing = []
+    for name in sorted(BY_NAME):
+        used = sorted(set(sql.PARAMETER.findall(_code(sql.text(name)))))
+        if not used == sorted(BY_NAME[name].params) == sorted(_named(_header(name, "in"))):
+            disagreeing.append(name)
+    assert not disagreeing
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - NO_STATEMENT))
-def test_a_comment_cannot_be_taken_for_a_parameter(name: str) -> None:
-    comments = "\n".join(line for line in sql.text(name).splitlines() if line.lstrip().startswith("--"))
-    assert not sql.PARAMETER.findall(comments)
+def test_no_comment_can_be_taken_for_a_parameter() -> None:
+    comments = {name: "\n".join(re.findall(r"^\s*--.*", sql.text(name), re.MULTILINE)) for name in BY_NAME}
+    assert not [name for name, said in comments.items() if sql.PARAMETER.findall(said)]
 
 
 def test_as_many_columns_come_out_as_the_header_says(world: World) -> None:
@@ -252,51 +266,34 @@ def test_as_many_columns_come_out_as_the_header_says(world: World) -> None:
             assert len(cursor.description) == len(_named(_header(name, "out"))), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_columns_are_named_one_by_one(name: str) -> None:
-    code = _code(sql.text(name))
-    assert not re.search(r"(SELECT|RETURNING|DISTINCT)\s+(\w+\.)?\*|,\s*\w+\.\*", code, re.IGNORECASE)
+def test_columns_are_named_one_by_one() -> None:
+    star = re.compile(r"(SELECT|RETURNING|DISTINCT)\s+(\w+\.)?\*|,\s*\w+\.\*", re.IGNORECASE)
+    assert not [name for name in NAMES if star.search(_code(sql.text(name)))]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_table_is_named_with_its_schema(name: str) -> None:
-    code = re.sub(r"'[^']*'", "''", _code(sql.text(name)))
-    code = re.sub(r"extract\(\w+ FROM ", "extract(", code, flags=re.IGNORECASE)
-    code = re.sub(r"FOR (?:NO KEY )?UPDATE\b( OF \w+)?|DO UPDATE\s+SET|FROM STDIN", "", code)
-    ctes = set(re.findall(r"(\w+)(?:\s*\([\w, ]*\))? AS (?:MATERIALIZED )?\(", code))
-    targets = re.findall(r"\b(?:FROM|JOIN|INTO|USING|UPDATE)\s+(?:LATERAL\s+)?([\w.]+)(\s*\()?", code)
-    assert targets or name in NO_TABLE
-    for target, called in targets:
-        if target == "LATERAL":
-            continue
-        built_in = bool(called) and target in ("unnest", "generate_series")
-        assert target.startswith(("tenure.", "pg_catalog.")) or target in ctes or built_in, f"{name} reads {target}"
+def test_every_table_is_named_with_its_schema() -> None:
+    reads = {name: _reads(name) for name in NAMES}
+    assert {name for name in NAMES if not reads[name]} <= NO_TABLE
+    assert not {name: bare for name in NAMES if (bare := {each for each in reads[name] if not _qualified(each)})}
 
 
-@pytest.mark.parametrize("path", sorted(Path(str(files(sql))).rglob("*.sql")), ids=lambda path: path.name)
-def test_no_file_asks_for_the_time_of_its_transaction(path: Path) -> None:
-    code = _code(path.read_text())
-    assert not re.search(
-        r"\b(now|transaction_timestamp)\s*\(|\bcurrent_(timestamp|date|time)\b|\blocaltime", code, re.IGNORECASE
+def test_no_file_asks_for_the_time_of_its_transaction() -> None:
+    times = re.compile(
+        r"\b(now|transaction_timestamp)\s*\(|\bcurrent_(timestamp|date|time)\b|\blocaltime", re.IGNORECASE
     )
+    assert not [path.name for path in FILES if times.search(_code(path.read_text()))]
 
 
-@pytest.mark.parametrize("path", sorted(Path(str(files(sql))).glob("migrations/*.sql")), ids=lambda path: path.name)
-def test_every_table_of_ours_is_named_with_its_schema_in_the_migrations(path: Path) -> None:
-    code = _code(path.read_text())
-    tables = set(
-        re.findall(
-            r"CREATE (?:TABLE|VIEW|SEQUENCE) tenure\.(\w+)", "\n".join(p.read_text() for p in path.parent.glob("*.sql"))
-        )
-    )
+def test_every_table_of_ours_is_named_with_its_schema_in_the_migrations() -> None:
+    texts = {path.name: _code(path.read_text()) for path in FILES if path.parent.name == "migrations"}
+    tables = set(re.findall(r"CREATE (?:TABLE|VIEW|SEQUENCE) tenure\.(\w+)", "\n".join(texts.values())))
     assert {"live", "archive", "dead", "inbox"} <= tables
-    bare = re.findall(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|ON|OF)\s+({'|'.join(tables)})\b", code)
-    assert not bare
+    bare = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|ON|OF)\s+({'|'.join(tables)})\b")
+    assert not {name: found for name, text in texts.items() if (found := bare.findall(text))}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_is_one_statement(name: str) -> None:
-    assert ";" not in _code(sql.text(name))
+def test_every_file_is_one_statement() -> None:
+    assert not [name for name in NAMES if ";" in _code(sql.text(name))]
 
 
 def test_python_has_no_sql_of_its_own() -> None:

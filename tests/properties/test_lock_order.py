@@ -71,7 +71,7 @@ def in_opposite_orders(
         try:
             for pair in pairs:
                 for _ in range(ROUNDS):
-                    start.wait(timeout=30)
+                    start.wait(timeout=120)
                     conn.execute("BEGIN")
                     world.run(pair[side](mine), conn)
                     conn.execute("ROLLBACK")
@@ -134,7 +134,7 @@ def locked_up_to(
         waiting = thread.submit(world.run, statement, conn)
         until_blocked(world, conn.info.backend_pid, waiting)
         assert free_rows(world, table) == set(ids[middle + 1 :])
-    assert waiting.result(timeout=30)
+    assert waiting.result(timeout=120)
 
 
 @pytest.mark.parametrize("verb", sorted(HOLDERS.keys() - {"renew"}))  # which waits for no lock
@@ -168,7 +168,7 @@ def test_end_attempts_sorts_its_rows_itself_when_sql_names_them_backwards(
         )
         until_blocked(world, conn.info.backend_pid, waiting)
         assert free_rows(world, "live") == set(ids[ROWS // 2 + 1 :])
-    assert len(waiting.result(timeout=30)) == ROWS
+    assert len(waiting.result(timeout=120)) == ROWS
 
 
 def test_a_sweep_passes_a_locked_row_by_and_ends_all_the_others(world: World, held: list[Lease]) -> None:
@@ -198,4 +198,4 @@ def test_two_transactions_over_the_same_rows_serialise(
         world.run(HOLDERS["retry"](held), first)
         waiting = thread.submit(world.run, HOLDERS["complete"](list(reversed(held))), second)
         until_blocked(world, second.info.backend_pid, waiting)
-    assert {answer.reason for answer in waiting.result(timeout=30)} == {"already_retried"}
+    assert {answer.reason for answer in waiting.result(timeout=120)} == {"already_retried"}

@@ -31,7 +31,7 @@ def test_three_guards_taken_out_of_claim_complete_and_end_attempts_are_missed(se
         env={**os.environ, "TENURE_TEST_DATABASE_URL": server_url},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=500,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("killed ") >= 3, run.stdout

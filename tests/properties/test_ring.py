@@ -77,7 +77,9 @@ def test_the_cap_is_part_of_the_contract() -> None:
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
 def test_another_process_with_another_hash_seed_deals_alike(hash_seed: str) -> None:
-    script = "from tenure.ring import Ring; r = Ring({'x', 'y', 'z'}); print([r.owner_of(b) for b in range(1024)])"
+    script = (
+        "from tenure.model.ring import Ring; r = Ring({'x', 'y', 'z'}); print([r.owner_of(b) for b in range(1024)])"
+    )
     environ = os.environ | {"PYTHONHASHSEED": hash_seed}
     ran = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str(owners("xyz"))

@@ -88,7 +88,7 @@ def test_the_documented_budgets_are_true() -> None:
     ],
 )
 def test_a_policy_refuses_numbers_that_are_no_wait(name: str, build: Callable[[Any], Policy], bad: object) -> None:
-    with pytest.raises(BadSettings, match=rf"\b{name}=.* must be a number within .*: "):
+    with pytest.raises(BadSettings, match=rf"\b{name}=.* must be a number between .*: "):
         build(bad)
 
 
@@ -117,13 +117,13 @@ def test_a_function_that_answers_no_wait_is_refused_by_name(answer: Any) -> None
     def my_backoff(attempt: int) -> float:
         return answer  # type: ignore[no-any-return]
 
-    with pytest.raises(BadSettings, match=r"my_backoff answered .* to attempt 3: it must return seconds"):
+    with pytest.raises(BadSettings, match=r"my_backoff returned .* for attempt 3: it must return seconds"):
         delay_for(my_backoff, 3, 0.5)
 
 
 @pytest.mark.parametrize("wrong", [5, "exponential", Exponential])
 def test_what_is_no_policy_is_refused_with_one_that_is(wrong: Any) -> None:
-    with pytest.raises(BadSettings, match=r"is no policy: write Exponential\(\), Fixed\(5\)"):
+    with pytest.raises(BadSettings, match=r"must be a policy: write Exponential\(\), Fixed\(5\)"):
         check_backoff(wrong)
     with pytest.raises(BadSettings, match="is no policy"):
         delay_for(wrong, 1, 0.5)
@@ -181,7 +181,7 @@ def test_what_is_no_shard_is_left_as_it_is(key: str) -> None:
 @pytest.mark.parametrize("of", [0, -1, SHARDS_MAX + 1, 2.0, True, "4", None])
 def test_a_count_of_shards_that_cannot_be_is_refused(of: Any) -> None:
     for ask in (shard, shards):
-        with pytest.raises(InvalidPayload, match=r"of=.* must be a whole number within 1 and 1024"):
+        with pytest.raises(InvalidPayload, match=r"of=.* must be a whole number between 1 and 1024"):
             ask("tenant:123", of)
 
 

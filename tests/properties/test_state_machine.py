@@ -20,13 +20,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import servers
 from properties.model_inbox import LEGAL, Model, ModelRow, WorkerFact
+from slices import slice_of
 from tenure import verbs
 from tenure.errors import IdempotencyConflict, ServerBehind, StaleFence, StaleLease, WorkerEvicted
 from tenure.model.rows import Claimed, Held, Lane, Lease, NewRow, Settled
 from tenure.verbs import fleet, questions, settle
 from world import World
 
-STEPS = int(os.environ.get("TENURE_TEST_STEPS", "5000"))
+STEPS = int(os.environ.get("TENURE_TEST_STEPS", slice_of("5000", "1500")))
 SEED = int(os.environ.get("TENURE_TEST_SEED", "20260101"))
 SHRINK = os.environ.get("TENURE_TEST_SHRINK", "yes") == "yes"
 STEPS_AN_EXAMPLE = 50

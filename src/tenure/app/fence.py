@@ -20,11 +20,11 @@ from ..verbs.settle import complete
 class fenced:
     """A transaction that ends by completing its row: `with fenced(conn, lease) as tx:` or `async with`.
 
-    A lease that is no longer current raises StaleLease before the body runs, or, if it was lost meanwhile, at the end;
-    either way nothing of the body is committed. The row is not locked in between, so the lease can be renewed from
-    another connection; the guard of the completion, in this same transaction, is what decides. Between two of its
-    statements the body may be silent for as long as the lease had left when it began; then the server ends it.
-    A psycopg.Rollback that leaves the body is raised as RolledBack, never swallowed; a savepoint's stays inside.
+    If the lease is not current, StaleLease is raised before the body runs; if it was lost meanwhile, at the end. Either
+    way nothing of the body is committed. The row is not locked in between, so the lease can be renewed on another
+    connection; the guard of the completion, in this same transaction, decides. Between two of its statements the body
+    may be silent for as long as the lease had left at the start; then the server ends the transaction.
+    A psycopg.Rollback that leaves the body is raised as RolledBack, never suppressed; one of a savepoint stays inside.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class fenced:
 
     def __enter__(self) -> Connection[Any]:
         if not isinstance(self._conn, Connection):
-            raise TypeError("this connection awaits: write `async with fenced(...)`")
+            raise TypeError("this connection is async: write `async with fenced(...)`")
         self._block = self._blocking(self._conn)
         conn: Connection[Any] = self._block.__enter__()
         return conn
@@ -54,7 +54,7 @@ class fenced:
 
     async def __aenter__(self) -> AsyncConnection[Any]:
         if not isinstance(self._conn, AsyncConnection):
-            raise TypeError("this connection blocks: write `with fenced(...)`")
+            raise TypeError("this connection is not async: write `with fenced(...)`")
         self._block = self._awaiting(self._conn)
         conn: AsyncConnection[Any] = await self._block.__aenter__()
         return conn
@@ -102,7 +102,7 @@ class fenced:
 
 
 def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:
-    """Inside another transaction the block would be a savepoint: what it "committed" could still be undone."""
+    """Inside another transaction the block would be only a savepoint: its writes could still be undone."""
     if conn.info.transaction_status != pq.TransactionStatus.IDLE:
         raise BadSettings(
             "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
@@ -110,7 +110,7 @@ def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:
 
 
 def _require_open(conn: Connection[Any] | AsyncConnection[Any]) -> None:
-    """Once the body has ended the transaction itself, the completion would commit without its writes."""
+    """If the body has ended the transaction itself, the completion would commit apart from its writes."""
     if conn.info.transaction_status == pq.TransactionStatus.IDLE:
         raise BadSettings(
             "the body of fenced() ended its transaction, so the row is not completed: "
@@ -119,6 +119,6 @@ def _require_open(conn: Connection[Any] | AsyncConnection[Any]) -> None:
 
 
 def _require_applied(settled: Settled) -> None:
-    """Only a completion made by this very transaction may commit its writes; one made before has committed its own."""
+    """Only a completion by this same transaction may commit its writes; an earlier one has committed its own."""
     if settled.standing != "applied":
         raise StaleLease(settled.lease, "complete", settled.reason or "already_completed", settled.current)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Pool = Literal["loop", "thread", "process"]
-LEASE_SECONDS_MIN = 1.0  # renewed at a third of it, over a network
+LEASE_SECONDS_MIN = 1.0  # it is renewed after a third of it, over a network
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Handling:
             raise BadSettings(f"pool={self.pool!r} is not known: choose from {', '.join(get_args(Pool))}")
         if not _within(self.lease_seconds, LEASE_SECONDS_MIN, LEASE_SECONDS_MAX):
             raise BadSettings(
-                f"lease_seconds={self.lease_seconds!r} must be a number within {LEASE_SECONDS_MIN:g} and "
-                f"{LEASE_SECONDS_MAX:.0f}: leave it out for the worker's own"
+                f"lease_seconds={self.lease_seconds!r} must be a number between {LEASE_SECONDS_MIN:g} and "
+                f"{LEASE_SECONDS_MAX:.0f}: leave it out for the worker's setting"
             )
         if not _within(self.timeout_seconds, 0.0, DELAY_SECONDS_MAX) or self.timeout_seconds == 0:
             raise BadSettings(
@@ -78,7 +78,7 @@ class Handling:
 
 
 class Handler(Generic[P, R]):
-    """A function with a kind. It stays callable as it was; `enqueue` sends a row that a worker will call it for."""
+    """A function with a kind. It stays callable; `enqueue` sends a row, and a worker calls the function for it."""
 
     def __init__(
         self,
@@ -99,14 +99,14 @@ class Handler(Generic[P, R]):
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function itself, as in a test."""
+        """Call the function itself, as in a test."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Handler {self.kind!r} in queue {self.options.queue!r}>"
 
     def using(self, **options: Any) -> Sender:
-        """The same kind sent differently: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""
+        """The same kind with other options: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""
         return Sender(self, options)
 
     @overload
@@ -119,11 +119,11 @@ class Handler(Generic[P, R]):
         return answer
 
     def row(self, *payload: Any, **fields: Any) -> NewRow:
-        """What enqueue would send, for enqueue_many or COPY."""
+        """The row that enqueue would send, for enqueue_many or COPY."""
         return Sender(self).row(*payload, **fields)
 
     def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the function is called with for this job; raises for this row alone if its payload does not fit."""
+        """The arguments of the function for this job; InvalidPayload if its payload does not fit."""
         return self.signature.arguments(job, job.claimed.payload)
 
 
@@ -164,11 +164,11 @@ class Sender:
         return answer
 
     def row(self, *payload: Any, **fields: Any) -> NewRow:
-        """The row these arguments make; InvalidPayload if the handler could not be called with them."""
+        """The row for these arguments; InvalidPayload if the handler could not be called with them."""
         return self._traced(self._row(payload, fields))
 
     def _traced(self, row: NewRow) -> NewRow:
-        """The row with the trace context of the moment in its headers."""
+        """The row with the current trace context in its headers."""
         headers = self.handler.tracing.carried(row.headers)
         return row if headers is row.headers else replace(row, headers=headers)
 
@@ -192,12 +192,12 @@ class Sender:
 
 
 def default_pool(function: Callable[..., Any]) -> Pool:
-    """Where a function runs when nobody says otherwise: a coroutine on the loop, any other in a thread."""
+    """Where a function runs by default: a coroutine on the loop, any other in a thread."""
     return "loop" if inspect.iscoroutinefunction(function) else "thread"
 
 
 def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
-    """BadSettings for a function that cannot run there."""
+    """BadSettings if the function cannot run in this pool."""
     if (pool == "loop") != inspect.iscoroutinefunction(function):
         raise BadSettings(
             f"handler {kind!r} has pool={pool!r}: async functions run on the loop, others in thread or process"
@@ -211,7 +211,7 @@ def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
 
 
 def check_options(kind: str, options: Options) -> Options:
-    """The options themselves, or BadSettings if no row could be sent with them, whatever its payload."""
+    """The options themselves, or BadSettings if no row could be sent with them."""
     plain = {name: getattr(options, name) for name in Options.__dataclass_fields__}
     try:
         check_row(NewRow(kind, **{**plain, "key": "made" if callable(options.key) else options.key}))

@@ -1,4 +1,4 @@
-"""The Inbox: the handlers of an application by kind, and where their rows live."""
+"""The Inbox: the handlers of an application by kind, and the schema of their rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_SOME_TICK = "2000-01-01T00:00:00Z"  # stands for the times that are to come
+_SOME_TICK = "2000-01-01T00:00:00Z"  # an example of a time to come
 
 
 class Inbox:
-    """What an application can do: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions.
+    """The handlers of an application: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions.
 
-    Its rows live in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`.
+    Its rows are in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`.
     """
 
     def __init__(self, *, schema: str | None = None, trace: Mode | None = None) -> None:
@@ -33,7 +33,7 @@ class Inbox:
         self.schedules: dict[str, Schedule] = {}
 
     def use_schema(self, schema: str) -> None:
-        """Let its rows live here: a worker told another schema takes the handlers' own enqueues along."""
+        """Use this schema: with a worker of another schema, its handlers must enqueue there too."""
         self.schema = check_schema_name(schema)
         for handler in self.handlers.values():
             handler.schema = schema
@@ -55,7 +55,7 @@ class Inbox:
         payload: type[Any] | None = None,
         pool: Pool | None = None,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
-        """Make a function the handler of a kind: async ones run on the loop, plain ones in threads, or in processes."""
+        """Make a function the handler of a kind: async functions run on the loop, others in threads or processes."""
         if not isinstance(kind, str):
             raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
         if kind in self.handlers:
@@ -93,12 +93,12 @@ class Inbox:
         tick_as: str | None = None,
         **fields: Any,
     ) -> Schedule:
-        """Let a handler be called by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
+        """Call a handler by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
 
-        `tick_as` names the field in which it gets the time it is called for, in UTC like "2026-10-25T00:30:00Z".
+        `tick_as` names the field with the time of the tick, in UTC like "2026-10-25T00:30:00Z".
         """
         if name in self.schedules:
-            raise BadSettings(f"schedule {name!r} is there already: {self.schedules[name].cron}")
+            raise BadSettings(f"schedule {name!r} exists already: {self.schedules[name].cron}")
         if not isinstance(handler, Handler):
             raise BadSettings(f"schedule {name!r} calls {handler!r}: give it a handler, made with @inbox.handler(…)")
         tick = {tick_as: _SOME_TICK} if tick_as is not None and not payload else {}
@@ -130,16 +130,16 @@ class Inbox:
 
     @property
     def queues(self) -> Mapping[str, float]:
-        """The queues its handlers are sent to, all of the same weight."""
+        """The queues of its handlers, all with the same weight."""
         return dict.fromkeys(sorted({handler.options.queue for handler in self.handlers.values()}), 1.0)
 
 
 def _check_can_tick(name: str, row: NewRow) -> None:
     if row.hold:
         raise BadSettings(
-            f"schedule {name!r} calls {row.kind!r}, which has hold=True: hold is not for schedules, drop it"
+            f"schedule {name!r} calls {row.kind!r}, which has hold=True: a schedule cannot hold, remove it"
         )
     if _SOME_TICK in (row.key or ""):
         raise BadSettings(
-            f"schedule {name!r} has its tick in key={row.key!r}: all its rows share one key, drop the tick"
+            f"schedule {name!r} has its tick in key={row.key!r}: all its rows share one key, remove the tick"
         )

@@ -1,4 +1,4 @@
-"""A Job: a claimed row as its handler sees it, with the proof of holding it always at hand."""
+"""A Job: a claimed row as its handler sees it, with its lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Connections(Protocol):
-    """Where a job gets a connection for its own writes when the handler brings none."""
+    """Where a job gets a connection for fenced() if the handler gives none."""
 
     def blocking(self) -> Any:
         """A context manager that lends a connection."""
@@ -37,18 +37,18 @@ Completion = Literal["open", "committing", "committed"]  # of the row, by the ha
 
 
 class Job:
-    """One attempt at one row. It is the handler's until `lost` is true; then whatever it writes is refused."""
+    """One attempt at one row. Once `lost` is set, the lease is gone and every write under it is refused."""
 
     __slots__ = (
         "_accept_late",
         "_connections",
-        "_tracing",
         "cancel_asked",
         "claimed",
         "completion",
         "deadline",
         "lost",
         "schema",
+        "tracing",
     )
 
     def __init__(
@@ -66,7 +66,8 @@ class Job:
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
         self.completion: Completion = "open"
-        self._connections, self._accept_late, self._tracing = connections, accept_late, tracing
+        self._connections, self._accept_late = connections, accept_late
+        self.tracing = tracing  # makes the span of its completion
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
@@ -78,7 +79,7 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """What is to be done."""
+        """Which handler runs it."""
         return self.claimed.kind
 
     @property
@@ -88,7 +89,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Its partition key (its own id if it was sent without one)."""
+        """Its partition key; its own id if it was sent without one."""
         return self.claimed.partition_key
 
     @property
@@ -108,21 +109,21 @@ class Job:
 
     @property
     def token(self) -> int:
-        """The generation of the lease: 1 for the first holder, higher for each later one."""
+        """The generation of the lease: 1 for the first holder, +1 for each later one."""
         return self.claimed.generation
 
     @property
     def fence(self) -> int:
-        """The fencing token for other stores: a later holder, of any row, on any promoted server, has a higher one."""
+        """The number for other stores: a later holder has a higher fence, of any row, also after a failover."""
         return self.claimed.fence
 
     @property
     def seconds_left(self) -> float:
-        """How long this worker may still act without another renewal, by its own clock."""
+        """How long the lease lasts without another renewal, by this worker's clock."""
         return self.deadline - time.monotonic()
 
     def check(self) -> None:
-        """Raise if the work should stop: StaleLease when the lease is lost or over, Cancelled when somebody asked."""
+        """Raise if the work should stop: StaleLease if the lease is lost or over, Cancelled if somebody asked."""
         if self.cancel_asked:
             raise Cancelled(self.id)
         if self.lost or self.seconds_left <= 0:
@@ -130,25 +131,26 @@ class Job:
 
     @property
     def sent_headers(self) -> dict[str, str]:
-        """What its producer sent along, the trace context among it; nothing if that is not text named by text."""
+        """The headers its producer sent, with the trace context; empty if they are not a mapping of text to text."""
         try:
             return msgspec.json.decode(self.claimed.headers or "{}", type=dict[str, str])
         except msgspec.ValidationError:
             return {}  # COPY checks nothing
 
     def headers(self) -> dict[str, str]:
-        """For an HTTP call made for this job: the receiver can dedupe by id and refuse an older fence."""
+        """Headers for an HTTP call of this job: the receiver can detect duplicates by id and refuse an older fence."""
         return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
 
     def fenced(self, conn: Connection[Any] | AsyncConnection[Any] | None = None) -> JobFence:
         """A transaction whose writes and this job's completion commit together, or not at all.
 
-        Left by psycopg.Rollback it raises RolledBack, a retry unless it is caught: no writes are lost in silence.
+        If psycopg.Rollback leaves its body, it raises RolledBack: uncaught, the job is retried, so no write is lost in
+        silence.
         """
         return JobFence(self, conn)
 
     def once(self, tx: Any, effect: str) -> Any:
-        """True for the first caller of this effect of this job, in whatever attempt; awaitable if the connection is."""
+        """True for the first caller of this effect of this job, in any attempt; awaitable if the connection is."""
         return run(tx, once(self.claimed, effect), self.schema)
 
     def fence_off(self, tx: Any, resource: str) -> Any:
@@ -199,7 +201,7 @@ class JobFence:
 
     @contextmanager
     def _committing(self, error: BaseException | None) -> Iterator[None]:
-        """While the transaction ends, its own answer is the one that counts. A refused commit leaves it at that."""
+        """While the transaction commits, only its result counts. If the commit is refused, it stays "committing"."""
         if error is not None:
             yield
             return
@@ -211,8 +213,8 @@ class JobFence:
         return fenced(conn, self._job.claimed, schema=self._job.schema, accept_late=self._job._accept_late)
 
     def _span(self, error: BaseException | None) -> Span:
-        """The completion, if there is one to come: an error rolls back."""
-        tracing = self._job._tracing
+        """The span of the completion; none after an error, which rolls back."""
+        tracing = self._job.tracing
         return NOTHING if tracing is None or error else tracing.settling("complete", self._job.claimed)
 
     def _lender(self) -> Connections:

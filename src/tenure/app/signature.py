@@ -1,4 +1,4 @@
-"""How a payload becomes a function's arguments, and back: checked where it is sent, and again where it is run."""
+"""How a payload becomes a function's arguments, and back: checked when it is sent, and again when it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class Signature:
-    """What a handler's function takes: the job or not, and its payload as fields or as one value of a type."""
+    """The parameters of a handler's function: perhaps the job, then the payload as fields or as one value of a type."""
 
     def __init__(self, function: Callable[..., Any], kind: str, payload: type[Any] | None) -> None:
         self.kind = kind
@@ -29,7 +29,9 @@ class Signature:
         if payload is None and not self._open:
             self._type = _struct(fields)
         elif payload is not None and len(fields) != 1:
-            raise BadSettings(f"handler {kind!r} has payload={payload.__name__}: let it take the job and that alone")
+            raise BadSettings(
+                f"handler {kind!r} has payload={payload.__name__}: it must take the job and that one parameter"
+            )
         self._whole = payload is not None
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
@@ -48,7 +50,7 @@ class Signature:
         return first, {name: getattr(value, name) for name in self._names}
 
     def payload(self, given: tuple[Any, ...], fields: dict[str, Any]) -> Any:
-        """What is sent for these arguments, once it is sure that the function can be called with them."""
+        """The payload for these arguments; InvalidPayload if the function cannot be called with them."""
         if self._whole:
             if len(given) != 1 or fields:
                 raise InvalidPayload(
@@ -87,7 +89,7 @@ class Signature:
 def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Parameter]:
     try:
         signature = inspect.signature(function, eval_str=True)
-    except Exception as error:  # annotations are expressions: they raise whatever expressions do
+    except Exception as error:  # annotations are expressions: they may raise anything
         raise BadSettings(
             f"handler {kind!r} has an annotation that cannot be read ({error}): import it at run time"
         ) from None
@@ -100,7 +102,7 @@ def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Paramet
 
 
 def _struct(fields: list[inspect.Parameter]) -> type[msgspec.Struct]:
-    """The payload as a type of its own, so that decoding and checking is one pass in C."""
+    """A type for the payload, so that it is decoded and checked in one pass in C."""
     return msgspec.defstruct("payload", [_member(field) for field in fields], kw_only=True)
 
 
@@ -110,7 +112,7 @@ def _decoder(kind: str, payload: Any) -> msgspec.json.Decoder[Any]:
     except (TypeError, ValueError, NameError) as error:
         said = " ".join(str(error).split())
         raise BadSettings(
-            f"handler {kind!r} takes what no JSON can be read as ({said}): use plain types, dataclasses or Structs"
+            f"handler {kind!r} has a parameter that is not JSON ({said}): use plain types, dataclasses or Structs"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The command line: every command is loaded only when it is called, every error is one sentence and an exit code."""
+"""The command line: a command is loaded when it is called, and every error is one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -19,38 +19,61 @@ COMMANDS = {
     "completion": "print the completion script of a shell",
     "dead": "what ended badly, grouped by kind and error",
     "demo": "a first look: a small shop, three workers, the dashboard, and keys to kill and pause them",
-    "dev": "work on your app: embedded Postgres, a worker that reloads on save, the dashboard",
-    "doctor": "settings, versions, clock, indexes, bloat, pooler: what is not as it should be",
+    "dev": "work on your app: Postgres, a worker that reloads, the dashboard",
+    "doctor": "check settings, versions, clocks, indexes, bloat and workers",
     "drill": "force a race on a real Postgres and print the proof",
     "enqueue": "put rows into the inbox",
-    "health": "ask a worker or server whether it is live or ready, for exec probes",
-    "migrate": "bring the schema to the version this package speaks",
-    "new": "write a starter app, with what it takes to deploy it",
-    "pg": "the embedded Postgres: start, stop, status, url, psql, dump, reset",
+    "health": "ask a worker or server whether it is live or ready, for probes",
+    "migrate": "bring the schema to the version that this package needs",
+    "new": "write a starter app, with a test and the files to deploy it",
+    "pg": "the embedded Postgres: start, stop, status, psql, dump, reset",
     "queues": "depth and limits of queues; pause, resume, limit, blocked, free",
     "ring": "which worker owns which buckets",
-    "row": "one row with its lease tape",
+    "row": "one row: its columns, its leases, and how each attempt ended",
     "rows": "the rows that match a filter",
-    "schedules": "what runs by the clock; pause, resume, remove",
-    "serve": "the dashboard and the HTTP API",
+    "schedules": "what runs by cron; pause, resume, remove",
+    "serve": "serve the dashboard and the HTTP API",
     "sql": "print the SQL of a verb or question",
     "tail": "the events of the fleet as they happen",
-    "top": "the fleet in one live picture",
+    "top": "rows, queues, workers and refused writes, live",
     "why": "why a row is not running, in one sentence",
     "worker": "run the handlers of an inbox",
-    "workers": "the processes of the fleet; drain one",
+    "workers": "the workers of the fleet; drain one",
+}
+
+# What a reader wants to do, and the commands for it, in the order to try them.
+PURPOSES = {
+    "Start": ("new", "dev", "worker", "serve"),
+    "Look": ("rows", "row", "why", "dead", "queues", "schedules", "workers", "ring", "top", "tail", "audit"),
+    "Act": ("enqueue", "redrive", "retry", "release", "cancel", "delete"),
+    "Operate": ("migrate", "doctor", "health", "pg"),
+    "Learn": ("demo", "drill", "sql", "completion"),
+}
+
+# What others call it, and our word for it.
+OTHER_WORDS = {
+    "help": "--help",
+    "version": "--version",
+    "jobs": "rows",
+    "requeue": "redrive",
+    "replay": "redrive",
+    "discard": "delete",
+    "remove": "delete",
+    "cron": "schedules",
+    "dashboard": "serve",
 }
 
 EPILOG = """\b
-Exit codes: 0 done · 1 the answer is no (doctor found a fault, a drill failed,
---check differs, health: it is not, you said no)
+`tenure COMMAND --help` says more. Exit codes: 0 done
+1 the answer is no: doctor found a fault, a drill failed, a migration is
+missing, a worker is not healthy, or you answered no
 2 usage or bad payload · 69 database not reachable · 70 a bug in Tenure
 74 a file or the output fails · 75 try later · 77 not allowed
 78 bad settings, schema too old or too new · 130 interrupted"""
 
 
 class Lazy(click.Group):
-    """Commands by name; the module of a command is imported when it runs, so that --help stays quick."""
+    """Commands by name. The module of a command is imported when it runs, so that --help stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -71,17 +94,13 @@ class Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`tenure --help` lists them"
-            raise click.UsageError(f"there is no command {name[:60]!r}: {hint}", ctx)
+            raise click.UsageError(f"there is no command {name[:60]!r}: {_hint(name)}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # whoever read this has seen enough
+        except BrokenPipeError:  # the reader has closed the pipe, as `head` does
             _to_nowhere()
             return 0
 
@@ -90,18 +109,31 @@ class Lazy(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        wide = max(map(len, COMMANDS))
+        for purpose, names in PURPOSES.items():
+            with formatter.section(purpose):
+                formatter.write_dl([(f"{name:<{wide}}", COMMANDS[name]) for name in names])
+
+
+def _hint(name: str) -> str:
+    """The command that was probably meant."""
+    import difflib
+
+    near = [OTHER_WORDS[name]] if name in OTHER_WORDS else difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"did you mean {near[0]}?" if near else "`tenure --help` lists them"
 
 
 @click.group(cls=Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tenure")
 def tenure() -> None:
-    """Durable work in Postgres. A job with tenure is never lost."""
+    """Durable work in Postgres. A job with tenure is never lost.
+
+    New here? `tenure demo` shows it at work, `tenure new` writes a first app.
+    """
 
 
 def main() -> NoReturn:
-    """Run the command line; whatever goes wrong ends as one sentence on stderr and a documented exit code."""
+    """Run the command line; every error ends as one sentence on stderr and a documented exit code."""
     _open_streams()
     try:
         code = tenure(standalone_mode=False)
@@ -123,12 +155,12 @@ def main() -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Whatever was closed before we came, as by `>&-`, leads nowhere: no command has to ask whether it is there."""
+    """Open /dev/null in place of a stream that the caller has closed, as with `>&-`: no command has to check."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _to_nowhere() -> None:
-    """What is still to be printed cannot be: Python must not try it again on its way out."""
+    """Nobody reads stdout any more: send the rest to /dev/null, or Python would fail again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,16 +17,16 @@ HEAD = ("line", "at", "actor", "as", "via", "verb", "rows", "done", "target", "r
 
 
 @click.command()
-@click.option("-n", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many lines.")
+@click.option("-n", metavar="N", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many lines.")
 @click.option("--before", type=int, metavar="LINE", help="Only what was done before this line.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def command(n: int, before: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """List what operators did, the latest first.
 
-    `actor` is who it says it was, `as` the user that the database let in, rows how many were changed; of what turns a
-    switch it is 1, or 0 where there was nothing to turn. An action that is not done is at work still, or was broken
-    off: rows says how far it had come.
+    `actor` is the name that the caller gave, `as` its database user, `rows` how many rows it changed. An action that
+    turns a switch counts 1, or 0 if the switch was set already. Where `done` says no, the action still runs or was
+    broken off, and `rows` says how far it came.
     """
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)

@@ -1,4 +1,4 @@
-"""Many rows from a file of JSON lines: read, checked and sent in batches, each of which is in or not at all."""
+"""Many rows from a file of JSON lines: read, checked and sent in batches; each is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Line = tuple[int, bytes]
 
 
 def send(conn: Connection[Any], schema: str, file: IO[bytes], make: Callable[[int, str], NewRow]) -> Counter[str]:
-    """Enqueue a row for each line that is not empty; how many there were of each outcome.
+    """Enqueue a row for each line that is not empty; the number of rows by outcome.
 
-    A line that cannot be sent raises InvalidPayload with its number, and with how many rows are in by then.
+    A line that cannot be sent raises InvalidPayload with its number and the number of rows sent before it.
     """
     outcomes: Counter[str] = Counter()
     try:
@@ -64,7 +64,7 @@ def _row(line: Line, make: Callable[[int, str], NewRow], before: int) -> NewRow:
 
 @contextlib.contextmanager
 def _bar(file: IO[bytes]) -> Iterator[Callable[[int], None]]:
-    """A bar over the bytes of a file, where somebody looks and the file has a size."""
+    """A progress bar over the bytes of a file, if stderr is a terminal and the file has a size."""
     if size := _size(file):
         with click.progressbar(length=size, label="enqueue", file=sys.stderr) as bar:
             yield bar.update

@@ -1,4 +1,4 @@
-"""How a command gets its database: the URL that was given, or the embedded Postgres when none was."""
+"""How a command gets its database: the URL that was given, or the embedded Postgres if none was."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Database(NamedTuple):
 def options(command: F) -> F:
     """--database-url and --schema, on every command that needs a database."""
     url = click.option("--database-url", metavar="URL", help="Where the database is [env: TENURE_DATABASE_URL].")
-    schema = click.option("--schema", metavar="NAME", help="The schema Tenure lives in [env: TENURE_SCHEMA; tenure].")
+    schema = click.option(
+        "--schema", metavar="NAME", help="The schema of Tenure's tables [env: TENURE_SCHEMA; tenure]."
+    )
     return url(schema(command))
 
 
 def setting(name: str, more: str = "") -> str:
-    """The help of an option that a variable and the settings file can say, too."""
+    """The help text of an option that a variable or the settings file can set, too."""
     known = f"TENURE_{name}"
     words = settings.KNOWN[known]
     default = f"; {settings.DEFAULTS[known]}" if known in settings.DEFAULTS else ""
@@ -43,7 +45,7 @@ def opened(
 ) -> Iterator[Database]:
     """The database of these options. The embedded one runs at least as long as the block.
 
-    It outlives the command a little, for the next one to find it warm, unless the command is to leave nothing behind.
+    It stays a little longer, so that the next command starts faster; with `leave_nothing` it ends with the block.
     """
     chosen = settings.load(database_url=database_url, flag=flag, schema=schema)
     if chosen.database_url is not None:
@@ -55,7 +57,7 @@ def opened(
 
 @contextmanager
 def embedded(schema: str = settings.DEFAULT_SCHEMA, *, leave_nothing: bool = False) -> Iterator[Database]:
-    """The embedded Postgres, whatever other database is named anywhere."""
+    """The embedded Postgres, even if the settings name another database."""
     from ..embedded import attach, wait_for_end
 
     server = attach(linger_seconds=0.1 if leave_nothing else 2.0)

@@ -19,13 +19,16 @@ HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
 
 
 @click.command()
-@click.option("-n", "most", type=click.IntRange(1, 1000), default=50, show_default=True, help="Groups at most.")
+@click.option(
+    "-n", "most", metavar="N", type=click.IntRange(1, 1000), default=50, show_default=True, help="Groups at most."
+)
 @click.option("--json", "form", flag_value="json", help="One JSON document.")
 @options
 def command(most: int, form: str | None, database_url: str | None, schema: str | None) -> None:
-    """List what failed for good and what is a dead letter, by kind and error, the latest first.
+    """List failed rows and dead letters, grouped by kind and error, the latest first.
 
-    Errors that differ only in numbers and in what is quoted have one fingerprint. To act on a group:
+    Errors that differ only in numbers and quoted text have one fingerprint. To act on a group:
+
     tenure redrive status:dead_letter kind:KIND fingerprint:FINGERPRINT
     """
     with (
@@ -57,5 +60,5 @@ def _line(group: DeadGroup, now: datetime) -> tuple[str, ...]:
 
 
 def _when(then: datetime, now: datetime) -> str:
-    """Roughly for people, who need the room for the error; exactly for programs."""
+    """About how long ago for people, who need the room for the error; the exact time for programs."""
     return f"{ago(then, now)} ago" if sys.stdout.isatty() else said(then)

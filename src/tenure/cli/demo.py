@@ -1,4 +1,4 @@
-"""`tenure demo`: a small shop with real workers, and keys to kill and stop them; without a terminal, a tour."""
+"""`tenure demo`: a small shop with real workers, and keys to kill and pause them; without a terminal, a tour."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ OTHERS = (*settings.URLS, *(f"{name}_FILE" for name in settings.URLS), *settings
 
 @click.command("demo")
 @click.option("--no-open", is_flag=True, help="Do not open the dashboard in a browser.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Of the dashboard [{PORT}].")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"The port of the dashboard [{PORT}].")
 @click.option("--reset", is_flag=True, help="First remove the schemas of demos and drills that were killed.")
 @click.option("--database-url", metavar="URL", help="Use this database, instead of the embedded Postgres.")
 @click.option("--orders-per-second", type=RATE, default=4, show_default=True, help="How busy the shop is.")
 def command(no_open: bool, port: int | None, reset: bool, database_url: str | None, orders_per_second: float) -> None:
     """See it work: a small shop, three real workers, the dashboard, and keys.
 
-    The keys kill, stop, add and drain workers, send the same order twice or a poison row, and cut the database. Without
-    a terminal it plays a tour of half a minute instead, and exits 0 if its five proofs hold. Everything happens in a
-    throw-away schema and in processes that end with the demo: on the embedded Postgres, and on another one only by
-    --database-url. A database that is named elsewhere (TENURE_DATABASE_URL, DATABASE_URL, PGHOST, …) is left alone.
+    The keys kill, pause, add and drain workers, send the same order twice or a poison row, and cut the database.
+    Without a terminal it plays a tour of half a minute, and exits 0 if its five proofs hold. It works in a throw-away
+    schema, with processes that end with it. It uses the embedded Postgres, or the database of --database-url; one that
+    is named elsewhere (TENURE_DATABASE_URL, DATABASE_URL, PGHOST, …) is left alone.
     """
     from ..console.signals import endable
     from ..demo import opening
@@ -52,7 +52,7 @@ def command(no_open: bool, port: int | None, reset: bool, database_url: str | No
     settings.check_drills()
     live = sys.stdin.isatty() and sys.stdout.isatty()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a sign that this terminal does not have must not end the demo
+        sys.stdout.reconfigure(errors="replace")  # a character that this terminal cannot show must not end the demo
     show = Show(footed=live)
     show.line(f"\n  Tenure {__version__} · durable work in Postgres\n")
     if database_url is None:
@@ -71,7 +71,7 @@ def command(no_open: bool, port: int | None, reset: bool, database_url: str | No
 
 
 def _forget_others(show: Show) -> None:
-    """Unset what names a database: it is somebody's, and libpq would lead us or our processes there all the same."""
+    """Unset every variable that names a database: libpq or our processes would use it, and its rows are not ours."""
     named = [name for name in OTHERS if os.environ.pop(name, "")]
     if named:
         show.line(_line("note", f"{', '.join(named)} left alone: only --database-url takes a demo elsewhere"))
@@ -82,7 +82,7 @@ def _database(url: str | None) -> AbstractContextManager[Database]:
 
 
 def _listening(port: int | None) -> AbstractContextManager[socket.socket | None]:
-    """Where the dashboard is to answer, if it is installed."""
+    """The socket of the dashboard; None if the dashboard is not installed."""
     has_web = find_spec("starlette") is not None and find_spec("uvicorn") is not None
     return listening(HOST, port) if has_web else nullcontext()
 
@@ -92,7 +92,11 @@ def _begin(show: Show, database: Database, *, reset: bool) -> None:
 
     show.line(describe(database))
     if reset:
-        show.line(_line("removed", ", ".join(leftovers.remove(database.url)) or "nothing: nothing was left behind"))
+        show.line(
+            _line(
+                "removed", ", ".join(leftovers.remove(database.url)) or "nothing: no demo or drill left a schema behind"
+            )
+        )
 
 
 @contextmanager
@@ -125,7 +129,7 @@ def _dashboard(
 
 
 def _psql(database: Database) -> str:
-    """What to type; without the password, which psql asks for itself."""
+    """The command to type, without the password: psql asks for it."""
     if database.source == "embedded":
         return "tenure pg psql"
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -135,7 +139,7 @@ def _psql(database: Database) -> str:
 
 
 def _live(show: Show, shop: Opened) -> bool:
-    """Until q or Ctrl-C, which are the way to end it and no failure."""
+    """Play until q or Ctrl-C; both are a good end."""
     from ..demo.keys import play
 
     try:

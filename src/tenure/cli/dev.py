@@ -1,4 +1,4 @@
-"""`tenure dev`: everything it takes to work on an app, in one terminal, and nothing of it left after Ctrl-C."""
+"""`tenure dev`: all you need to work on an app, in one terminal; after Ctrl-C nothing of it is left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .reload import Reloader
 from .serve import HOST, PORT, address_of, listening, serve
 from .worker import is_path, parted, serving
 
-DRAIN_SECONDS = 2.0  # a save must not have to wait for long; what is not done by then is given back at no cost
+DRAIN_SECONDS = 2.0  # short, so that a save takes effect soon; rows that are not done are given back at no cost
 DRAIN = Number(0, 3600, min_open=True)
 
 
@@ -32,18 +32,25 @@ DRAIN = Number(0, 3600, min_open=True)
 @click.argument("app", metavar="MODULE:INBOX")
 @serving
 @click.option("--slots", type=int, help=setting("SLOTS"))
-@click.option("--drain-seconds", type=DRAIN, default=DRAIN_SECONDS, show_default=True, help="For handlers at a save.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"Of the dashboard [{PORT}].")
+@click.option(
+    "--drain-seconds",
+    type=DRAIN,
+    default=DRAIN_SECONDS,
+    show_default=True,
+    help="How long handlers may finish after a save.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help=f"The port of the dashboard [{PORT}].")
 @click.option("--no-open", is_flag=True, help="Do not open the dashboard in a browser.")
-@click.option("--no-reload", is_flag=True, help="Let the worker run on, whatever is saved.")
-@click.option("--remote", is_flag=True, help="Work also on a database of another machine, and migrate it.")
+@click.option("--no-reload", is_flag=True, help="Do not restart the worker when a file is saved.")
+@click.option("--remote", is_flag=True, help="Allow a database on another machine, and migrate it.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
 @options
 def command(app: str, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Work on your app: `tenure dev app:inbox` or `tenure dev ./app.py:inbox`.
 
-    Starts the embedded Postgres unless a database is named, migrates it, runs a worker that starts anew whenever a
-    Python file, pyproject.toml or tenure.toml below this folder is saved, and serves the dashboard. Ctrl-C ends it all.
+    It starts the embedded Postgres unless you name a database, migrates it, runs a worker and serves the dashboard.
+    The worker restarts when a Python file, pyproject.toml or tenure.toml below this folder is saved. Ctrl-C ends all of
+    it.
     """
     from ..console.signals import endable
 
@@ -54,7 +61,12 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
         _say(describe(database))
         _say(_line("schema", _schema(database, remote=rest["remote"])))
         with listening(HOST, rest["port"]) as listener:
-            _say(_line("worker", "as it is now" if rest["no_reload"] else f"starts anew at a save below {roots[0]}"))
+            _say(
+                _line(
+                    "worker",
+                    "does not restart" if rest["no_reload"] else f"restarts when a file below {roots[0]} is saved",
+                )
+            )
             way = Doorway(address_of(listener), "tenure dev", lambda link: _say(_line("dashboard", further(link))))
             _say(_line("dashboard", f"{way.link}{'  (good once)' if way.is_by_link else ''}"))
             _say(f"\n  {_next(database)}\n")
@@ -64,13 +76,13 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
                 browsing(way.link, wanted=not rest["no_open"] and sys.stderr.isatty()),
             ):
                 _serve(listener, database, way)
-                _hear_nothing()
+                _ignore_signals()
     sys.stderr.flush()
     os._exit(worker.code)  # as in `serve`: everything of ours is given back
 
 
 def _roots(app: str) -> list[Path]:
-    """Where to look for what is saved: the working directory, and the folder of a file that is elsewhere."""
+    """The folders to watch: the working directory, and the folder of a file that is elsewhere."""
     module, _ = parted(app)
     here = Path.cwd()
     file = Path(module).resolve()
@@ -78,12 +90,12 @@ def _roots(app: str) -> list[Path]:
 
 
 def _schema(database: Database, *, remote: bool) -> str:
-    """Migrate it; what is on another machine is not touched unless they say so: its rows may be somebody's."""
+    """Migrate the database, and say so. One on another machine is refused without --remote: others may use its rows."""
     with postgres.connect(database.url, application_name="tenure dev") as conn:
         if not remote and not _is_here(conn.info.host, conn.info.hostaddr):
             raise BadSettings(
-                f"{database.source} leads to {conn.info.host}, which is not this machine, and code you are editing "
-                "would work off its rows: say --remote if you mean it, or name another with --database-url"
+                f"{database.source} names a database on {conn.info.host}, which is not this machine, and code you are "
+                "editing would process its rows: add --remote if you mean it, or name another with --database-url"
             )
         behind = len(migrate.applied(conn, database.schema)) < migrate.newest()
         done = migrate.apply(conn, database.schema) if behind else []
@@ -92,12 +104,12 @@ def _schema(database: Database, *, remote: bool) -> str:
 
 
 def _is_here(host: str, address: str) -> bool:
-    """A socket in the file system, or loopback: as it was connected to, whatever it was called."""
+    """Whether the connection goes to a socket in the file system or to loopback; its name does not count."""
     return host.startswith("/") or is_loopback(address or host)
 
 
 def _words(app: str, schema: str | None, rest: dict[str, Any]) -> list[str]:
-    """What the worker is told; the rest it finds in the same settings as everybody."""
+    """The arguments of the worker; the rest it reads from the settings."""
     given = {"--queues": rest["queues"], "--slots": rest["slots"], "--schema": schema}
     options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     verbose = ["--verbose"] if rest["verbose"] else []
@@ -105,12 +117,12 @@ def _words(app: str, schema: str | None, rest: dict[str, Any]) -> list[str]:
 
 
 def _environ(database: Database) -> dict[str, str]:
-    """The address goes by a variable: it may hold a password, and arguments are public. PG* speak for themselves."""
+    """The worker's environment, with the URL: it may hold a password, and arguments are public."""
     return {**os.environ, **({"TENURE_DATABASE_URL": database.url} if database.url else {})}
 
 
 def _serve(listener: socket.socket, database: Database, way: Doorway) -> None:
-    """The dashboard, with its drills where they are not forbidden, until a signal says that it is enough."""
+    """Serve the dashboard until a signal; with drills, unless they are forbidden."""
     from ..web import app
 
     said = settings.find("TENURE_DRILLS")
@@ -123,14 +135,14 @@ def _serve(listener: socket.socket, database: Database, way: Doorway) -> None:
     serve(made, listener)
 
 
-def _hear_nothing() -> None:
-    """From here on a further signal would only leave half of the tidying undone."""
+def _ignore_signals() -> None:
+    """From here on another signal would only interrupt the clean-up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _next(database: Database) -> str:
-    sql = "tenure pg psql looks into it, " if database.source == "embedded" else ""
+    sql = "tenure pg psql opens psql, " if database.source == "embedded" else ""
     return f"Ctrl-C ends all of it. In another terminal: {sql}tenure enqueue KIND '{{}}' sends a row."
 
 

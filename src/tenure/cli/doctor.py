@@ -1,4 +1,4 @@
-"""`tenure doctor`: what is not as it should be, one line each with the next step."""
+"""`tenure doctor`: check everything a queue depends on; a line for each finding, with the next step."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ COLOURS = {"ok": "green", "warn": "yellow", "fault": "red"}
 
 
 @click.command()
-@click.option("--settings", "only_settings", is_flag=True, help="Only the settings, each with where it came from.")
+@click.option("--settings", "only_settings", is_flag=True, help="Print only the settings, each with its source.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def command(only_settings: bool, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Look at everything a queue depends on; exit 1 if something is at fault.
+    """Check everything a queue depends on; exit 1 if something is at fault.
 
-    Settings, versions, schema, clocks, pooler, connections, durability, indexes, vacuum and what holds it back, the
-    archive, housekeeping, leases, workers. Changes nothing, and takes seconds however large the database is.
+    It checks settings, versions, schema, clocks, pooler, connections, durability, indexes, vacuum and what holds it
+    back, the archive, housekeeping, leases and workers. It changes nothing, and takes seconds, however large the
+    database is.
     """
     known = settings.everything(database_url=database_url, schema=schema)
     if only_settings:
@@ -49,12 +50,12 @@ def command(only_settings: bool, as_json: bool, database_url: str | None, schema
 
 
 def _code(last: Finding) -> int:
-    """A database that cannot be asked has its own codes; all else that is at fault is a no."""
+    """A database that does not answer has its own exit codes; any other fault is a no."""
     return int(last.value) if last.check == "database" else NO
 
 
 def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]:
-    """One by one; a database that does not answer, or lets us not in, is the last of them."""
+    """One by one; a database that does not answer or does not let us in is the last finding."""
     import psycopg
 
     from ..doctor import Finding, examine
@@ -68,11 +69,11 @@ def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]
         sentence, code = explain(error)
         if code == BUG:
             raise
-        yield Finding("database", "fault", code, sentence, "without it nothing else can be seen")
+        yield Finding("database", "fault", code, sentence, "nothing else can be checked without it")
 
 
 def _line(finding: Finding) -> str:
-    """ok, warn or fault; what was looked at; what was found; and, after an arrow, what to do."""
+    """ok, warn or fault; the check; what was found; and, after an arrow, what to do."""
     step = f"  → {finding.next}" if finding.next else ""
     return f"{painted(f'{finding.level:<5}', COLOURS[finding.level])}  {finding.check:<20} {finding.said}{step}"
 

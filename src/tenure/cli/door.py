@@ -1,4 +1,4 @@
-"""Who may come to a dashboard that a command serves: by credentials, by a link that it prints, or everybody."""
+"""Who may open the dashboard that a command serves: holders of credentials, holders of its link, or everybody."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREDENTIALS = ("TENURE_WEB_TOKEN", "TENURE_WEB_TOKENS", "TENURE_WEB_USERS")
 
 
 class Doorway:
-    """The door of an app at an address, and the address to open: with a token in it where the door is one by link."""
+    """The door of the dashboard, and the link to open; where no credentials are set, the link lets one browser in."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Doorway:
         from ..web.access import Open
         from ..web.by_link import ByLink
 
-        self.door: Door | None = None  # None leaves it to the credentials of the settings
+        self.door: Door | None = None  # None: the credentials in the settings decide
         self.link = f"{address}/"
         if insecure:
             self.door = Open(any_host=True)
@@ -39,12 +39,12 @@ class Doorway:
 
     @property
     def is_by_link(self) -> bool:
-        """Is the link good once only?"""
+        """Whether the link works only once."""
         return "?" in self.link
 
 
 def check_reach(host: str, *, insecure: bool) -> None:
-    """Refuse to listen where others could come and nothing says who may."""
+    """Refuse to listen where other machines can connect, if no credentials are set."""
     from ..console.loopback import is_loopback
 
     if not (insecure or is_loopback(host) or _has_credentials()):
@@ -55,8 +55,8 @@ def check_reach(host: str, *, insecure: bool) -> None:
 
 
 def further(link: str) -> str:
-    """What to say of the next link, when one was used."""
-    return f"a further link, good once: {link}"
+    """The line about the next link, after one was used."""
+    return f"the next link, good once: {link}"
 
 
 def _has_credentials() -> bool:

@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Commands beside the drills, each in a module of its own: drill_explore.py, drill_tune.py.
 OTHERS = ("explore", "tune")
-# What a scene may let its reader set: in words, and within which seconds.
+# The values that a scene may let you set: in words, and the least and most seconds.
 SETTABLE = {
     "lease_seconds": ("How long worker-A's lease is", 0.05, 60),
     "handler_seconds": ("How long a handler takes", 0, 5),
@@ -47,7 +47,7 @@ class Drills(click.Group):
         return [*BOOK, "all", *_others()]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Made, or imported, when it is asked for."""
+        """Made, or imported, on demand."""
         from ..drills.scenes.book import BOOK
 
         del ctx
@@ -74,8 +74,8 @@ class Drills(click.Group):
 def command(ctx: click.Context) -> None:
     """Play a drill on a real Postgres, with real processes, and print the proof.
 
-    A drill works in a throw-away schema, tenure_drill_ and eight letters, and removes it again, also after Ctrl-C.
-    It touches nothing else. Its control is the same scene with one guard left out, and shows what the guard is for.
+    A drill works in a throw-away schema (tenure_drill_ and eight letters) and touches nothing else. It drops the schema
+    at the end, also after Ctrl-C. Its control is the same scene without one guard: it shows what the guard prevents.
     """
     if ctx.invoked_subcommand is None:
         _list()
@@ -89,16 +89,16 @@ def options(function: F) -> F:
 
 
 def _command_of(name: str, drill: Drill) -> click.Command:
-    """A drill as a command, with an option for all that may be set; the lease race has another word for its control."""
+    """A drill as a command, with an option for each value that may be set; the lease race also takes --unfenced."""
 
     def play(control: bool, as_json: bool, url: str | None, verbose: bool, **props: float | None) -> None:
         made = _with_props(drill, props)
         shown(chosen(made, control), made, url, as_json=as_json, verbose=verbose)
 
     spelled = ("--control", "--unfenced") if name == "lease-race" else ("--control",)
-    without = f"The same without {drill.guard}." if drill.control else "It has none."
+    without = f"The same without {drill.guard}." if drill.control else "This drill has no control."
     parts = [
-        click.option("-v", "--verbose", is_flag=True, help="Every event, the engine's own clockwork too."),
+        click.option("-v", "--verbose", is_flag=True, help="Print every event, internal ones too."),
         options,
         click.option(*spelled, is_flag=True, help=without),
     ]
@@ -112,13 +112,13 @@ def _command_of(name: str, drill: Drill) -> click.Command:
 
 
 def _with_props(drill: Drill, props: dict[str, float | None]) -> Drill:
-    """The same with what was given, the control too."""
+    """The drill with the given values, and its control with the same."""
     control = drill.control.with_props(**props) if drill.control else None
     return replace(drill, scene=drill.scene.with_props(**props), control=control)
 
 
 def _help(drill: Drill) -> str:
-    without = f"\n\nThe control goes without {drill.guard}, and holds when that does harm." if drill.control else ""
+    without = f"\n\nThe control runs without {drill.guard}; it passes if that does harm." if drill.control else ""
     return f"{drill.scene.story}{without}\n\nExit 0 if every assertion holds, 1 if not."
 
 
@@ -134,7 +134,7 @@ def chosen(drill: Drill, control: bool) -> Scene:
 
 
 def shown(scene: Scene, drill: Drill, url: str | None, *, as_json: bool, verbose: bool) -> None:
-    """Play it, tell it, and end the command by its verdict."""
+    """Play a scene, print it, and end the command with its verdict."""
     from ..console.terminal import echo
     from ..drills.stage.scene import perform
     from ..drills.teller import Json, Plain, Teller
@@ -163,7 +163,7 @@ def shown(scene: Scene, drill: Drill, url: str | None, *, as_json: bool, verbose
 
 @contextmanager
 def at(url: str | None) -> Iterator[Database]:
-    """Where a drill is played: refused where drills are forbidden, and left in good order when a signal ends it."""
+    """The database to play a drill on; refused where drills are forbidden, and cleaned up when a signal ends it."""
     from ..console.signals import endable
 
     settings.check_drills()
@@ -201,11 +201,11 @@ def all_drills(as_json: bool, url: str | None) -> None:
         for drill in (make() for make in BOOK.values()):
             for scene in filter(None, (drill.scene, drill.control)):
                 verdicts.append(_played(scene, database.url, as_json=as_json, control=scene is not drill.scene))
-    held = sum(verdict.ok for verdict in verdicts)
+    passed = sum(verdict.ok for verdict in verdicts)
     if not as_json:
         seconds = sum(verdict.seconds for verdict in verdicts)
-        echo(f"\n   {held} of {len(verdicts)} ended as they must, {seconds:.0f} s in all.")
-    if held < len(verdicts):
+        echo(f"\n   {passed} of {len(verdicts)} ended as expected, {seconds:.0f} s in all.")
+    if passed < len(verdicts):
         raise click.exceptions.Exit(NO)
 
 
@@ -222,7 +222,7 @@ def _played(scene: Scene, url: str, *, as_json: bool, control: bool) -> Verdict:
     echo(f"   {mark(verdict.ok)} {words:<22} {verdict.seconds:5.1f} s   {verdict.shown if verdict.ok else ''}".rstrip())
     for wrong in (verdict.trouble, *(check.sentence for check in verdict.checks if not check.ok)):
         if wrong:
-            echo(f"       not so: {wrong}")
+            echo(f"       failed: {wrong}")
     return verdict
 
 
@@ -251,7 +251,7 @@ def _other(name: str) -> click.Command:
 
 
 def describe(database: Database) -> str:
-    """Which Postgres this is, how it came up, and where its rows live; fails here if it does not answer."""
+    """A line about the Postgres: its version, how it was found, where its rows are; raises if it does not answer."""
     from .. import embedded, postgres
 
     if database.source == "embedded":

@@ -26,12 +26,12 @@ def choice(name: str, words: tuple[str, ...], default: str, says: str) -> Callab
 
 
 def seconds(name: str, least: float, most: float, default: float, says: str) -> Callable[[F], F]:
-    """An option in seconds, within these."""
+    """An option in seconds, between least and most."""
     return click.option(name, type=Number(least, most), default=default, show_default=True, help=says)
 
 
 @click.command("explore")
-@choice("--guard", GUARDS, "fence", "What is asked before a write counts.")
+@choice("--guard", GUARDS, "fence", "What is checked before a write counts.")
 @seconds("--lease-seconds", 0.2, 10, 1.0, "How long worker-A's lease is.")
 @seconds("--stall-seconds", 0, 15, 2.0, "How long worker-A stands still.")
 @choice("--stall", ("frozen", "slow"), "frozen", "The whole process stands still (SIGSTOP), or only its handler.")
@@ -43,9 +43,9 @@ def seconds(name: str, least: float, most: float, default: float, says: str) -> 
 def command(matrix: bool, as_json: bool, url: str | None, **asked: Any) -> None:
     """Which guard stops a stale write? Set it up, run it, see.
 
-    worker-A claims a row and stands still, worker-B wants the row, worker-A comes back and writes. The guard is one
-    SQL statement in the transaction of that write; `fence` is what Tenure does. Exit 0 when the run ended as this
-    combination must end, 1 when it did not.
+    worker-A claims a row and stands still, worker-B tries to claim it, worker-A comes back and writes. The guard is one
+    SQL statement in the transaction of that write; `fence` is what Tenure does. Exit 0 if the run ended as
+    expected for this combination, 1 if not.
     """
     from ..drills.explore import Explore
 
@@ -71,12 +71,12 @@ def _one(database: Database, asked: Explore, as_json: bool) -> bool:
         echo(json.dumps({**last, **verdict.fields(), **words}))
         return verdict.ok
     teller.verdict(verdict)
-    echo(f"\n   {words.get('explanation', 'The run was not played to its end, so it shows nothing.')}")
+    echo(f"\n   {words.get('explanation', 'The run did not finish, so it shows nothing.')}")
     return verdict.ok
 
 
 def _matrix(database: Database, as_json: bool) -> bool:
-    """Every guard in every situation: a line a guard as soon as it is known."""
+    """Every guard in every situation: a line for each guard as soon as it is known."""
     from ..console.terminal import echo
     from ..drills.explore import SITUATIONS
 
@@ -90,13 +90,15 @@ def _matrix(database: Database, as_json: bool) -> bool:
         if not as_json:
             echo("".join(f"{word:<{wide}}" for word in (guard, *(word for word, _ in cells))).rstrip())
     if not as_json:
-        echo("\nno race: worker-A wrote rightly · stopped: its stale write was refused · DUPLICATE: both wrote")
-        echo("STOLEN: the stale write was taken, and the rightful holder refused")
+        echo(
+            "\nno race: worker-A wrote within its lease · stopped: its stale write was refused · DUPLICATE: both wrote"
+        )
+        echo("STOLEN: the stale write was accepted, and the current holder refused")
     return right
 
 
 def _cell(url: str, guard: str, situation: str, as_json: bool) -> tuple[str, bool]:
-    """What came of one combination, and whether it had to."""
+    """The outcome of one combination, and whether it was the expected one."""
     from ..console.terminal import echo
     from ..drills.explore import SITUATIONS, Explore, explore
 

@@ -1,4 +1,4 @@
-"""`tenure drill tune`: let real workers work off a backlog, measure them, and name what held them up."""
+"""`tenure drill tune`: let real workers process a backlog, measure them, and name the bottleneck."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .option_types import Number
 @click.option("--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Worker processes.")
 @click.option("--slots", type=click.IntRange(1, 100), default=10, show_default=True, help="Jobs at once in each.")
 @seconds("--handler-seconds", 0, 1, 0.05, "How long a handler waits.")
-@seconds("--poll-seconds", 0.05, 5, 2.0, "How often a worker looks of its own accord.")
+@seconds("--poll-seconds", 0.05, 5, 2.0, "How often a worker polls.")
 @click.option("--listen/--no-listen", default=True, show_default=True, help="Workers are woken by NOTIFY.")
 @click.option("--backlog", type=click.IntRange(1, 5000), default=1000, show_default=True, help="Rows, at most.")
 @click.option(
@@ -24,15 +24,15 @@ from .option_types import Number
     type=Number(0, 500),
     default=0.0,
     show_default=True,
-    help="Let the rows come one by one at this rate; 0: all at once.",
+    help="Enqueue the rows one by one at this rate; 0: all at once.",
 )
 @seconds("--seconds", 2, 20, 5.0, "How long to measure, at most.")
 @options
 def command(as_json: bool, url: str | None, **asked: Any) -> None:
-    """What is full? Turn the settings, run it, see.
+    """What is the bottleneck? Change the settings, run it, see.
 
-    Real worker processes work off a backlog in a throw-away schema. What is printed was measured in this run, on this
-    machine and database: compare runs with each other, not with other machines.
+    Real worker processes process a backlog in a throw-away schema. The numbers were measured in this run, on this
+    machine and database: compare them with other runs here, not with other machines.
     """
     from ..console.terminal import echo
     from ..drills.teller import Json

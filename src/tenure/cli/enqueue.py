@@ -28,11 +28,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.argument("payload", required=False)
 @click.option("--from", "file", type=click.File("rb"), metavar="FILE", help="A JSON payload on each line; - is stdin.")
 @click.option("--key", help="Partition key, e.g. order:9182.")
-@click.option("--queue", default="default", show_default=True)
+@click.option("--queue", default="default", show_default=True, help="The queue of the row.")
 @click.option("--priority", type=int, default=0, show_default=True, help="Higher runs sooner, -100 to 100.")
 @click.option("--at", metavar="TIME", help="When: +5m, +2h, or an ISO time with its zone.")
-@click.option("--idempotency-key", metavar="KEY", help="Sent twice with the same content, it is one row.")
-@click.option("--max-attempts", type=int, default=5, show_default=True)
+@click.option("--idempotency-key", metavar="KEY", help="Sent twice with the same key and content, it is one row.")
+@click.option("--max-attempts", type=int, default=5, show_default=True, help="How many attempts it gets.")
 @click.option("--ordered", is_flag=True, help="One row of this key at a time, in order.")
 @click.option("--hold", is_flag=True, help="With --ordered: if this row ends badly, its key waits for an operator.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
@@ -40,11 +40,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | None, as_json: bool, **rest: Any) -> None:
     """Put a row of KIND with a JSON PAYLOAD into the inbox; with --from, one for each line of a file.
 
-    With --from, the number of the line is added to the idempotency key: a file that was broken off half-way can be sent
-    again, and what is in already stays single. The other options hold for all rows.
+    With --from, the line number is added to the idempotency key: you can send a file again after an interruption, and
+    no row is enqueued twice. The other options apply to every row.
     """
     if file is not None and payload is not None:
-        raise click.UsageError("PAYLOAD and --from are two answers to one question: give one")
+        raise click.UsageError("PAYLOAD and --from contradict each other: give one")
     database_url, schema = rest.pop("database_url"), rest.pop("schema")
     options = {**_when(at), **rest}
     statement = None if file else verbs.enqueue(NewRow(kind, _payload("{}" if payload is None else payload), **options))
@@ -69,12 +69,12 @@ def _tell(outcomes: Counter[str], as_json: bool) -> None:
     said = " · ".join(f"{name} {n:,}" for name, n in counts.items() if n)
     click.echo(json.dumps({"schema": 1, **counts}, sort_keys=True) if as_json else said or "no rows: the file is empty")
     if counts["conflict"]:
-        click.echo("tenure: a key of these was sent before with another payload: those rows were not written", err=True)
+        click.echo("tenure: an idempotency key was sent before with another payload: its row was not written", err=True)
         raise click.exceptions.Exit(NO)
 
 
 def _payload(text: str) -> msgspec.Raw:
-    """The text itself, digit by digit; Postgres keeps the last of two equal names."""
+    """The text as it was typed, with every digit; of two equal names Postgres keeps the last."""
     hint = """write it like {"order_id": 9182}, in the quotes of your shell"""
     if not text.strip():
         raise InvalidPayload(f"PAYLOAD is empty: leave it out to send {{}}, or {hint}")
@@ -95,7 +95,7 @@ def _when(at: str | None) -> dict[str, Any]:
     except ValueError:
         if _DAY.match(at):
             raise _no_time_of_day(at) from None
-        raise InvalidPayload(f"--at {at!r} is no time: write +5m, +2h or 2026-12-24T18:00:00+01:00") from None
+        raise InvalidPayload(f"--at {at!r} must be a time: write +5m, +2h or 2026-12-24T18:00:00+01:00") from None
     if _DAY.match(at):  # a zone after a bare day would be read as the time of day
         raise _no_time_of_day(at)
     if when.tzinfo is None:

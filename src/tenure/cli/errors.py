@@ -47,9 +47,9 @@ _LIBPQ_ASKS = " Is the server running on that host and accepting TCP/IP connecti
 
 
 def tell(error: BaseException) -> int:
-    """Say it on stderr, a bug with its traceback; the exit code."""
+    """Print the error on stderr, a bug with its traceback; the exit code."""
     sentence, code = explain(error)
-    with contextlib.suppress(OSError):  # nobody reads it any more: the exit code is still due
+    with contextlib.suppress(OSError):  # stderr is closed: the exit code still counts
         click.echo(f"tenure: {sentence}", err=True)
         if code == BUG:
             traceback.print_exception(error)
@@ -57,7 +57,7 @@ def tell(error: BaseException) -> int:
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """One sentence with the next step, and the exit code; what nobody foresaw is a bug and says how to report it."""
+    """One sentence with the next step, and the exit code; an unexpected error is a bug to report."""
     if isinstance(error, TenureError):
         return str(error), error.exit_code
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None  # without CONTEXT and DETAIL
@@ -73,7 +73,7 @@ def explain(error: BaseException) -> tuple[str, int]:
 
 
 def _of_database(error: psycopg.Error, said: str) -> tuple[str, int]:
-    """Busy, away, or neither; whether it runs at all is asked only where nobody spoke for it."""
+    """Busy, away, or neither. Only where no server answered do we ask whether it runs."""
     trouble, state = trouble_of(error), error.sqlstate
     if trouble == "again":
         return f"{said}: another session was in the way; try again", TRY_LATER
@@ -87,7 +87,7 @@ def _of_database(error: psycopg.Error, said: str) -> tuple[str, int]:
 
 
 def _unanswered(said: str) -> tuple[str, int]:
-    """No session came about, or it broke: libpq's words are all there is."""
+    """No session was opened, or it broke: libpq's message is all there is."""
     for words, (code, advice) in _BY_WORDS.items():
         if words in said:
             return f"{said}: {advice}", code
@@ -99,5 +99,5 @@ def _bug(error: BaseException, said: str) -> tuple[str, int]:
 
 
 def _place(error: OSError) -> str:
-    """What could not be read or written; without a name it is what the command prints to."""
+    """The file that could not be read or written; without a name, the output of the command."""
     return f"{str(error.filename)!r} cannot be used" if error.filename else "the answer could not be written"

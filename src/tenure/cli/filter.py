@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.filter import BadFilter, Filter, parse
+from .output import note
 
 
 def filter_of(words: Sequence[str], text: str = "") -> Filter:
-    """The filter these words say together; a shell has already eaten the quotes of error:"time out"."""
-    return parse(" ".join([*map(_quoted_again, words), text]))
+    """The filter of these words, whose quotes the shell has removed; stderr gets a hint for each old word."""
+    found = parse(" ".join([*map(_quoted_again, words), text]))
+    for hint in found.hints:
+        note(f"tenure: {hint}")
+    return found
 
 
 def _quoted_again(word: str) -> str:
-    """The word itself, unless it makes sense only with its value in quotes."""
+    """The word itself; with its value in quotes if it is valid only so."""
     name, colon, value = word.partition(":")
     if not colon or not set(word) & set(" \t\n"):
         return word

@@ -27,14 +27,16 @@ class Answer(NamedTuple):
 
 @click.command()
 @click.argument("question", type=click.Choice(list(PATHS)), default="live")
-@click.option("--url", metavar="URL", help=f"Whom to ask [http://127.0.0.1:{PORT}; env: TENURE_HEALTH_PORT].")
-@click.option("--timeout-seconds", type=Number(min=0, min_open=True), default=3.0, show_default=True)
+@click.option("--url", metavar="URL", help=f"The address to ask [http://127.0.0.1:{PORT}; env: TENURE_HEALTH_PORT].")
+@click.option(
+    "--timeout-seconds", type=Number(min=0, min_open=True), default=3.0, show_default=True, help="How long to wait."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(question: str, url: str | None, timeout_seconds: float, as_json: bool) -> None:
     """Ask whether a worker or server is live (the default) or ready.
 
-    Exit codes: 0 it is, 1 it is not, 69 nobody answers there. A worker answers on its --health-port, `tenure serve` on
-    its own; a path in the URL is kept, for one that is mounted under a prefix.
+    Exit codes: 0 yes, 1 no, 69 nobody answers at this address. A worker answers on its --health-port, `tenure serve` on
+    its own port. A path in the URL is kept, for a server that is mounted under a prefix.
     """
     asked = url or f"http://{settings_host()}:{settings_port()}"
     try:
@@ -54,7 +56,7 @@ def command(question: str, url: str | None, timeout_seconds: float, as_json: boo
 
 
 def settings_host() -> str:
-    """Where a worker of these settings answers; one that listens everywhere is asked on loopback."""
+    """The address of a worker with these settings; one that listens everywhere is asked on loopback."""
     found = settings.find("TENURE_HEALTH_HOST")
     host = found.value if found else "127.0.0.1"
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
@@ -62,15 +64,15 @@ def settings_host() -> str:
 
 
 def settings_port() -> int:
-    """And on which port."""
+    """The port of a worker with these settings."""
     return int(settings.number("TENURE_HEALTH_PORT")) if settings.find("TENURE_HEALTH_PORT") else PORT
 
 
 def ask(url: str, question: str, timeout_seconds: float) -> Answer:
-    """The worker's page first, the server's where there is none; no proxy is asked, whatever the environment says."""
+    """Ask for the worker's page, and if there is none for the server's; proxies of the environment are not used."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.UsageError(f"--url {url!r} is no address: write http://127.0.0.1:{PORT}")
+        raise click.UsageError(f"--url {url!r} must be an address: write http://127.0.0.1:{PORT}")
     answer = Answer(404, {})
     for path in PATHS[question]:
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -83,7 +85,7 @@ def ask(url: str, question: str, timeout_seconds: float) -> Answer:
             connection.close()
         if answer.status != 404:
             return answer
-    return Answer(404, {"error": f"whatever answers at {url} has no page for this: is it a Tenure worker or server?"})
+    return Answer(404, {"error": f"the server at {url} has no such page: is it a Tenure worker or server?"})
 
 
 def _document(body: bytes) -> dict[str, Any]:

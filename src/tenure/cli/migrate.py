@@ -1,4 +1,4 @@
-"""`tenure migrate`: bring the schema to the version this package speaks, or say whether it is; grant its roles."""
+"""`tenure migrate`: bring the schema to the version that this package needs, or check it; grant its roles."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ from .database import Database, opened, options
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a migration is missing.")
-@click.option("--sql", "print_sql", is_flag=True, help="Print the SQL instead of running it; with --roles only theirs.")
+@click.option(
+    "--sql", "print_sql", is_flag=True, help="Print the SQL instead of running it; with --roles only the roles."
+)
 @click.option("--from", "after", type=int, metavar="N", help="With --sql: only what comes after migration N.")
 @click.option("--to", type=int, metavar="N", help="Stop after migration N.")
-@click.option("--roles", is_flag=True, help="Also make and grant producer, worker, operator and readonly.")
+@click.option("--roles", is_flag=True, help="Also create and grant the roles producer, worker, operator, readonly.")
 @click.option(
-    "--role-prefix", metavar="NAME", default=migrate.ROLE_PREFIX, show_default=True, help="As in NAME_worker."
+    "--role-prefix",
+    metavar="NAME",
+    default=migrate.ROLE_PREFIX,
+    show_default=True,
+    help="Roles are called NAME_worker, …",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
-    """Bring the schema to the version this package speaks.
+    """Bring the schema to the version that this package needs.
 
-    Safe to run twice, and by ten processes at once: they queue for one lock, all of it is one transaction. Who uses
-    --roles runs it again after every upgrade.
+    Safe to run twice, and by ten processes at once: they wait for one lock, and all of it is one transaction. If you
+    use --roles, run it again with --roles after every upgrade.
     """
     _check_asked(asked["after"], asked["to"], asked)
     if asked["print_sql"]:
@@ -47,7 +53,7 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
 
 
 def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> None:
-    """Refuse what cannot be, before any database is asked."""
+    """Refuse options that contradict each other, before any database is opened."""
     has = f"this package has 1 to {migrate.newest()}"
     if asked["check"] and asked["print_sql"]:
         raise click.UsageError("--check asks the database, --sql prints without asking: give one of them")
@@ -60,7 +66,7 @@ def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> No
     if after is None:
         return
     if not asked["print_sql"]:
-        raise click.UsageError("--from goes with --sql: without it, migrate sees by itself what is missing")
+        raise click.UsageError("--from goes with --sql: without it, migrate finds out what is missing")
     if not 0 <= after < migrate.newest():
         raise click.UsageError(f"--from {after}: there is nothing after it, {has}")
     if to is not None and after >= to:

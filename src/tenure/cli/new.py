@@ -1,4 +1,4 @@
-"""`tenure new`: write a starter app with its test and what it takes to deploy it; overwrite nothing."""
+"""`tenure new`: write a starter app with a test and the files to deploy it; overwrite nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .health import PORT as HEALTH_PORT
 from .serve import PORT as WEB_PORT
 
 NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9])?")
-STOP_SECONDS = 10  # what a worker takes at most, beyond its drain, to give rows back and leave
+STOP_SECONDS = 10  # the most a worker needs after its drain, to give rows back and exit
 QUERY_INDENT = " " * 10
 
 # What is written, from which file of the starter, and what it is for.
@@ -39,13 +39,13 @@ FILES = {
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
-@click.option("--name", help="What to call it, where the folder's name cannot be taken.")
+@click.option("--name", help="The name of the app [the folder's name].")
 @click.option("--list", "--dry-run", "only_list", is_flag=True, help="Print what would be written, write nothing.")
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(folder: Path, name: str | None, only_list: bool, force: bool) -> None:
-    """Write a starter app into FOLDER (the working directory): handler, test, settings, and files for deploying it.
+    """Write a starter app into FOLDER [the working directory]: handler, test, settings, and files to deploy it.
 
-    It runs as it is: `tenure dev app:inbox`. A file that is there already is not touched unless you say --force.
+    It runs as it is: `tenure dev app:inbox`. An existing file is overwritten only with --force.
     """
     words = _words(_name(folder, name))
     paths = {folder / _filled(path, words): source for path, (source, _) in FILES.items()}
@@ -69,7 +69,7 @@ def _name(folder: Path, given: str | None) -> str:
     if not NAME.fullmatch(name):
         raise BadSettings(
             f"{where} {name!r} cannot be the name of a package: use letters, digits, - and _, a letter first, at most "
-            f"40 of them{'' if given else ', or say --name'}"
+            f"40 of them{'' if given else ', or give --name'}"
         )
     if name.lower() == "tenure":
         raise BadSettings(f"{where} {name!r} is the name of the package it depends on: choose another with --name")
@@ -77,7 +77,7 @@ def _name(folder: Path, given: str | None) -> str:
 
 
 def _words(name: str) -> dict[str, str]:
-    """What stands in the starter between two @."""
+    """The value for each @name@ in the starter."""
     drain_seconds = int(settings.DEFAULTS["TENURE_DRAIN_SECONDS"])
     return {
         "name": name,
@@ -93,7 +93,7 @@ def _words(name: str) -> dict[str, str]:
 
 
 def _query(name: str) -> str:
-    """The SQL of a question, without what it says of itself, as it stands in a block of YAML."""
+    """The SQL of a question without its header, indented for a block of YAML."""
     lines = sql.text(name).splitlines()
     return "\n".join(f"{QUERY_INDENT}{line}" for line in lines if not line.startswith("--"))
 
@@ -114,7 +114,7 @@ def _refuse_to_overwrite(folder: Path, paths: list[Path]) -> None:
     if there:
         raise BadSettings(
             f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already, so nothing was written: "
-            "name another folder, or say --force to overwrite"
+            "name another folder, or add --force to overwrite"
         )
 
 

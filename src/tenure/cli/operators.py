@@ -1,4 +1,4 @@
-"""What the acting commands share: count and say it, ask, act in batches under a bar, and say what was done."""
+"""What the acting commands share: count the rows, ask, act in batches under a bar, and say what was done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def me() -> operate.Actor:
-    """Who sits at this terminal, for the audit."""
+    """The user at this terminal, for the audit."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):  # no entry in the password file, as in many containers
@@ -40,14 +40,14 @@ def me() -> operate.Actor:
 
 
 def noting(command: F) -> F:
-    """--reason and --json, on every command that changes one thing and notes it in the audit."""
+    """--reason and --json, on every command that changes one thing and writes it into the audit."""
     reason = click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
     as_json = click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
     return reason(as_json(options(command)))
 
 
 def answer(as_json: bool, said: str, **facts: Any) -> None:
-    """What became of it: a sentence for people, the facts for programs."""
+    """Print the outcome: a sentence for people, the facts for programs."""
     click.echo(json.dumps({"schema": 1, **facts}, sort_keys=True, default=str) if as_json else printable(said))
 
 
@@ -70,9 +70,11 @@ def acting(entry: OperatorVerb) -> click.Command:
     @click.command(entry.command, help=f"{entry.does}\n\n{_HOW}", no_args_is_help=False)
     @click.argument("words", nargs=-1, metavar="FILTER...")
     @click.option("--filter", "text", default="", metavar="TEXT", help="The filter, or more of it, as one text.")
-    @click.option("--all", "everything", is_flag=True, help="Every row the verb takes: needed without a filter.")
-    @click.option("--dry-run", is_flag=True, help="Say how many rows it would be, and change none.")
-    @click.option("--yes", is_flag=True, help="Do it without being asked.")
+    @click.option(
+        "--all", "everything", is_flag=True, help="Every row that the command takes; needed without a filter."
+    )
+    @click.option("--dry-run", is_flag=True, help="Say how many rows match, and change none.")
+    @click.option("--yes", is_flag=True, help="Do it without asking.")
     @click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
     @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
     @options
@@ -88,9 +90,9 @@ def acting(entry: OperatorVerb) -> click.Command:
 
 
 _HOW = (
-    "FILTER is made of words that must all hold, as in `tenure rows`: kind:send_receipt queue:mail status:failed "
-    'error:"time out" key:order:* payload.order_id:9182 attempts:>3 age:>1h, or a row\'s id. The exact number of rows '
-    f"is said first; above {TYPED_ABOVE:,} it has to be typed. Every action is kept in the audit (`tenure audit`)."
+    "FILTER is a list of words that must all match, as in `tenure rows`: kind:send_receipt queue:mail status:failed "
+    'error:"time out" key:order:* payload.order_id:9182 attempts:>3 age:>1h, or a row\'s id. The command says how many '
+    f"rows match and asks; above {TYPED_ABOVE:,} you type the number. Every action is in the audit (`tenure audit`)."
 )
 
 
@@ -125,7 +127,7 @@ def _act(
 def _change(
     conn: QueueConnection, database: Database, verb: str, filter: Filter, reason: str, matched: int, yes: bool
 ) -> dict[str, Any]:
-    """What was done; of an action that Ctrl-C breaks off, as much as its line of the audit says."""
+    """What was done; after Ctrl-C, what the action's line of the audit says."""
     begun: list[int] = []
     try:
         with _bar(verb, matched) as advance:
@@ -143,7 +145,7 @@ def _change(
 
 
 def _confirm(verb: str, matched: int, yes: bool) -> None:
-    """Ask the person at the terminal; without one, only --yes will do."""
+    """Ask the person at the terminal; without a terminal, --yes is needed."""
     if yes:
         return
     attended(f"{verb} would change {_rows(matched)}")
@@ -156,14 +158,14 @@ def _confirm(verb: str, matched: int, yes: bool) -> None:
 
 
 def attended(would: str) -> None:
-    """Go on only where somebody can be asked."""
+    """Continue only if somebody can be asked."""
     if not sys.stdin.isatty():
         click.echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
         raise click.exceptions.Exit(USAGE)
 
 
 def agreed(question: str) -> None:
-    """Go on only with a yes."""
+    """Continue only after a yes."""
     if not click.confirm(question, err=True):
         _leave()
 
@@ -175,7 +177,7 @@ def _leave() -> NoReturn:
 
 @contextlib.contextmanager
 def _bar(verb: str, matched: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar for more than one batch, where somebody looks."""
+    """A progress bar for more than one batch, if stderr is a terminal."""
     if matched <= operate.BATCH or not sys.stderr.isatty():
         yield None
         return

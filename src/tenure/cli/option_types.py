@@ -9,11 +9,11 @@ import click
 
 
 class Number(click.FloatRange):
-    """Within a range, and finite: `nan` is within every range, for it is neither below nor above anything."""
+    """A number in a range, and finite. A range alone accepts `nan`: it is neither below nor above anything."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or one sentence."""
+        """The number, or a usage error."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no number to reckon with: write one such as 0.5 or 3", param, ctx)
+            self.fail(f"{value!r} must be a finite number: write one such as 0.5 or 3", param, ctx)
         return number

@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
 
 
 def said(value: object) -> str:
-    """One value for people: a time in UTC, a yes or no, a dash for nothing; what cannot be seen is written out."""
+    """One value for people: a time in UTC, a yes or no, a dash for nothing; control characters are escaped."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -85,12 +85,12 @@ def counted(count: Count) -> str:
 
 
 def error_line(error: str | None) -> str:
-    """What went wrong, in a line, and all of it: who greps for the end of it finds it."""
+    """The error on one line, in full: grep finds its end, too."""
     return printable(telling_line(error))
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """How long ago, roughly; a time to come has a plus."""
+    """About how long ago; a future time has a plus."""
     seconds = (now - then).total_seconds()
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if abs(seconds) >= 2 * size:
@@ -99,7 +99,7 @@ def ago(then: datetime, now: datetime) -> str:
 
 
 def lines(head: Sequence[str], found: Sequence[Sequence[str]]) -> str:
-    """A table on a terminal; elsewhere one line each without a head, cells divided by tabs."""
+    """A table on a terminal; elsewhere one line a row without a head, cells separated by tabs."""
     if sys.stdout.isatty():
         return table(head, found, shutil.get_terminal_size().columns)
     return "\n".join("\t".join(map(printable, line)) for line in found)
@@ -114,5 +114,5 @@ def show(head: Sequence[str], found: Sequence[Sequence[str]], nothing: str) -> N
 
 
 def note(text: str) -> None:
-    """Something about the answer, on stderr: it is not part of it."""
+    """A remark about the answer, on stderr: it is not part of the answer."""
     click.echo(text, err=True)

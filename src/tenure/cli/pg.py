@@ -1,4 +1,4 @@
-"""The embedded server by hand: what `attach` does for programs, said in words for people."""
+"""`tenure pg`: start, stop and look at the embedded server by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "he
 
 
 @click.group("pg")
-@click.option("--here", is_flag=True, help="The server of this project, in ./.tenure, instead of your own.")
+@click.option("--here", is_flag=True, help="The server of this project, in ./.tenure, instead of the one in your home.")
 @click.pass_context
 def command(ctx: click.Context, here: bool) -> None:
     """The embedded Postgres: a real server, started when needed, stopped when idle."""
@@ -45,7 +45,7 @@ def start(ctx: click.Context) -> None:
 @command.command()
 @click.pass_context
 def stop(ctx: click.Context) -> None:
-    """Stop the server now, whoever uses it."""
+    """Stop the server now, even if somebody uses it."""
     folder = _folder(ctx)
     stopped = embedded.stop(folder)
     _say("postgres", "stopped, the rows are kept" if stopped else "was not running", _short(folder))
@@ -110,7 +110,7 @@ def url(ctx: click.Context) -> None:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def psql(ctx: click.Context, args: tuple[str, ...]) -> None:
-    """Open psql on the server; what follows goes to psql."""
+    """Open psql on the server; further arguments go to psql."""
     _run_beside_server(ctx, "psql", args)
 
 
@@ -118,7 +118,7 @@ def psql(ctx: click.Context, args: tuple[str, ...]) -> None:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def dump(ctx: click.Context, args: tuple[str, ...]) -> None:
-    """Print the whole database as SQL; what follows goes to pg_dump."""
+    """Print the whole database as SQL; further arguments go to pg_dump."""
     _run_beside_server(ctx, "pg_dump", args)
 
 
@@ -126,9 +126,11 @@ def _run_beside_server(ctx: click.Context, name: str, args: tuple[str, ...]) -> 
     bundled = embedded.binaries().program(name)
     program = str(bundled) if os.access(bundled, os.X_OK) else shutil.which(name)
     if program is None:
-        raise NoDatabase(f"{name} is neither in {bundled.parent} nor on PATH: run `tenure pg url` and use your own")
+        raise NoDatabase(
+            f"{name} was found neither in {bundled.parent} nor on PATH: run `tenure pg url` and use your own"
+        )
     with embedded.attach(_folder(ctx)) as server:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to psql, which cancels a query with it
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for psql, where it cancels a query
         try:
             code = subprocess.run([program, f"--dbname={server.url}", *args], preexec_fn=_hear_interrupts).returncode
         finally:

@@ -1,4 +1,4 @@
-"""`tenure queues`: what stands in each queue and what was set for it; pause, resume and limit one, free a key."""
+"""`tenure queues`: the rows and settings of each queue; pause, resume and limit one, free a key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS = {"max_running": "--max-running", "max_per_key": "--max-per-key", "rate
 @options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """What stands in each queue and what was set for it."""
+    """List the queues: how many rows in which state, and their settings."""
     if ctx.invoked_subcommand is not None:
         given = {"database_url": database_url, "schema": schema, "as_json": as_json}
         ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free", "blocked"), given)
@@ -73,11 +73,11 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
 
 @named(command, "limit_queue")
 @click.argument("name")
-@click.option("--max-running", type=int, metavar="N", help="Rows in flight at once.")
-@click.option("--max-per-key", type=int, metavar="N", help="Rows of one key in flight at once.")
-@click.option("--rate", "rate_per_second", type=float, metavar="R", help="Rows that start in a second.")
-@click.option("--burst", type=int, metavar="B", help="How many of them at once [default: a second's worth].")
-@click.option("--clear", is_flag=True, help="Take away every limit that is not given.")
+@click.option("--max-running", type=int, metavar="N", help="Rows that may be processing at once.")
+@click.option("--max-per-key", type=int, metavar="N", help="Rows of one key that may be processing at once.")
+@click.option("--rate", "rate_per_second", type=float, metavar="R", help="Rows that may start in a second.")
+@click.option("--burst", type=int, metavar="B", help="Rows that may start at once [default: a second's worth].")
+@click.option("--clear", is_flag=True, help="Remove every limit that is not given.")
 @noting
 def limit(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, **given: Any) -> None:
     """What is not given stays as it was."""
@@ -106,14 +106,14 @@ def free(name: str, key: str, reason: str, as_json: bool, database_url: str | No
     answer(as_json, f"{key} goes on", queue=name, key=key, freed=True)
 
 
-@command.command(short_help="The ordered keys that stand still, and why.")
+@command.command(short_help="List the blocked ordered keys, and why.")
 @click.option("-n", "most", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Keys at most.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def blocked(most: int, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """List the ordered keys that cannot go on, the row in their way, and how many rows wait behind it.
+    """List the blocked ordered keys, the row that blocks each, and how many rows wait behind it.
 
-    A key whose row waits_for_operator goes on after `tenure redrive ROW`, `tenure delete ROW`, or
+    A key with the reason waits_for_operator goes on after `tenure redrive ROW`, `tenure delete ROW`, or
     `tenure queues free QUEUE KEY`.
     """
     with _place(database_url, schema) as place:
@@ -123,7 +123,7 @@ def blocked(most: int, as_json: bool, database_url: str | None, schema: str | No
     else:
         head = ("queue", "key", "waiting", "reason", "row", "status")
         lines = [(k.queue, k.partition_key, str(k.waiting), k.reason, str(k.head), k.status) for k in found]
-        show(head, lines, "no key stands still")
+        show(head, lines, "no key is blocked")
 
 
 def _blocked(found: BlockedKey) -> dict[str, Any]:
@@ -132,21 +132,21 @@ def _blocked(found: BlockedKey) -> dict[str, Any]:
 
 
 class Place(NamedTuple):
-    """Where a command works, once it is there."""
+    """An open connection, and the schema to use."""
 
     conn: QueueConnection
     schema: str
 
     def run(self, statement: Statement[T]) -> T:
-        """One answer."""
+        """The answer to one statement."""
         return postgres.run(self.conn, statement, self.schema)
 
     def noted(self, statement: Statement[T], target: str, reason: str) -> T:
-        """Run one mutation, and its line of the audit with it."""
+        """Run one change and write its line of the audit."""
         return operate.noted(self.conn, statement, me(), statement.name, target, self.schema, reason=reason)
 
     def warn_of(self, name: str) -> None:
-        """Say so if nobody has heard of this queue: it is set all the same, rows may come later."""
+        """Warn if no row, worker or setting names this queue. The change is made anyway: rows may come later."""
         known = {each.queue for each in self.run(queues.queues())}
         known |= {each.queue for each in self.run(questions.queue_depths(cap=1))}
         known |= {queue for worker in self.run(questions.workers()) for queue in worker.metadata.get("queues", ())}
@@ -169,7 +169,7 @@ def _place(database_url: str | None, schema: str | None) -> Iterator[Place]:
 
 
 def _in_options(sentence: str) -> str:
-    """The same with options in place of names."""
+    """The same sentence with options in place of arguments."""
     for name, option in OPTIONS.items():
         sentence = sentence.replace(f"{name}=", f"{option} ").replace(name, option)
     return sentence.replace("burst=", "--burst ").replace("or clear to", "or --clear to")
@@ -187,7 +187,7 @@ def _rows(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]
 
 
 def _words(queue: Mapping[str, Any]) -> str:
-    """What was set for a queue, for people."""
+    """The settings of a queue, for people."""
     said = ["paused"] if queue["paused"] else []
     if queue.get("max_running"):
         said.append(f"{queue['running']} of {queue['max_running']} running")

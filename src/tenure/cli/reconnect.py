@@ -1,4 +1,4 @@
-"""A connection for those who watch for long: while the database is away they say so, and then go on."""
+"""A connection for commands that watch: they say when the database is away, and go on when it is back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Reconnecting:
-    """One session after another on a database. The first must come about, or the command ends with why it does not."""
+    """A session that is opened again when it breaks. If the first one fails, the command ends with the reason."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database, self._name = database, name
@@ -35,12 +35,12 @@ class Reconnecting:
 
     @property
     def schema(self) -> str:
-        """Where to look."""
+        """The schema to look into."""
         return self._database.schema
 
     @property
     def away(self) -> str:
-        """Since when nobody answers, in words; empty while somebody does."""
+        """Since when the database is away, in words; empty while it answers."""
         return f"the database is away since {self._away:%H:%M:%SZ}" if self._away else ""
 
     def ask(self, look: Callable[[QueueConnection, str], T]) -> T | None:

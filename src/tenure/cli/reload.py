@@ -1,4 +1,16 @@
-"""A worker in a process of its own that starts anew when a file is saved, and never outlives whoever started it."""
+"""A worker in its own process that restarts when a file is saved, and ends with the process that started it.
+
+                  a file is saved: drain, restart
+              ┌────────────────────────────────────┐
+              ▼                                    │
+    start ▶ runs ──────────────────────────────────┘
+              │ it ends by itself
+              ├── drained, or bad settings ──▶ waits for the next save ───────────────▶ start
+              ├── any other exit code ───────▶ pauses, longer each time, or a save ───▶ start
+              └── bad settings, no reload ───▶ over: the command ends with this code
+
+The end of the block leads from each state to over: the worker drains, or is killed if it does not.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +31,11 @@ from ..console.signals import die_with_parent
 from ..errors import BAD_SETTINGS
 
 LOOK_SECONDS = 0.25
-SETTLE_SECONDS = 0.1  # some editors save in two steps: the first alone may be no Python at all
+SETTLE_SECONDS = 0.1  # some editors save in two steps: the file may be half-written after the first
 SETTLE_ROUNDS_MAX = 20
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 30.0
-STEADY_SECONDS = 60.0  # who ran for so long does not die of how it starts
-LAST_SECONDS = 12.0  # what a worker may take beyond its drain, see `Worker._drain`
+STEADY_SECONDS = 60.0  # a worker that ran this long did not fail at its start: the pause begins anew
+LAST_SECONDS = 12.0  # the most a worker needs after its drain, see `Worker._drain`
 SUFFIX, SETTINGS = ".py", ("pyproject.toml", "tenure.toml")
 OTHERS = {"__pycache__", "node_modules", "venv"}  # and whatever begins with a dot: .venv, .git, an editor's .#app.py
 CHILD = "from tenure.cli.reload import child; child({parent})"
@@ -32,15 +44,15 @@ Seen = dict[str, tuple[int, int]]
 
 
 class Watch:
-    """The Python files and the settings below some folders."""
+    """The Python files and the settings files below some folders."""
 
     def __init__(self, roots: Sequence[Path], over: threading.Event | None = None) -> None:
         self._roots, self._seen, self._over = roots, _seen(roots), over or threading.Event()
 
     def saved(self) -> list[str]:
-        """The files that are new, changed or gone since it was last asked, once they hold still.
+        """The files that are new, changed or gone since the last call, once they no longer change.
 
-        A file that never does is not waited for, nor is anything once it is all over.
+        A file that changes all the time is not waited for, and at the end of the block no file is.
         """
         before = self._seen
         for _ in range(SETTLE_ROUNDS_MAX):
@@ -56,7 +68,7 @@ def _seen(roots: Sequence[Path]) -> Seen:
     folders = [str(root) for root in roots]
     while folders:
         for entry in _entries(folders.pop()):
-            with suppress(OSError):  # it is being renamed or removed, or leads nowhere: the others count all the same
+            with suppress(OSError):  # it is being renamed or removed, or is a broken link: the other files still count
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif entry.name.endswith(SUFFIX) or entry.name in SETTINGS:
@@ -66,25 +78,21 @@ def _seen(roots: Sequence[Path]) -> Seen:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is theirs in this folder; nothing of one that is gone or closed to us."""
+    """The entries of this folder that may be the user's code; none if it is gone or not readable."""
     with suppress(OSError), os.scandir(folder) as entries:
         return [entry for entry in entries if entry.name not in OTHERS and not entry.name.startswith(".")]
     return []
 
 
 class Reloader(threading.Thread):
-    """Keeps one worker running while the block lasts, whatever becomes of the code it runs.
-
-    A save ends the worker, which drains, and begins the next. One that cannot start as the code is now waits for the
-    next save; one that died of something else is also tried again after a pause that grows.
-    """
+    """Keeps one worker running while the block lasts, even if its code fails."""
 
     def __init__(self, words: Sequence[str], environ: Mapping[str, str], roots: Sequence[Path], drain_seconds: float):
         super().__init__(name="tenure-reload", daemon=True)
         self._words, self._environ, self._drain_seconds = words, environ, drain_seconds
         self._over = threading.Event()
         self._watch = Watch(roots, self._over) if roots else None
-        self.code = 0  # what the command should end with, where nobody can mend what is wrong by a save
+        self.code = 0  # the exit code of the command; not 0 if a save could not correct the error
 
     def __enter__(self) -> Reloader:
         self.start()
@@ -95,7 +103,7 @@ class Reloader(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Worker after worker. They are begun on this thread: the kernel ends them should it end."""
+        """Run worker after worker. They are started on this thread: on Linux the kernel ends them with it."""
         pause = PAUSE_SECONDS
         while not self._over.is_set():
             began = time.monotonic()
@@ -104,24 +112,24 @@ class Reloader(threading.Thread):
             if time.monotonic() - began > STEADY_SECONDS:
                 pause = PAUSE_SECONDS
             if not saved and not self._over.is_set():
-                saved = self._mourn(worker.returncode, pause)
+                saved = self._wait_after(worker.returncode, pause)
                 pause = PAUSE_SECONDS if saved else min(2 * pause, PAUSE_SECONDS_MAX)
 
     def _look(self, fact: Callable[[], bool]) -> bool:
-        """Whether a file was saved before the fact came about, or the end of it all."""
+        """Whether a file was saved before the fact was true, and before the end of the block."""
         rest = LOOK_SECONDS
         while not self._over.wait(rest) and not fact():
             began = time.monotonic()
             if self._watch is not None and (saved := self._watch.saved()) and not self._over.is_set():
-                _say(f"{_named(saved)} saved, the worker starts anew")
+                _say(f"{_named(saved)} saved, the worker restarts")
                 return True
-            rest = max(LOOK_SECONDS, 10 * (time.monotonic() - began))  # a large tree is looked at less often
+            rest = max(LOOK_SECONDS, 10 * (time.monotonic() - began))  # a large tree is scanned less often
         return False
 
-    def _mourn(self, code: int, pause: float) -> bool:
-        """Say that the worker has ended by itself, and wait for a reason to try again."""
+    def _wait_after(self, code: int, pause: float) -> bool:
+        """Say how the worker ended, and wait until it may restart; whether a save is the reason."""
         if code == 0:  # an operator has drained it
-            _say("the worker was drained, the next save starts it anew")
+            _say("the worker was drained, it restarts at the next save")
             return self._look(lambda: False)
         if code == BAD_SETTINGS and self._watch is not None:  # it has said why itself
             _say("waiting for the next save")
@@ -131,14 +139,14 @@ class Reloader(threading.Thread):
             os.kill(os.getpid(), signal.SIGTERM)
             return not self._over.wait()
         how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
-        _say(f"the worker ended with {how}, it starts anew with the next save or in {pause:.0f} s")
+        _say(f"the worker ended with {how}, it restarts at the next save or in {pause:.0f} s")
         by = time.monotonic() + pause
         return self._look(lambda: time.monotonic() > by)
 
     @contextmanager
     def _worker(self) -> Iterator[subprocess.Popen[bytes]]:
-        """A worker that has ended when the block has: by itself, by draining, or if it does not obey by force."""
-        # Its session is its own: Ctrl-C is for the command, which then ends the worker.
+        """A worker that has ended when the block ends: by itself, by draining, or by force."""
+        # In a session of its own: Ctrl-C goes to the command, which then ends the worker.
         worker = subprocess.Popen(
             [sys.executable, "-P", "-c", CHILD.format(parent=os.getpid()), *self._words],
             env=self._environ,
@@ -156,22 +164,22 @@ class Reloader(threading.Thread):
 
 
 def child(parent: int) -> None:
-    """The process of a worker: `tenure` with the words it was given, for no longer than its parent lives."""
+    """The process of a worker: `tenure` with its arguments; it ends when its parent does."""
     from . import main
 
     _die_with(parent)
-    # Bytecode is told from its source by whole seconds and size: a second save could be taken for the first.
+    # Python compares bytecode and source by whole seconds and size: a second save could look like the first.
     sys.dont_write_bytecode = True
     sys.argv[0] = "tenure"
     main()
 
 
 def _die_with(parent: int) -> None:
-    """The kernel sees to it on Linux; elsewhere a thread does."""
+    """On Linux the kernel ends this process with its parent; elsewhere a thread does."""
     die_with_parent()
     if sys.platform != "linux":
         threading.Thread(target=_watch_parent, args=[parent], daemon=True).start()
-    if os.getppid() != parent:  # it died before anybody was asked
+    if os.getppid() != parent:  # it died before the kernel was asked
         os._exit(1)
 
 

@@ -28,13 +28,13 @@ Rings = dict[tuple[str, ...], Ring]
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def command(key: str | None, bucket: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Show how the buckets are dealt out to the live workers.
+    """Show how many buckets each live worker owns.
 
-    Workers that serve the same queues share a ring. It spreads work: a row is looked for by the owner of its bucket
-    first, and by everybody else after a while.
+    Workers that serve the same queues share a ring, which spreads the work: the owner of a bucket claims its rows
+    first, other workers claim them after a while.
     """
     if key is not None and bucket is not None:
-        raise click.UsageError("--key and --bucket are two questions: ask one")
+        raise click.UsageError("--key and --bucket contradict each other: give one")
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         alive = postgres.run(conn, live_workers(), database.schema)
@@ -67,7 +67,7 @@ def _document(rings: Rings) -> dict[str, Any]:
 
 
 def _show(rings: Rings, as_json: bool) -> None:
-    """Each worker with its share; as a bar too, where drawing is welcome."""
+    """Each worker with its share; on a terminal also as a bar."""
     if as_json:
         click.echo(json.dumps(_document(rings), sort_keys=True))
         return

@@ -1,4 +1,4 @@
-"""`tenure row`: one row with its columns, its lease tape, and why it stands where it stands."""
+"""`tenure row`: one row with its columns, its lease tape, and why it is in its state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TAPE_WIDTH = 40
 
 
 class Picture(NamedTuple):
-    """All there is to say about a row."""
+    """All that is known about a row."""
 
     row: Row
     why: str
@@ -40,9 +40,9 @@ class Picture(NamedTuple):
 @click.option("--json", "form", flag_value="json", help="One JSON document.")
 @options
 def command(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
-    """Show a row: its columns, who held it when and how that ended, and why it stands where it stands.
+    """Show a row: why it is in its state, its columns, and each attempt: who held it, when, and how that ended.
 
-    On the tape each attempt has a line, drawn over time: it was held where the line is full. An x is a write that was
+    The lease tape draws each attempt over time: the line is full while the row was held. An x is a write that was
     refused because its lease was over.
     """
     with (
@@ -122,7 +122,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def tape(picture: Picture) -> list[str]:
-    """The attempts as bars on one axis of time, the oldest first, then what was refused."""
+    """The attempts as bars on one time axis, the oldest first; then the refused writes."""
     moments = [each.claimed_at for each in picture.attempts] + [each.at for each in picture.refusals]
     moments += [each.ended_at or picture.now for each in picture.attempts]
     first, last = min(moments), max(moments)
@@ -142,14 +142,14 @@ def tape(picture: Picture) -> list[str]:
 
 
 def _outcome(attempt: Attempt, row: Row) -> str:
-    """How an attempt ended; the one that ended the row, as the row did."""
+    """How an attempt ended; for the one that ended the row, how the row ended."""
     if attempt.ended_at is None or attempt.ended_at != row.finished_at or row.status in ("completed", "failed"):
         return attempt.outcome
     return f"expired, {row.status}" if attempt.outcome == "expired" else row.status
 
 
 def _bar(start: datetime, end: datetime | None, first: datetime, last: datetime) -> str:
-    """A stretch of time, or without an end a moment, on the axis from first to last; empty where none is wanted."""
+    """A span of time on the axis from first to last, or without an end a moment; empty where nothing is drawn."""
     if not draws():
         return ""
     whole = (last - first).total_seconds() or 1.0

@@ -24,14 +24,16 @@ from .output import ago, as_json, document, error_line, lines, note
 
 HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error")
 PAGE = 500
-EPILOG = "FILTER words, which must all hold:\n\n\b\n" + "\n".join(f"{name}:{how}" for name, how in FIELDS.items())
+EPILOG = "FILTER words; all of them must match:\n\n\b\n" + "\n".join(f"{name}:{how}" for name, how in FIELDS.items())
 
 
 @click.command(epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[FILTER]...")
-@click.option("-n", "most", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Rows at most.")
-@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
-@click.option("--before", type=click.UUID, metavar="ID", help="Go on after this row.")
+@click.option(
+    "-n", "most", metavar="N", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Rows at most."
+)
+@click.option("--all", "everything", is_flag=True, help="All rows.")
+@click.option("--before", type=click.UUID, metavar="ID", help="Continue after this row.")
 @click.option("--json", "as_document", is_flag=True, help="One JSON document.")
 @click.option("--jsonl", "as_objects", is_flag=True, help="One JSON object a line, as they are found.")
 @options
@@ -49,7 +51,7 @@ def command(
 ) -> None:
     """List the rows that match a filter, newest first.
 
-    On a terminal as a table; piped, a line each with cells divided by tabs, the id first.
+    On a terminal it prints a table; into a pipe a line for each row, cells separated by tabs, the id first.
     """
     if everything and ctx.get_parameter_source("most") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"--all and -n {most} contradict each other: give one")
@@ -79,7 +81,7 @@ def command(
 
 
 def found(conn: QueueConnection, filter: Filter, before: UUID | None, most: int | None, schema: str) -> Iterator[Page]:
-    """Page after page until there are so many rows, or no more."""
+    """Page after page, until there are `most` rows or no more."""
     left = most
     while True:
         each = postgres.run(conn, page(filter, before=before, n=PAGE if left is None else min(PAGE, left)), schema)

@@ -1,4 +1,4 @@
-"""`tenure schedules`: what fires when, the switch that stops one, and the way to be rid of it."""
+"""`tenure schedules`: list the schedules; pause, resume or remove one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tenure serve`: the dashboard and the HTTP API, on this machine only unless credentials say who may come."""
+"""`tenure serve`: the dashboard and the HTTP API, for this machine only unless credentials are set."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ PORT = 7117
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help=f"On which port, 0 for any that is free [env: TENURE_WEB_PORT; {PORT}].",
+    help=f"The port; 0 takes any free one [env: TENURE_WEB_PORT; {PORT}].",
 )
 @click.option("--prefix", default="", metavar="PATH", help="Serve below this path, e.g. /tenure.")
-@click.option("--hide-payloads", is_flag=True, help="Show nobody a payload.")
-@click.option("--redact", default="", metavar="NAMES", help="Further names whose values are hidden, e.g. iban,phone.")
-@click.option("--read-only", is_flag=True, help="Let nobody change anything.")
-@click.option("--allowed-host", "allowed", multiple=True, metavar="NAME", help="A further name of this machine.")
+@click.option("--hide-payloads", is_flag=True, help="Hide every payload.")
+@click.option("--redact", default="", metavar="NAMES", help="More names whose values are hidden, e.g. iban,phone.")
+@click.option("--read-only", is_flag=True, help="Refuse every change.")
+@click.option("--allowed-host", "allowed", multiple=True, metavar="NAME", help="Another name of this machine.")
 @click.option("--drills", is_flag=True, help="Let admins play drills with real processes; on loopback only.")
-@click.option("--insecure", is_flag=True, help="Let everybody in as admin, on whatever address.")
+@click.option("--insecure", is_flag=True, help="Let everybody in as admin, on any address.")
 @options
 def command(host: str | None, port: int | None, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Serve the dashboard and the HTTP API until Ctrl-C.
 
-    On loopback, without credentials, it prints a link that lets one browser in as admin, once, and after that the next
-    one. Scripts, and any other address, need TENURE_WEB_TOKEN, TENURE_WEB_TOKENS (name:role:token,…) or
-    TENURE_WEB_USERS (name:role:password,…); roles are read, operate, admin.
+    On loopback and without credentials it prints a link that lets one browser in as admin, once; then it prints the
+    next link. Scripts, and any other address, need TENURE_WEB_TOKEN, TENURE_WEB_TOKENS (name:role:token,…) or
+    TENURE_WEB_USERS (name:role:password,…). Roles are read, operate and admin.
     """
     host = _setting("TENURE_WEB_HOST", host) or HOST
     if rest["drills"]:
@@ -61,14 +61,14 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
         with listening(host, port) as listener:
             _serve(listener, database, prefix, rest)
     sys.stderr.flush()
-    os._exit(0)  # everything of ours is given back; the interpreter would take longer over its own things than we did
+    os._exit(0)  # all is cleaned up; the interpreter would need longer for its own clean-up than we did
 
 
 def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[str, Any]) -> None:
     from ..web import app
 
     address = f"{address_of(listener)}{prefix}"
-    way = Doorway(address, "tenure serve", _say_further, rest["allowed"], insecure=rest["insecure"])
+    way = Doorway(address, "tenure serve", _say_next, rest["allowed"], insecure=rest["insecure"])
     made = app(
         database_url=database.url or None,  # empty where PG* say it
         schema=database.schema,
@@ -82,26 +82,26 @@ def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[
     serve(made, listener, prefix)
 
 
-def _say_further(link: str) -> None:
+def _say_next(link: str) -> None:
     click.echo(further(link), err=True)
 
 
 def serve(made: Starlette, listener: socket.socket, prefix: str = "") -> None:
-    """Answer until a signal says that it is enough."""
+    """Serve until a signal ends it."""
     from ..web.serve import Server
 
-    # Not asyncio.run: that would wait for every thread and answer, which a database that is stuck never gives.
+    # Not asyncio.run: it would wait for every thread, and one that waits for a stuck database never ends.
     asyncio.new_event_loop().run_until_complete(Server(made, prefix).serve([listener]))
 
 
 def address_of(listener: socket.socket) -> str:
-    """Where it is found, for a browser."""
+    """The address for a browser."""
     name, port = listener.getsockname()[:2]
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def _check_drills(host: str, *, insecure: bool) -> None:
-    """Refuse what would let others start processes here."""
+    """Refuse settings that would let others start processes here."""
     if not is_loopback(host):
         raise BadSettings(f"--drills starts and stops processes, for this machine only: --host {host} lets others in")
     if insecure:
@@ -112,18 +112,18 @@ def _check_drills(host: str, *, insecure: bool) -> None:
 
 
 def _prefix(text: str) -> str:
-    """/tenure out of tenure, /tenure and /tenure/."""
+    """/tenure for tenure, /tenure and /tenure/."""
     words = text.strip("/")
     if not all(word and word.replace("-", "").replace("_", "").isalnum() for word in words.split("/") if words):
-        raise BadSettings(f"--prefix {text!r} is no path: write letters, digits, - and _, e.g. /tenure")
+        raise BadSettings(f"--prefix {text!r} must be a path of letters, digits, - and _: write e.g. /tenure")
     return f"/{words}" if words else ""
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """On the port that was asked for; if none was and ours is taken, on any that is free."""
+    """A socket on the given port; if none was given and the default is taken, on any free port."""
     asked = _setting("TENURE_WEB_PORT", port)
     if asked is not None and not (asked.isdigit() and int(asked) <= 65535):
-        raise BadSettings(f"TENURE_WEB_PORT={asked!r} is no port: choose one within 1 and 65535")
+        raise BadSettings(f"TENURE_WEB_PORT={asked!r} must be a port: choose one from 1 to 65535")
     from ..web.serve import listen
 
     try:
@@ -133,7 +133,7 @@ def listening(host: str, port: int | None) -> socket.socket:
             raise BadSettings(f"--host {host} --port {asked or PORT} cannot be served: {error.strerror}") from None
         if asked is not None:
             raise BadSettings(f"--port {asked} is taken: choose another, or leave it out") from None
-    click.echo(f"port {PORT} is taken, taking a free one", err=True)
+    click.echo(f"port {PORT} is taken, using a free one", err=True)
     return listen(host, 0)
 
 

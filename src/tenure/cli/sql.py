@@ -19,7 +19,7 @@ ROOMS = ("verbs", "questions")
 def command(name: str | None, schema: str | None, as_json: bool) -> None:
     """Print the SQL of a verb or question; without a name, list them.
 
-    `:name` is a parameter, as psql has them. `tenure sql backlog-per-worker` has none: it is for an autoscaler.
+    `:name` is a parameter, as in psql. `tenure sql backlog-per-worker` has none: an autoscaler can run it.
     """
     chosen = settings.load(schema=schema).schema
     if name is None:

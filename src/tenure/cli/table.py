@@ -1,4 +1,4 @@
-"""Plain columns: aligned for people, split by spaces for tools; colour only where somebody looks."""
+"""Plain columns, aligned and separated by spaces; colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import click
 
 from ..telemetry.log import printable
 
-GAP = "  "  # between two columns, and before what goes on below
+GAP = "  "  # between two columns, and before a continued line
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]], width: int = sys.maxsize) -> str:
     """A head and its lines, each column as wide as its widest cell, numbers to the right.
 
-    What cannot be seen is written out: a cell that somebody else wrote neither ends its line nor steers the terminal.
-    Columns that a given width has no room for go on below, and so does a last cell that is too long for what the others
-    leave; only one that is longer than a whole line is cut.
+    Control characters are escaped: a cell cannot break its line or control the terminal. Columns that do not fit the
+    width go on the next line, and so does a last cell that is too long for its line; only a cell that is longer than a
+    whole line is cut.
     """
     every = [[printable(cell) for cell in line] for line in (head, *lines)]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
@@ -34,7 +34,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]], width: int = sys.
 
 
 def _shared(widths: Sequence[int], width: int) -> tuple[list[list[int]], int]:
-    """Which columns share a line, as many as it has room for, and the room that is left on the last one."""
+    """The columns of each line, as many as fit, and the room that is left on the last line."""
     shared: list[list[int]] = [[]]
     used = 0
     for column, wide in enumerate(widths):
@@ -47,7 +47,7 @@ def _shared(widths: Sequence[int], width: int) -> tuple[list[list[int]], int]:
 
 
 def _told(line: Sequence[str], shared: Sequence[Sequence[int]], room: int, width: int) -> Iterator[str]:
-    """The lines that one line of the table takes."""
+    """The lines of text for one line of the table."""
     last = line[-1].rstrip()
     told = [[line[column] for column in columns] for columns in shared]
     if len(last) <= room:
@@ -64,10 +64,10 @@ def _cut(cell: str, most: int) -> str:
 
 
 def draws() -> bool:
-    """Colour and drawing are welcome: stdout is a terminal and nobody said NO_COLOR."""
+    """Whether to colour and draw: stdout is a terminal, and NO_COLOR is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def painted(text: str, colour: str) -> str:
-    """The text in a colour, where that is welcome."""
+    """The text, in a colour if colours are on."""
     return click.style(text, fg=colour) if draws() else text

@@ -1,4 +1,4 @@
-"""`tenure tail`: what happens in the fleet, as it happens."""
+"""`tenure tail`: the events of the fleet, as they happen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AWAY_SECONDS = 2.0  # between two tries to connect anew
 
 @click.command()
 @click.option("--filter", "names", metavar="NAMES", help="Only these events, e.g. job_failed,lease_lost.")
-@click.option("--seconds", type=Number(min=0, min_open=True), help="Stop after so long [Ctrl-C].")
+@click.option("--seconds", type=Number(min=0, min_open=True), help="Stop after this time [at Ctrl-C].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @options
 def command(
@@ -36,13 +36,13 @@ def command(
 ) -> None:
     """Print the events of every worker as they happen.
 
-    Workers send them only while somebody tails, some hundred a second each; what is more is dropped and counted.
+    Workers send events only while somebody tails, at most some hundred a second each; the rest is dropped and counted.
     """
     wanted = wanted_of(names)
     by = time.monotonic() + seconds if seconds is not None else float("inf")
 
     def hear(conn: QueueConnection, schema: str) -> bool:
-        """Print until the time is over, or the session."""
+        """Print until the time is over or the session ends."""
         for event in watched(conn, schema, by):
             if not wanted or event["event"] in wanted:
                 click.echo(json.dumps(event, sort_keys=True) if as_json else words(event))
@@ -50,7 +50,7 @@ def command(
 
     with opened(database_url, schema) as database, Reconnecting(database, "tenure tail") as watch:
         if watch.conn.pooled:
-            raise BadSettings("a pooler stands in between, through which no events come: give the server's own address")
+            raise BadSettings("events do not come through a pooler: give the server's own address")
         alive = len(postgres.run(watch.conn, live_workers(), watch.schema))
         note(f"{alive} {'worker is' if alive == 1 else 'workers are'} alive; Ctrl-C ends this")
         with contextlib.suppress(KeyboardInterrupt):
@@ -62,7 +62,7 @@ def command(
 
 
 def watched(conn: QueueConnection, schema: str, by: float) -> Iterator[dict[str, Any]]:
-    """The fleet's events until then; workers are asked for them again and again."""
+    """The fleet's events until `by`; workers are asked for them every ASK_SECONDS."""
     conn.execute(f'LISTEN "{channel_of(postgres.run(conn, channel(), schema))}"'.encode())
     while (at := time.monotonic()) < by:
         postgres.run(conn, tell(NOTE), schema)
@@ -71,7 +71,7 @@ def watched(conn: QueueConnection, schema: str, by: float) -> Iterator[dict[str,
 
 
 def wanted_of(names: str | None) -> frozenset[str]:
-    """The names to let through, none for all; a name that no event has is a usage error."""
+    """The names of the events to print, empty for all; an unknown name is a usage error."""
     if names is None:
         return frozenset()
     asked = frozenset(name.strip() for name in names.split(","))
@@ -86,7 +86,7 @@ def _names_of(kind: type[Event]) -> frozenset[str]:
 
 
 def words(event: dict[str, Any]) -> str:
-    """One line for people: time, what happened, and its facts; of a long text only the line that tells."""
+    """One line for people: time, what happened, and its facts; of a long text the most telling line."""
     facts = {name: value for name, value in event.items() if name not in ("at", "level", "event") and value != ""}
     said = " ".join(f"{name}={short(value)}" for name, value in facts.items())
     at, level = str(event.get("at", ""))[11:23], event.get("level", "warning")

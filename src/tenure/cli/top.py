@@ -32,7 +32,7 @@ CAP = 10_001
 
 
 class Picture(NamedTuple):
-    """What there is to see at one moment."""
+    """The fleet at one moment."""
 
     overview: search.Overview
     queues: list[BusyQueue]
@@ -42,14 +42,22 @@ class Picture(NamedTuple):
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="One picture, then end.")
-@click.option("--interval", "seconds", type=Number(0.5, 3600), default=2.0, show_default=True, metavar="SECONDS")
+@click.option("--once", is_flag=True, help="Print one picture and exit.")
+@click.option(
+    "--interval",
+    "seconds",
+    type=Number(0.5, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two pictures.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document a picture.")
 @options
 def command(once: bool, seconds: float, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Show the fleet: rows by state, queues, workers, and the writes that were refused lately.
 
-    On a terminal the picture is drawn anew in place, q or Ctrl-C ends it; into a pipe it is printed again and again.
+    On a terminal the picture is redrawn in place, and q or Ctrl-C ends it; into a pipe it is printed at each interval.
     """
     with opened(database_url, schema) as database, Reconnecting(database, "tenure top") as watch:
         try:
@@ -133,9 +141,9 @@ def _numbers(overview: search.Overview) -> list[str]:
     oldest = overview.oldest_runnable_seconds
     said = {
         "runnable": _count(overview.runnable),
-        "held": _count(overview.held),
+        "processing": _count(overview.held),
         "scheduled": _count(overview.scheduled),
-        "dead": _count(overview.dead),
+        "ended badly": _count(overview.dead),
         "oldest": "-" if oldest is None else spoken(oldest),
         "workers": str(overview.workers_alive),
     }
@@ -147,7 +155,7 @@ def _count(count: search.Count) -> str:
 
 
 def _fence(fence: history.FenceStrip) -> list[str]:
-    """What became of leases, first the number that tells whether the fence was needed."""
+    """How leases ended; first the number that shows whether the fence was needed."""
     known = fence._asdict()
     said = {"stale_writes_blocked": known.pop("stale_writes_blocked"), **known}
     return ["leases of the last hour:", *(f"{name.replace('_', ' ')} {value}" for name, value in said.items())]
@@ -228,7 +236,7 @@ def _draw(watch: Reconnecting, seconds: float) -> None:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits for a key for so long; the terminal is left as it was found."""
+    """A function that waits so many seconds for a key; the terminal is restored at the end."""
     if not sys.stdin.isatty():
         yield _no_key
         return

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def _some(_: click.Context, __: click.Parameter, names: str | None) -> str | None:
-    """What --queues says; a usage error if it says nothing, which would be taken for not given."""
+    """The value of --queues; a usage error if it is empty, because that would count as not given."""
     if names is not None and not names.strip():
-        raise click.UsageError("--queues names no queue: write e.g. --queues mail,reports, or leave it out")
+        raise click.UsageError("--queues must name a queue: write e.g. --queues mail,reports, or leave it out")
     return names
 
 
@@ -46,7 +46,11 @@ serving = click.option(
 @click.option("--drain-seconds", type=float, help=setting("DRAIN_SECONDS"))
 @click.option("--poll-seconds", type=float, help=setting("POLL_SECONDS"))
 @click.option("--grace-seconds", type=float, help=setting("GRACE_SECONDS"))
-@click.option("--session-url", metavar="URL", help="A direct address beside a pooler's [env: TENURE_SESSION_URL].")
+@click.option(
+    "--session-url",
+    metavar="URL",
+    help="The server's own address, if the other is a pooler's [env: TENURE_SESSION_URL].",
+)
 @click.option("--no-housekeeping", is_flag=True, help="Leave sweeping, archiving and schedules to other workers.")
 @click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT", help=setting("HEALTH_PORT"))
 @click.option("--health-host", metavar="HOST", help=setting("HEALTH_HOST"))
@@ -56,9 +60,9 @@ serving = click.option(
 def command(app: str, queues: str | None, **rest: Any) -> None:
     """Run the handlers of an inbox, e.g. `tenure worker shop.jobs:inbox` or `tenure worker ./shop.py:inbox`.
 
-    SIGTERM or Ctrl-C drains: nothing more is claimed, handlers get --drain-seconds to finish, then their rows are given
-    back without cost. A second signal gives them back at once. Exit codes: 0 nothing was left behind, 75 rows were
-    (the database did not answer; their leases run out), 70 a bug in Tenure, 78 bad settings.
+    SIGTERM or Ctrl-C drains: the worker claims nothing more, handlers get --drain-seconds to finish, then their rows
+    are given back at no cost. A second signal gives them back at once. Exit codes: 0 no row was left behind; 75 some
+    were, because the database did not answer (their leases run out); 70 a bug in Tenure; 78 bad settings.
     """
     from ..events import Bus
     from ..telemetry.log import Log
@@ -101,7 +105,7 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
 
 
 def _said(name: str, given: object) -> str | None:
-    """What the flag says, or the variable, or the settings file."""
+    """The value of the flag, the variable or the settings file."""
     found = find(f"TENURE_{name.upper()}", given, f"--{name.replace('_', '-')}")
     return found.value if found else None
 
@@ -111,7 +115,7 @@ def _number(name: str, given: dict[str, Any]) -> float:
 
 
 def _run(worker: Worker) -> int:
-    """Its exit code, also when it ends with an error: that is told here, and nothing is raised past `_leave`."""
+    """The exit code, also after an error: that is printed here, so that `_leave` is always reached."""
     try:
         return worker.run()
     except BaseException as error:
@@ -119,7 +123,7 @@ def _run(worker: Worker) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """A handler's thread cannot be ended from outside; its row is given back or will be, so nobody waits for it."""
+    """Exit without waiting for handlers: their threads cannot be ended, and their rows are given back or expire."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -137,7 +141,7 @@ def load(app: str) -> Any:
     if not isinstance(inbox, Inbox):
         near = [key for key, value in vars(found).items() if isinstance(value, Inbox)]
         hint = f"did you mean {module}:{near[0]}?" if near else "it has none: write `inbox = Inbox()` in it"
-        found_there = f"holds {type(inbox).__name__}, no Inbox" if hasattr(found, name) else "is not there"
+        found_there = f"is a {type(inbox).__name__}, not an Inbox" if hasattr(found, name) else "is not there"
         raise BadSettings(f"{app!r} {found_there}: {hint}")
     if not inbox.handlers:
         raise BadSettings(f'{app!r} has no handlers: write `@{name}.handler("kind")` on a function')
@@ -145,23 +149,25 @@ def load(app: str) -> Any:
 
 
 def parted(app: str) -> tuple[str, str]:
-    """Module or file, and the name of the inbox in it; BadSettings if it cannot be told."""
+    """The module or file, and the name of the inbox in it; BadSettings if one is missing."""
     module, _, name = app.rpartition(":")
     if not module or not name:
-        raise BadSettings(f"{app!r} is no inbox: write MODULE:INBOX, e.g. shop.jobs:inbox")
+        raise BadSettings(f"{app!r} must name an inbox: write MODULE:INBOX, e.g. shop.jobs:inbox")
     return module, name
 
 
 def is_path(module: str) -> bool:
-    """It names a file, not a module."""
+    """Whether it is a file, not a module."""
     return "/" in module or module.endswith(".py") or module.startswith(".")
 
 
 def _load_file(app: str, path: str) -> ModuleType:
-    """The module in this file, under the name that others import it by: from the working directory if it is below."""
+    """The module in this file, imported under its usual name: from the working directory if it is below it."""
     file = Path(f"{path.removesuffix('.py')}.py").resolve()
     if not file.is_file():
-        raise BadSettings(f"{app!r} names no Python file ({file}): write FILE:INBOX, e.g. ./shop.py:inbox")
+        raise BadSettings(
+            f"{app!r} must name a Python file, and {file} is none: write FILE:INBOX, e.g. ./shop.py:inbox"
+        )
     root = Path.cwd() if file.is_relative_to(Path.cwd()) else file.parent
     while (root / "__init__.py").exists():
         root = root.parent
@@ -172,7 +178,7 @@ def _load_file(app: str, path: str) -> ModuleType:
 
 
 def _import(app: str, module: str, root: Path) -> ModuleType:
-    """This module, looked for below root first; what it raises is told with the line of theirs that did."""
+    """This module, searched below root first; BadSettings with the line of the user's code that raised an error."""
     sys.path[:0] = dict.fromkeys([str(root), str(Path.cwd())])
     try:
         return importlib.import_module(module)
@@ -183,7 +189,7 @@ def _import(app: str, module: str, root: Path) -> ModuleType:
 
 
 def _line_of_theirs(error: BaseException) -> str:
-    """file:line of the last call that is neither Python's nor a library's nor ours; empty if none of theirs ran."""
+    """file:line of the last call in the user's own code; empty if none of it ran."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
     others = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parents[1]), "<frozen")
@@ -201,5 +207,5 @@ def weights(text: str | None) -> dict[str, float] | None:
         try:
             found[name] = float(weight or 1)
         except ValueError:
-            raise BadSettings(f"--queues {text!r}: the weight of {name!r} is {weight!r}, which is no number") from None
+            raise BadSettings(f"--queues {text!r}: the weight {weight!r} of {name!r} must be a number") from None
     return found

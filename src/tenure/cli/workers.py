@@ -1,4 +1,4 @@
-"""`tenure workers`: who works, since when, and how much of it is taken; drain one."""
+"""`tenure workers`: the workers, since when they run, and how many of their slots are used; drain one."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ PRESENCE = {True: "here", False: "gone", None: "none"}
 @options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """List the workers of the registry.
+    """List the workers.
 
-    `seen` and `up` are seconds; slots are those taken and all. A worker's presence is the session it keeps: here, or
-    gone (its rows run elsewhere after a short grace), or none (behind a pooler: its leases alone decide).
+    `seen` is the age of the last heartbeat, `up` the time since the start, `slots` are those used and all. `presence`
+    is the session that a worker keeps: here, gone (its rows run elsewhere after a short grace), or none (behind a
+    pooler, where leases alone decide).
     """
     if ctx.invoked_subcommand is not None:
         ctx.default_map = {"drain": {"database_url": database_url, "schema": schema, "as_json": as_json}}

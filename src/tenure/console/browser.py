@@ -1,4 +1,4 @@
-"""Opening a browser at a link that nobody else may see, though everybody can read the arguments of a process."""
+"""Opening a browser at a secret link, which must not be an argument: everybody can read those."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PAGE = """<!doctype html>
 
 @contextmanager
 def browsing(link: str, *, wanted: bool = True) -> Iterator[bool]:
-    """Open a browser there, if there is a screen to open it on, and say whether that was tried.
+    """Open a browser at the link if there is a screen; whether that was tried.
 
-    The browser is given a file that leads on, in a folder closed to others; both are removed when the block ends.
+    The browser gets a file that leads to the link, in a private folder; both are removed when the block ends.
     """
     if not wanted or not _has_screen():
         yield False
@@ -33,7 +33,7 @@ def browsing(link: str, *, wanted: bool = True) -> Iterator[bool]:
         file = Path(folder, "dashboard.html")
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as page:
             page.write(PAGE.format(link=escape(link)))
-        # On a thread, for it may take its time.
+        # On a thread: it may be slow.
         threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()
         yield True
 

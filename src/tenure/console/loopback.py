@@ -1,4 +1,4 @@
-"""Which addresses reach nobody but this machine."""
+"""Which addresses only this machine can reach."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Does this address reach nobody but this machine?"""
+    """Whether only this machine can reach the address."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""What signals do to a command and its children: end them in good order, never in the middle of tidying up."""
+"""What signals do to a command and its children: end them in good order, and never during the clean-up."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ENDING = [
 
 @contextmanager
 def endable() -> Iterator[None]:
-    """SIGTERM and SIGHUP leave the block like an exception, so that whatever it made is removed."""
+    """SIGTERM and SIGHUP end the block like an exception, so that it cleans up."""
     with _handled(_ENDING, _leave):
         yield
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """No signal but SIGKILL ends the block: a second Ctrl-C must not leave half of the tidying undone."""
+    """No signal but SIGKILL ends the block: a second Ctrl-C must not interrupt the clean-up."""
     with _handled([signal.SIGINT, *_ENDING], signal.SIG_IGN):
         yield
 
 
 def die_with_parent() -> None:
-    """A stopped process never sees the end of its stdin, so on Linux the kernel is asked to kill it."""
+    """On Linux, have the kernel kill this process with its parent: a stopped one cannot see that its stdin ended."""
     if sys.platform == "linux":
         import ctypes
 

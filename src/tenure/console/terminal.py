@@ -1,4 +1,4 @@
-"""Lines and marks as a terminal can show them; elsewhere plain text."""
+"""Lines and marks that the terminal can show; elsewhere plain text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def echo(line: str = "") -> None:
 
 
 def mark(ok: bool) -> str:
-    """✓ or ✗, in letters where the terminal has no such signs."""
+    """✓ or ✗; letters if the terminal cannot show them."""
     signs = ("✓", "✗")
     try:
         "".join(signs).encode(sys.stdout.encoding or "utf-8")

@@ -1,1 +1,1 @@
-"""The demo: a small shop with three real workers, keys to hurt them with, and a tour for whoever has no keys."""
+"""The demo: a small shop with three real workers, keys to disturb them, and a tour where there is no terminal."""

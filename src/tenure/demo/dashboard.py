@@ -1,4 +1,4 @@
-"""The dashboard beside the demo: served from a thread of this process, so that nothing of it can outlive it."""
+"""The dashboard beside the demo, served from a thread of this process: it ends with the process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..web.access import Door
 
-END_SECONDS_MAX = 15.0  # a drill that somebody plays on the page is ended, and its schema removed
+END_SECONDS_MAX = 15.0  # time to end a drill that somebody plays on the page, and to remove its schema
 
 
 @contextmanager
 def served(listener: socket.socket, database_url: str, schema: str, door: Door | None) -> Iterator[None]:
-    """Answer on this listener while the block lasts, to whom the door lets in."""
+    """Serve on this listener while the block lasts; the door decides who gets in."""
     from ..web import app
     from ..web.serve import Server
 

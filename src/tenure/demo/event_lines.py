@@ -1,4 +1,4 @@
-"""What is worth a line in the demo, and how it is said: who, what, and the rest."""
+"""Which events get a line in the demo, and its words: who, what, and the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ERROR_MAX = 80
 
 
 class Words(NamedTuple):
-    """One line, in its columns; an empty `who` leaves that to whoever reported it."""
+    """One line, in its columns; an empty `who` means the reporter of the event."""
 
     what: str
     rest: str = ""
@@ -23,7 +23,7 @@ class Words(NamedTuple):
 
 
 def _of_worker(what: str, colour: str | None = None) -> Callable[[Fields], Words]:
-    """Something that was done to a worker, and what it held then."""
+    """What was done to a worker, and what it held then."""
 
     def words(fields: Fields) -> Words:
         held = fields.get("held")
@@ -34,7 +34,7 @@ def _of_worker(what: str, colour: str | None = None) -> Callable[[Fields], Words
 
 
 def _gone(fields: Fields) -> Words | None:
-    """Who was killed is known to be gone."""
+    """A killed worker has its line already."""
     return None if fields["exit_code"] == -9 else Words("gone", f"exit code {fields['exit_code']}", fields["worker"])
 
 
@@ -50,7 +50,7 @@ def _moved(fields: Fields) -> Words:
 
 
 def _blocked(fields: Fields) -> Words | None:
-    """To give a row back that is another's is refused too; but that would have written nothing."""
+    """A refused release gets no line: it would have written nothing."""
     if fields["verb"] == "release":
         return None
     names = ("stale_token", "current_token", "reason")
@@ -61,7 +61,7 @@ def _failed(what: str, colour: str) -> Callable[[Fields], Words]:
     return lambda fields: Words(what, telling_line(fields["error"])[:ERROR_MAX], colour=colour)
 
 
-# Of the fleet: always worth a line.
+# Of the fleet: each gets a line.
 FLEET: dict[str, Callable[[Fields], Words | None]] = {
     "worker_hired": _of_worker("started"),
     "worker_killed": _of_worker("killed (SIGKILL)", "red"),
@@ -72,14 +72,14 @@ FLEET: dict[str, Callable[[Fields], Words | None]] = {
     "worker_seen": _seen,
     "ring_moved": _moved,
     "leases_swept": lambda fields: Words("leases_swept", f"{fields['rows']} free again: {fields['reason']}"),
-    "database_cut": lambda _: Words("database cut", "no worker reaches it", "line", "red"),
-    "database_healed": lambda _: Words("database healed", "", "line", "green"),
+    "database_cut": lambda _: Words("database cut", "no worker reaches it", "demo", "red"),
+    "database_healed": lambda _: Words("database healed", "", "demo", "green"),
     "database_unreachable": lambda _: Words("database_unreachable"),
     "database_back": lambda fields: Words("database_back", f"after {fields['away_seconds']:.1f} s"),
     "refused": lambda fields: Words(fields["why"], who="demo", colour="yellow"),
 }
 
-# Of one row: worth a line when something happened to it that does not happen to every row.
+# Of one row: each gets a line, because it does not happen to every row.
 ROW: dict[str, Callable[[Fields], Words | None]] = {
     "enqueue_deduplicated": lambda _: Words("enqueue_deduplicated", "it is there already", colour="green"),
     "mail_already_sent": lambda _: Words("mail_already_sent", "not sent again"),
@@ -88,7 +88,7 @@ ROW: dict[str, Callable[[Fields], Words | None]] = {
     "job_dead_lettered": _failed("job_dead_lettered", "red"),
 }
 
-# Of one row: worth a line of every row that is looked at closely, and of any row with a later token than the first.
+# Of one row: a line for the row that the tour is about, and for any row with a token above 1.
 STEPS: dict[str, Callable[[Fields], Words | None]] = {
     "enqueued": lambda _: Words("enqueued", "in the order's own transaction"),
     "lease_acquired": lambda fields: Words("lease_acquired", f"token={fields['token']}"),

@@ -40,7 +40,7 @@ class Keys:
             "d": lambda: self._to(Drain, "running"),
             "s": lambda: Enqueue(till.last) if till.last else "no order was taken yet",
             "x": lambda: Enqueue(till.next(), "poison"),
-            "c": self._line,
+            "c": self._cut_or_heal,
         }
 
     def press(self, key: str) -> None:
@@ -57,20 +57,20 @@ class Keys:
             self._stage.say("demo", "refused", why=str(refused))
 
     def _to(self, act: type[Kill | Pause | Resume | Drain], *states: State) -> Act | str:
-        """To a worker in one of these states: rather to one that holds a row, for there is more to see."""
+        """The act on a worker in one of these states; one that holds a row comes first, as it shows more."""
         fit = [actor.name for state in states for actor in self._stage.actors.values() if actor.state == state]
         holders = [bare(worker) for (worker,) in self._stage.sql(HOLDERS)]
         fit.sort(key=lambda name: name not in holders)
         word = states[0] if act is Resume else "there"
         return act(fit[0]) if fit else f"no worker is {word}: press {'p' if act is Resume else 'a'} first"
 
-    def _line(self) -> Act:
+    def _cut_or_heal(self) -> Act:
         self._cut = not self._cut
         return Cut() if self._cut else Heal()
 
 
 def play(stage: Stage, till: Till, show: Show) -> None:
-    """Until q: keys, and whatever the workers say."""
+    """Until q: do what the keys say, and print what the workers report."""
     keys = Keys(stage, till)
     show.line("\n" + LEGEND + "\n")
     with terminal() as pressed:
@@ -80,12 +80,12 @@ def play(stage: Stage, till: Till, show: Show) -> None:
             keys.press(key)
             stage.hear()
             if len(stage.log) > LOG_MAX:
-                del stage.log[: LOG_MAX // 2]  # nobody looks back so far
+                del stage.log[: LOG_MAX // 2]  # nobody needs lines that old
 
 
 @contextmanager
 def terminal() -> Iterator[Callable[[], str]]:
-    """A function that gives the key that was pressed, "" for none; the terminal is left as it was found."""
+    """A function that gives the key that was pressed, "" for none; the terminal is restored at the end."""
     import termios
     import tty
 
@@ -100,7 +100,7 @@ def terminal() -> Iterator[Callable[[], str]]:
 
 
 def _key(stream: int) -> str:
-    """A terminal that is gone presses q."""
+    """The key that was pressed; a closed terminal counts as q."""
     if not select.select([stream], [], [], 0)[0]:
         return ""
     try:

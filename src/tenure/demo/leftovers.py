@@ -1,4 +1,4 @@
-"""What demos and drills left behind that were killed before they could tidy up: schemas whose stage is gone."""
+"""The schemas of demos and drills that were killed before they could clean up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DROP = "DROP SCHEMA IF EXISTS {} CASCADE"
 
 
 def remove(url: str) -> list[str]:
-    """Remove them; the names of those that went. One whose stage still stands is held by it, and left alone."""
+    """Remove them; the names of those removed. A demo or drill that still runs locks its schema, which stays."""
     gone = []
     with postgres.connect(url, application_name="tenure demo") as conn:
         conn.execute("SELECT set_config('client_min_messages', 'warning', false)")

@@ -1,4 +1,4 @@
-"""What a change of the ring moved, and what of that it could have left where it was."""
+"""How many buckets a change of the ring moved, and how many of them needlessly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..verbs import questions
 
 
 class Moves(NamedTuple):
-    """How many buckets have another owner now, and how many of those went from one who stayed to one who was there."""
+    """How many buckets have a new owner; needless are those that moved between two workers of both rings."""
 
     moved: int
     needless: int
@@ -30,7 +30,7 @@ def ring_now(stage: Stage) -> Ring:
 
 
 def shares(ring: Ring) -> str:
-    """What each owns, as 341 / 345 / 338."""
+    """How many buckets each worker owns, as 341 / 345 / 338."""
     return " / ".join(str(len(ring.buckets_of(worker))) for worker in ring.workers)
 
 
@@ -41,7 +41,7 @@ class RingWatch:
         self._stage, self.ring = stage, ring_now(stage)
 
     def look(self) -> None:
-        """Ask the database who is there."""
+        """Ask the database which workers are alive."""
         before, self.ring = self.ring, ring_now(self._stage)
         if before != self.ring:
             self._stage.say("ring", "ring_moved", workers=len(self.ring.workers), **moves(before, self.ring)._asdict(),

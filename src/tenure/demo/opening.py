@@ -1,4 +1,4 @@
-"""The demo's shop, open: its schema, its workers and its till, tended for as long as the stage waits for something."""
+"""Opening the demo's shop: its schema, its workers and its till, which works while the stage waits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Opened(NamedTuple):
 
     stage: Stage
     till: Till
-    shares: str  # of the ring, in words
+    shares: str  # of the ring, as text
 
 
 @contextmanager
 def opened(url: str, show: Show, orders_per_second: float) -> Iterator[Opened]:
-    """Open it; when the block ends its processes have ended and its schema is gone."""
+    """Open the shop; after the block its processes have ended and its schema is dropped."""
     schema = f"tenure_demo_{secrets.token_hex(4)}"
     with Stage(url, show.told, props=PROPS, schema=schema) as stage:
         stage.build()
@@ -44,14 +44,14 @@ def opened(url: str, show: Show, orders_per_second: float) -> Iterator[Opened]:
 
 
 class Round:
-    """What is looked after while the stage waits: the till always, ring and foot a few times a second."""
+    """What is done while the stage waits: the till each time, ring and foot a few times a second."""
 
     def __init__(self, till: Till, watch: RingWatch, show: Show) -> None:
         self._till, self._watch, self._show = till, watch, show
         self._due = 0.0
 
     def make(self) -> None:
-        """Quickly, for it is made all the time."""
+        """One round; it must be quick, because it is made all the time."""
         self._till.tend()
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + LOOK_SECONDS

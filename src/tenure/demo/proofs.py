@@ -1,4 +1,4 @@
-"""The five proofs of the tour: asked of the database when all is over, in the words of what happened this time."""
+"""The five proofs of the tour: asked of the database at the end, with the names and numbers of this run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SELECT (SELECT array_agg(id ORDER BY id) FROM tenure.orders WHERE id <> %s)
 
 
 def proofs(stage: Stage) -> tuple[Proof, ...]:
-    """What must hold now, each as one sentence with the names and numbers of this run."""
+    """What must be true now, each as one sentence with the names and numbers of this run."""
     killed, paused = _last(stage, "worker_killed"), _last(stage, "worker_paused")
     ((others,),) = stage.sql("SELECT count(*) FROM tenure.orders WHERE id <> %s", POISON)
     return (
@@ -43,12 +43,12 @@ def proofs(stage: Stage) -> tuple[Proof, ...]:
 
 
 def taken_over(stage: Stage) -> bool:
-    """Whoever finished it held the second lease."""
+    """Its one receipt was written with token 2."""
     return _yes(stage, RECEIPTS, [2], CRASH)
 
 
 def refused(stage: Stage) -> bool:
-    """The database has refused a write of whoever stood still, and nothing that it wrote is there."""
+    """The database has refused a write of the paused worker, and nothing that it wrote is there."""
     return _yes(stage, REFUSED, f"{_last(stage, 'worker_paused')}-%") and _yes(stage, RECEIPTS, [2], PAUSE)
 
 
@@ -59,13 +59,13 @@ def once(stage: Stage) -> bool:
 
 
 def put_aside(stage: Stage) -> bool:
-    """It alone is not completed, and nobody else went without."""
+    """It is the only row that is not completed, and every other order has its receipt."""
     alone = [f"order:{POISON} dead_letter 3"]
     return _yes(stage, NOT_COMPLETED, alone) and _yes(stage, EACH_ONE_RECEIPT, POISON)
 
 
 def _ring_proof(stage: Stage) -> Proof:
-    """The ring as it is, beside the ring without the one who joined last."""
+    """Compares the ring with the ring before the last worker joined."""
     now, joined = ring_now(stage), _last(stage, "worker_hired")
     before = Ring(worker for worker in now.workers if bare(worker) != joined)
     if not before.workers or before == now:

@@ -1,4 +1,4 @@
-"""The terminal of the demo: lines of what happened, and on a terminal a foot below them that is drawn in place."""
+"""The output of the demo: lines about events, and on a terminal a foot below them that is redrawn in place."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ SELECT partition_key || ' token ' || lease_generation FROM tenure.live
 WHERE status = 'processing' AND claimed_by LIKE %s ORDER BY partition_key = %s DESC, id LIMIT 100"""
 NUMBERS = """
 SELECT count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE status = 'processing'),
-       count(*) FILTER (WHERE status IN ('failed', 'dead_letter')),
+       count(*) FILTER (WHERE status = 'dead_letter'),
        COALESCE(extract(epoch FROM clock_timestamp() - min(available_at) FILTER (WHERE status = 'pending')), 0)::float8
 FROM tenure.inbox"""
 
 
 class Show:
-    """Tells what is worth a line; `about` narrows the lines about rows to those of one key, and tells all of these."""
+    """Prints the events that get a line; with `about`, of rows only those of this key, and all of them."""
 
     def __init__(self, *, footed: bool) -> None:
         self.stage: Stage | None = None
         self.about = ""
         self._footed, self._foot = footed, ""
-        self._lock = threading.Lock()  # the dashboard's thread has a line to say now and then
+        self._lock = threading.Lock()  # the dashboard's thread prints lines, too
         self._keys: dict[str, str] = {}
-        self._seen: dict[str, str] = {}  # of each worker, what the others said of it last
-        self._away: set[str] = set()  # who has said that it does not reach the database
+        self._seen: dict[str, str] = {}  # of each worker, what the others reported of it last
+        self._away: set[str] = set()  # the workers that have reported the database as unreachable
 
     def told(self, said: Said) -> None:
-        """One thing that happened on the stage; nothing is told before the shop is open."""
+        """Print one event of the stage, if it gets a line; nothing is printed before the shop is open."""
         if self.stage is None:
             return
         if said.event == "step":
@@ -60,7 +60,7 @@ class Show:
         self.line(click.style(f"  {n}  {title}", bold=True))
 
     def line(self, text: str = "") -> None:
-        """Above the foot; from any thread."""
+        """Print a line above the foot; from any thread."""
         with self._lock:
             if self._footed:
                 _write(CLEAR)
@@ -68,7 +68,7 @@ class Show:
             self._draw()
 
     def foot(self) -> None:
-        """Draw the foot anew, out of the database."""
+        """Redraw the foot, from the database."""
         if self._footed and self.stage:
             foot = f"{clock(self.stage.seconds)}  ● {_numbers(self.stage)}"
             with self._lock:
@@ -88,7 +88,7 @@ class Show:
             _write(CLEAR + text.replace("●", dot))
 
     def _key_of(self, said: Said) -> str:
-        """The key of the row it is about, "" for what is about none."""
+        """The key of the row that the event is about, "" if it is about none."""
         row = said.fields.get("job_id")
         if row is None:
             return ""
@@ -111,7 +111,7 @@ class Show:
         return None
 
     def _is_known(self, said: Said) -> bool:
-        """Said by another worker before, or by another thread of the same one."""
+        """Whether another worker, or another thread of the same one, has reported it before."""
         if said.event == "worker_seen":
             name, seen = str(bare(said.fields["other"])), str(said.fields["seen"])
             before, self._seen[name] = self._seen.get(name), seen
@@ -126,7 +126,7 @@ class Show:
         return False
 
     def _held_by(self, said: Said) -> str:
-        """What a worker holds that was just killed or stopped."""
+        """What a worker held when it was killed or paused."""
         if self.stage is None or said.event not in ("worker_killed", "worker_paused"):
             return ""
         rows = [row for (row,) in self.stage.sql(HELD, f"{said.fields['worker']}-%", self.about)]
@@ -139,12 +139,12 @@ def clock(seconds: float) -> str:
 
 
 def _numbers(stage: Stage) -> str:
-    ((completed, held, dead, oldest),) = stage.sql(NUMBERS)
+    ((completed, processing, dead_letters, oldest),) = stage.sql(NUMBERS)
     states = [actor.state for actor in stage.actors.values()]
     paused = f" ({states.count('paused')} paused)" if "paused" in states else ""
     return (
-        f"{completed} completed · {held} held · {dead} dead · oldest {max(0.0, oldest):.1f} s"
-        f" · {len(states) - states.count('gone')} workers{paused}"
+        f"{completed} completed · {processing} processing · {dead_letters} dead letters"
+        f" · oldest {max(0.0, oldest):.1f} s · {len(states) - states.count('gone')} workers{paused}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The till: it takes so many orders a second, each with its receipt in the order's own transaction."""
+"""The till: it takes orders at a given rate, and enqueues each receipt in the order's own transaction."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from ..drills.stage.acts import Enqueue
 from ..drills.stage.stage import Stage
 
-WAITING_MAX = 60  # on a machine too slow for the rate, what is shown must not wait behind ever more rows
-ROOM = "SELECT count(*) < %s FROM (SELECT FROM tenure.live LIMIT %s) AS waiting"
+BACKLOG_MAX = 60  # on a machine too slow for the rate, the backlog must not grow: rows to show would wait behind it
+ROOM = "SELECT count(*) < %s FROM (SELECT FROM tenure.live LIMIT %s) AS backlog"
 
 
 class Till:
@@ -20,11 +20,11 @@ class Till:
         self._due = time.monotonic()
 
     def tend(self) -> None:
-        """Take an order if one is due and not too many wait; those missed meanwhile do not come all at once."""
+        """Take an order if one is due and the backlog is small; missed orders are not made up for."""
         now = time.monotonic()
         if self.open and now >= self._due:
             self._due = max(self._due + 1 / self.per_second, now)
-            if self._stage.sql(ROOM, WAITING_MAX, WAITING_MAX) == [(True,)]:
+            if self._stage.sql(ROOM, BACKLOG_MAX, BACKLOG_MAX) == [(True,)]:
                 Enqueue(self.next()).do(self._stage)
 
     def next(self) -> int:

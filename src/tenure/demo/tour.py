@@ -1,4 +1,4 @@
-"""The tour: five things that go wrong in a busy shop, each waited out, and what the database says of them."""
+"""The tour: five incidents in a busy shop, each played to its end, and proofs from the database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .proofs import CRASH, PAUSE, POISON, TWICE, proofs, refused
 from .show import Show
 from .till import Till
 
-SECONDS_MAX = 60.0  # for anything to happen: long, because a busy machine is no reason to fail
+SECONDS_MAX = 60.0  # for any event: long, because a busy machine must not make the tour fail
 SLOWLY, AS_USUAL = Set(handler_seconds=4.0), Set(handler_seconds=PROPS.handler_seconds)
 THREE = "SELECT count(*) = 3 FROM tenure.workers WHERE status = 'alive'"
 HELD = "SELECT claimed_by FROM tenure.live WHERE status = 'processing' AND partition_key = %s"
@@ -24,7 +24,7 @@ SETTLED = "SELECT count(*) = 0 FROM tenure.live"
 
 
 class OfHolder(Act, frozen=True):
-    """Something that is done to whoever is in the middle of this order's receipt."""
+    """Something done to the worker that holds this order's receipt."""
 
     order: Order
 
@@ -52,16 +52,16 @@ class PauseHolder(OfHolder, frozen=True):
 
 
 class ResumePaused(Act, frozen=True):
-    """SIGCONT, to whoever was stopped last."""
+    """SIGCONT, to the worker that was paused last."""
 
     def do(self, stage: Stage) -> None:
-        """It goes on where it stood; that its write was refused is on record when this returns."""
+        """It goes on where it stood; when this returns, the refusal of its write is in the database."""
         Resume(stage.reported("worker_paused")[-1].fields["worker"]).do(stage)
         stage.until(lambda: refused(stage), "the refusal of its write", SECONDS_MAX)
 
 
 class Chapter(NamedTuple):
-    """One of the five: what is played, and the order to look at closely meanwhile."""
+    """One of the five incidents: its steps, and the order that it is about."""
 
     order: int
     name: str
@@ -80,7 +80,7 @@ def _receipt(order: int, token: int) -> Event:
 def _in_the_middle(order: int) -> Step:
     return Step(
         f"The shop takes order {order}. A worker claims its receipt with token 1 and sends the e-mail.",
-        (SLOWLY, Enqueue(order)),  # so that it is still at it when its holder is struck, also on a busy machine
+        (SLOWLY, Enqueue(order)),  # slowly: its holder must still be at work when it is killed or paused
         (_event("mail_sent", order=order),),
     )
 
@@ -98,7 +98,7 @@ CHAPTERS = (
                 (_receipt(CRASH, 2),),
             ),
             Step(
-                "Whoever looks after the fleet starts another in its place.",
+                "An orchestrator would start another in its place; so does the tour.",
                 (Start(),),
                 (_event("ring_moved", workers=3),),
             ),
@@ -137,10 +137,10 @@ CHAPTERS = (
     Chapter(
         POISON,
         "poison",
-        "A row that no attempt can do anything with",
+        "A row that fails in every attempt",
         (
             Step(
-                "Three attempts, with a pause before each next one; then it is put aside, and the shop goes on.",
+                "Three attempts, with a pause before each next one; then it is a dead letter, and the shop goes on.",
                 (Enqueue(POISON, "poison"),),
                 (_event("job_dead_lettered"),),
             ),
@@ -163,7 +163,7 @@ CHAPTERS = (
 
 
 def tour(stage: Stage, till: Till, show: Show) -> Verdict:
-    """All of it, on a stage whose workers are at work; the till closes before the proofs are asked for."""
+    """Play the five incidents on a stage with busy workers; the till closes before the proofs are asked for."""
     try:
         for n, chapter in enumerate(CHAPTERS, 1):
             show.head(n, chapter.title, f"order:{chapter.order}")

@@ -1,4 +1,4 @@
-"""Doctor: one look at everything a queue depends on, each check in bounded time, none of which changes anything."""
+"""Doctor: checks of everything a queue depends on; each takes bounded time, and none changes anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTE_SECONDS = 2.0
 
 
 def examine(url: str, schema: str, environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Everything there is to say, one by one as it is found out; raises if the database does not answer at all."""
+    """Every finding, as soon as it is known; raises if the database does not answer."""
     yield config.lease(environ)
     if patience := _look("termination", lambda: config.termination(environ)):
         yield patience
@@ -56,7 +56,7 @@ def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterato
 
 
 def _schema(conn: QueueConnection, schema: str) -> Finding:
-    """Whether this package and the schema speak the same version."""
+    """Whether the schema has the version that this package needs."""
     at = 0
     try:
         at = len(done := migrate.applied(conn, schema))
@@ -67,7 +67,7 @@ def _schema(conn: QueueConnection, schema: str) -> Finding:
 
 
 def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
-    """What can be asked once there is a schema."""
+    """The checks that need a schema."""
 
     def ask(statement: Statement[T]) -> T:
         return run(conn, statement, schema)
@@ -99,17 +99,17 @@ def _kinds(ask: Callable[[Statement[Any]], Any]) -> Finding:
 
 
 def _look(check: str, look: Callable[[], F]) -> F | Finding:
-    """A check that takes too long, that this user may not make, or whose settings cannot be, is a finding too.
+    """Run one check. If it takes too long, if this user may not run it, or if its settings are bad, that is a finding.
 
-    It keeps nobody from the next.
+    The next check runs all the same.
     """
     try:
         return look()
     except BadSettings as refused:
-        return Finding(check, "fault", None, str(refused), "correct it, then ask again")
+        return Finding(check, "fault", None, str(refused), "correct it, then run doctor again")
     except psycopg.errors.QueryCanceled:
         return Finding(
-            check, "warn", None, f"no answer within {STATEMENT_SECONDS:g} s", "ask again when there is less load"
+            check, "warn", None, f"no answer within {STATEMENT_SECONDS:g} s", "run doctor again when there is less load"
         )
     except psycopg.errors.InsufficientPrivilege as refused:
         step = "connect as a member of tenure_readonly, or as the schema's owner"
@@ -117,7 +117,7 @@ def _look(check: str, look: Callable[[], F]) -> F | Finding:
 
 
 def _round_trip(conn: QueueConnection) -> float | None:
-    """Seconds until a note to ourselves is back; None if it does not come."""
+    """Seconds until a note to ourselves arrives; None if it does not."""
     channel = f"tenure_doctor_{secrets.token_hex(8)}"
     conn.execute(f'LISTEN "{channel}"'.encode())
     try:

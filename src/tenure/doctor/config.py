@@ -1,4 +1,4 @@
-"""Whether the numbers a worker would start with go together: renewal, drain, grace, the orchestrator's patience."""
+"""Whether the settings of a worker fit together: lease, renewal, drain, grace, and the orchestrator's time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONNECTIONS_OF_A_WORKER = 3  # claimer, lease keeper, housekeeper; and one for e
 
 
 def terms_of(environ: Mapping[str, str] | None = None) -> Terms:
-    """The terms of a worker that is started here; BadSettings where they contradict each other."""
+    """The terms of a worker that is started here; BadSettings if they contradict each other."""
 
     def number(name: str) -> float:
         return settings.number(f"TENURE_{name.upper()}", environ=environ)
@@ -41,7 +41,7 @@ def terms_of(environ: Mapping[str, str] | None = None) -> Terms:
 
 
 def lease(environ: Mapping[str, str] | None = None) -> Finding:
-    """The arithmetic of one lease."""
+    """Whether lease, renewal, drain, grace and heartbeat fit together."""
     try:
         terms = terms_of(environ)
     except BadSettings as refused:
@@ -58,12 +58,12 @@ def lease(environ: Mapping[str, str] | None = None) -> Finding:
 
 
 def termination(environ: Mapping[str, str] | None = None) -> Finding | None:
-    """Whether the orchestrator waits long enough for a drain; None where nobody has said how long it waits."""
+    """Whether the orchestrator waits long enough for a drain; None if its time limit is not known."""
     env = os.environ if environ is None else environ
     if settings.find("TENURE_TERMINATION_GRACE_SECONDS", environ=env) is None:
         if "KUBERNETES_SERVICE_HOST" not in env:
             return None
-        said = "this is a pod, but nobody says how long it may take to stop"
+        said = "this is a pod, and how long it may take to stop is not set"
         step = "set TENURE_TERMINATION_GRACE_SECONDS to its terminationGracePeriodSeconds"
         return Finding("termination", "warn", None, said, step)
     patience = settings.number("TENURE_TERMINATION_GRACE_SECONDS", environ=env)
@@ -76,7 +76,7 @@ def termination(environ: Mapping[str, str] | None = None) -> Finding | None:
 
 
 def wanted_connections(environ: Mapping[str, str] | None = None) -> int:
-    """What one worker started here takes at most; of slots that cannot be, `lease` tells, and the default counts."""
+    """The most connections of one worker that is started here; for bad slots, which `lease` reports, the default's."""
     try:
         terms = Terms("", slots=settings.whole("TENURE_SLOTS", environ=environ))
     except BadSettings:

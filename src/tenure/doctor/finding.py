@@ -1,4 +1,4 @@
-"""One line of doctor: what was looked at, how bad it is, what was measured, and what to do."""
+"""One finding of doctor: the check, how bad it is, what was measured, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Level = Literal["ok", "warn", "fault"]
 
 
 class Finding(NamedTuple):
-    """What was looked at, how bad it is, what was measured, the same in words, and the next step."""
+    """The check, how bad it is, what was measured, the same in words, and the next step."""
 
     check: str
     level: Level

@@ -1,4 +1,4 @@
-"""What the workers do, leave undone, or may not do."""
+"""Checks of the workers: what they do, what they leave undone, and what they cannot run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..verbs.search import Overview
 from .finding import Finding
 from .questions import Chore
 
-LATE_SECONDS_MIN = 60.0  # a chore may be late by so much, whatever its pace
+LATE_SECONDS_MIN = 60.0  # a chore may be this late, however often it runs
 LAG_SECONDS = 300.0
-KEYS_MAX = 10_000  # of all ordered keys that stand still; most of them just wait for their time
+KEYS_MAX = 10_000  # of all blocked ordered keys; most of them only wait for their time
 TURNED_AWAY = Filter(statuses=("pending",), error="no handler for kind")
 
 
 def housekeeping(found: list[Chore], alive: int) -> Finding:
-    """Whether every chore was done about as often as it should be."""
+    """Whether every chore was done in time."""
     late = [
         each
         for each in found
@@ -41,15 +41,15 @@ def housekeeping(found: list[Chore], alive: int) -> Finding:
 
 
 def leases(n: int, oldest_seconds: float) -> Finding:
-    """Rows whose lease is over and that nobody has taken up."""
+    """Rows whose lease is over and that no sweep has ended."""
     if not n:
-        return Finding("leases", "ok", 0, "no lease has been over for long")
+        return Finding("leases", "ok", 0, "no row is long past its lease")
     said = f"{n} rows are past their lease, the first since {spoken(oldest_seconds)}, and no sweep has ended them"
     return Finding("leases", "fault", n, said, "see `housekeeping`; `tenure why ID` for one of them")
 
 
 def paused(queues: list[Queue]) -> Finding:
-    """Queues that somebody has stopped."""
+    """Queues that an operator has paused."""
     names = [queue.queue for queue in queues if queue.paused]
     if not names:
         return Finding("paused", "ok", [], "no queue is paused")
@@ -58,7 +58,7 @@ def paused(queues: list[Queue]) -> Finding:
 
 
 def fleet(workers: list[Member]) -> Finding:
-    """Who works, and whether all of one version."""
+    """Which workers are alive, and whether they have one version."""
     alive = [worker for worker in workers if worker.status == "alive"]
     versions = sorted({str(worker.metadata.get("version", "?")) for worker in alive})
     value = {"alive": len(alive), "versions": versions}
@@ -70,7 +70,7 @@ def fleet(workers: list[Member]) -> Finding:
             "fleet",
             "warn",
             value,
-            f"{len(alive)} alive, but not heard of lately: {', '.join(gone[:3])}",
+            f"{len(alive)} alive, but not heard from lately: {', '.join(gone[:3])}",
             "`tenure workers`",
         )
     if len(versions) > 1:
@@ -80,24 +80,24 @@ def fleet(workers: list[Member]) -> Finding:
 
 
 def kinds(turned_away: list[Row], workers: list[Member]) -> Finding:
-    """Whether rows go round and round because no worker of their queue has a handler for them."""
+    """Whether rows are given back again and again because no worker of their queue has a handler for them."""
     alive = [worker for worker in workers if worker.status == "alive" and worker.present is not False]
     lost = [row for row in turned_away if _nobody_has(row, alive)]
     names = sorted({row.kind for row in lost})
     if not names:
-        return Finding("kinds", "ok", [], "no row is turned away for want of a handler")
-    said = f"rows go round and cannot run: no worker of their queue has a handler for {', '.join(map(repr, names[:3]))}"
+        return Finding("kinds", "ok", [], "no row waits for a handler that no worker has")
+    said = f"rows cannot run: no worker of their queue has a handler for {', '.join(map(repr, names[:3]))}"
     return Finding("kinds", "warn", names, said, f"deploy one; `tenure why {lost[0].id}`")
 
 
 def _nobody_has(row: Row, alive: list[Member]) -> bool:
-    """Workers serve the row's queue, and none has its kind; one that does not say what it has is taken to have all."""
+    """Whether workers serve the row's queue and none has its kind; a worker that lists no kinds may have any."""
     serving = [worker.metadata for worker in alive if row.queue in worker.metadata.get("queues", [row.queue])]
     return bool(serving) and not any(row.kind in said.get("kinds", [row.kind]) for said in serving)
 
 
 def keys(stand_still: list[BlockedKey]) -> Finding:
-    """Ordered keys that go on only when an operator says so."""
+    """Ordered keys that wait for an operator."""
     found = [each for each in stand_still if each.reason == "waits_for_operator"]
     value = [{"queue": each.queue, "key": each.partition_key, "waiting": each.waiting} for each in found]
     if not found:
@@ -109,14 +109,14 @@ def keys(stand_still: list[BlockedKey]) -> Finding:
 
 
 def lag(seen: Overview) -> Finding:
-    """How long the oldest row that could run has waited."""
+    """How long the oldest runnable row has been due."""
     runnable = f"{seen.runnable.n}{'+' if seen.runnable.more else ''}"
     oldest_seconds = seen.oldest_runnable_seconds
     if oldest_seconds is None and seen.runnable.n:
-        said = f"{runnable} due, none of them found free to start: other rows of their keys come first"
+        said = f"{runnable} due, none found runnable: other rows of their keys come first"
         return Finding("lag", "ok", None, said)
     if oldest_seconds is None:
-        return Finding("lag", "ok", None, "nothing is waiting to run")
+        return Finding("lag", "ok", None, "no row is due")
     said = f"{runnable} runnable, the oldest for {spoken(oldest_seconds)}"
     if oldest_seconds > LAG_SECONDS:
         return Finding("lag", "warn", oldest_seconds, said, "`tenure why ID` for one of `tenure rows status:runnable`")

@@ -1,4 +1,4 @@
-"""What doctor asks the database, each in bounded time however many rows there are."""
+"""What doctor asks the database; each question takes bounded time, however many rows there are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Server(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A transaction, slot or prepared transaction that vacuum must heed."""
+    """A transaction, replication slot or prepared transaction that may hold back vacuum."""
 
     what: str
     name: str
@@ -49,7 +49,7 @@ class Index(NamedTuple):
 
 
 class HotTable(NamedTuple):
-    """The hot table and vacuum."""
+    """The size of the hot table, and when it was vacuumed."""
 
     live: int
     dead: int
@@ -69,7 +69,7 @@ class Chore(NamedTuple):
 
 
 class Day(NamedTuple):
-    """A day of the archive; `stray` rows stand in no day of their own."""
+    """A day of the archive; `stray` rows are in no day's partition."""
 
     day: str
     made: bool
@@ -92,12 +92,12 @@ def indexes() -> Statement[list[Index]]:
 
 
 def hot_table() -> Statement[HotTable | None]:
-    """The hot table as the statistics know it."""
+    """The hot table, from the statistics."""
     return Statement("hot_table", {}, lambda rows: HotTable(*rows[0]) if rows else None)
 
 
 def chores() -> Statement[list[Chore]]:
-    """What housekeeping does and when it was done."""
+    """The chores of housekeeping, and when each was done."""
     return Statement("chores", {}, lambda rows: [Chore(*row) for row in rows])
 
 

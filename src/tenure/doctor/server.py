@@ -1,4 +1,4 @@
-"""What the server and the way to it mean for a queue."""
+"""Checks of the server and of the connection to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SLOW_NOTE_SECONDS = 0.5
 
 
 def versions(server: Server, package: str, driver: str, libpq: str) -> Finding:
-    """Whether they go together."""
+    """Whether the versions fit together."""
     said = f"tenure {package}, PostgreSQL {server.version}, psycopg {driver}, libpq {libpq}"
     value = {"tenure": package, "postgres": server.version, "psycopg": driver, "libpq": libpq}
     if server.number // 10_000 < POSTGRES_MAJORS[0]:
@@ -21,7 +21,7 @@ def versions(server: Server, package: str, driver: str, libpq: str) -> Finding:
 
 
 def clock(server: Server, here_seconds: float) -> Finding:
-    """How far this machine's clock is from the server's. Leases do not care: they use the server's alone."""
+    """How far this machine's clock is from the server's. Leases use the server's clock alone."""
     skew = here_seconds - server.seconds
     said = (
         f"this machine is {abs(skew):.2f} s {'ahead of' if skew >= 0 else 'behind'} the server; leases use the server's"
@@ -32,14 +32,14 @@ def clock(server: Server, here_seconds: float) -> Finding:
 
 
 def primary(server: Server) -> Finding:
-    """Whether anything can be written here."""
+    """Whether the server takes writes."""
     if server.recovery:
         return Finding("primary", "fault", False, "this server is a standby", "connect to the primary")
     return Finding("primary", "ok", True, "this server takes writes")
 
 
 def durability(server: Server) -> Finding:
-    """What is lost when the machine goes down."""
+    """What is lost if the machine crashes."""
     off = [name for name in ("fsync", "full_page_writes") if not getattr(server, name)]
     if off:
         said = f"{' and '.join(off)} off: a crash of the machine can damage the database"
@@ -51,7 +51,7 @@ def durability(server: Server) -> Finding:
 
 
 def connections(server: Server, wanted: int) -> Finding:
-    """How many are left, against what one more worker takes."""
+    """How many connections are left, and how many one more worker takes."""
     usable = server.max_connections - server.reserved
     left = usable - server.connections
     said = f"{server.connections} of {usable} are taken; one more worker of these settings takes up to {wanted}"
@@ -65,28 +65,28 @@ def connections(server: Server, wanted: int) -> Finding:
 
 
 def pooler(pooled: bool, session_url: bool) -> Finding:
-    """Whether sessions can be kept."""
+    """Whether workers can keep a session."""
     if not pooled:
         return Finding("pooler", "ok", "none", "no pooler in between: presence and LISTEN work")
-    said = "a transaction pooler stands in between: presence and LISTEN cannot be had through it"
+    said = "a transaction pooler is in between: presence and LISTEN do not work through it"
     if session_url:
         return Finding("pooler", "ok", "transaction", f"{said}; TENURE_SESSION_URL gives workers a direct address")
     return Finding("pooler", "warn", "transaction", said, "set TENURE_SESSION_URL to the server's own address")
 
 
 def notes(seconds: float | None) -> Finding:
-    """How long a note to ourselves takes."""
+    """How long a note to ourselves takes to arrive."""
     if seconds is None:
-        said = "a note sent to this very session did not arrive: idle workers find new rows by polling"
+        said = "a note to ourselves did not arrive: idle workers find new rows by polling"
         return Finding("listen", "warn", None, said, "look for a pooler or proxy in between")
     said = f"a note to ourselves came back in {seconds * 1000:.1f} ms"
     if seconds > SLOW_NOTE_SECONDS:
-        return Finding("listen", "warn", seconds, said, "look for sessions that LISTEN and do not read")
+        return Finding("listen", "warn", seconds, said, "look for sessions that LISTEN and do not read their notes")
     return Finding("listen", "ok", seconds, said)
 
 
 def roles(found: Grants) -> Finding:
-    """Whether the roles still fit the schema."""
+    """Whether the roles' grants fit the schema."""
     value = found._asdict()
     if found.used and not found.current:
         said = "roles were granted before the last migration: members may be refused what they need"

@@ -1,4 +1,4 @@
-"""What the tables, their indexes and whoever holds vacuum back mean for a queue."""
+"""Checks of the tables, their indexes, vacuum and what holds it back, and the archive."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..verbs.questions import spoken
 from .finding import Finding, Level
 from .questions import Day, HotTable, Index, Open, Server
 
-OLD_SECONDS = 60.0  # how long a transaction may be open before it is worth a word
+OLD_SECONDS = 60.0  # how long a transaction may be open before it is reported
 ANCIENT_SECONDS = 900.0
 HELD_XIDS_MAX = 1_000_000  # for a slot, which has no age in seconds
-DEAD_MIN = 20_000  # as many dead versions as housekeeping itself lets be
+DEAD_MIN = 20_000  # housekeeping itself leaves this many dead versions
 
 
 def indexes_there(found: list[Index], wanted: frozenset[str]) -> Finding:
@@ -33,7 +33,7 @@ def indexes_there(found: list[Index], wanted: frozenset[str]) -> Finding:
 
 
 def indexes_wanted() -> frozenset[str]:
-    """The names of all indexes that the migrations make, and do not take away again."""
+    """The names of all indexes that the migrations create and do not drop again."""
     texts = [file.read_text(encoding="utf-8") for file in sorted((files(sql) / "migrations").iterdir(), key=str)]
     made = re.findall(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON", "\n".join(texts), re.MULTILINE)
     gone = re.findall(r"^DROP INDEX tenure\.(\w+)", "\n".join(texts), re.MULTILINE)
@@ -41,7 +41,7 @@ def indexes_wanted() -> frozenset[str]:
 
 
 def autovacuum(server: Server, table: HotTable | None) -> Finding:
-    """Whether anybody takes away dead versions."""
+    """Whether dead versions are removed."""
     if not server.autovacuum or not server.track_counts:
         said = f"{'autovacuum' if not server.autovacuum else 'track_counts'} is off: tables and indexes only grow"
         return Finding("autovacuum", "fault", False, said, "ALTER SYSTEM SET autovacuum = on, and track_counts")
@@ -68,13 +68,13 @@ def bloat(table: HotTable | None) -> Finding:
         "bytes": table.table_bytes + table.index_bytes,
     }
     if table.dead > 10 * DEAD_MIN and share > 0.5:
-        return Finding("bloat", "warn", value, said, "see `horizon` for who holds them back, then VACUUM live")
+        return Finding("bloat", "warn", value, said, "see `horizon` for what holds vacuum back, then VACUUM live")
     return Finding("bloat", "ok", value, said)
 
 
 def horizon(found: list[Open], sees_all: bool) -> Finding:
-    """Whoever keeps dead versions from being taken."""
-    blind = "" if sees_all else " (of other users only what everybody may see: GRANT pg_read_all_stats)"
+    """What keeps vacuum from removing dead versions."""
+    blind = "" if sees_all else " (sessions of other users are hidden: GRANT pg_read_all_stats)"
     held = [each for each in found if each.held_xids is not None and _held_long(each)]
     if not held:
         return Finding("horizon", "ok", 0, f"nothing holds vacuum back{blind}")
@@ -99,7 +99,7 @@ def idle(found: list[Open]) -> Finding:
         (each for each in found if (each.idle_seconds or 0) > OLD_SECONDS), key=lambda each: -(each.idle_seconds or 0)
     )
     if not lazy:
-        return Finding("idle_in_transaction", "ok", 0, "no session has stood idle in a transaction for a minute")
+        return Finding("idle_in_transaction", "ok", 0, "no session has been idle in a transaction for a minute")
     return Finding(
         "idle_in_transaction", "warn", len(lazy), f"{len(lazy)}, first of them {_who(lazy[0])}", _end(lazy[0])
     )
@@ -125,7 +125,7 @@ def _end(each: Open) -> str:
 
 
 def archive(days: list[Day]) -> Finding:
-    """Whether completed rows have a day to go to."""
+    """Whether the archive has partitions for today and the coming days."""
     missing = [each.day for each in days if not each.made]
     stray = days[0].stray if days else 0
     many = f"{stray} rows" if stray <= 1000 else "more than 1,000 rows"
@@ -135,7 +135,5 @@ def archive(days: list[Day]) -> Finding:
         level: Level = "fault" if days[0].day in missing else "warn"
         return Finding("archive", level, value, f"no partition for {', '.join(missing)}", step)
     if stray:
-        return Finding(
-            "archive", "warn", value, f"{many} stand in no day of their own", "retention takes them row by row"
-        )
-    return Finding("archive", "ok", value, f"partitions until {days[-1].day}, no row astray")
+        return Finding("archive", "warn", value, f"{many} are in no day's partition", "retention takes them row by row")
+    return Finding("archive", "ok", value, f"partitions until {days[-1].day}, no row outside them")

@@ -1,4 +1,4 @@
-"""What happens, in the past tense and typed: the one source of logs, metrics, pictures and test assertions."""
+"""Events: what happened, in the past tense and typed. Logs, metrics, the dashboard and tests read only these."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .fleet import WorkerStarted as WorkerStarted
 
 @dataclass(frozen=True, slots=True)
 class RowEnqueued(Event):
-    """Sent by a handler's `enqueue`: enqueued or duplicate. What rolls back takes the row back, not this."""
+    """A handler's `enqueue` sent a row: enqueued or duplicate. A rollback takes the row back, not this event."""
 
     name: ClassVar[str] = "row_enqueued"
     level: ClassVar[str] = "debug"
@@ -87,7 +87,7 @@ class JobRetried(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobReleased(JobRetried):
-    """Given back without cost: a drain, a Snooze, a Release, or a kind this worker does not know."""
+    """The row was given back, and the attempt is not counted: a drain, a Snooze, a Release, or an unknown kind."""
 
     name: ClassVar[str] = "job_released"
     level: ClassVar[str] = "info"
@@ -113,7 +113,7 @@ class JobCancelled(JobRetried):
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost(Event):
-    """The holder was told to stop: somebody else may have the row by now."""
+    """A handler was told to stop: its lease is lost, and another worker may hold the row."""
 
     name: ClassVar[str] = "lease_lost"
     level: ClassVar[str] = "warning"
@@ -137,7 +137,7 @@ class StaleWriteBlocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandlerOverran(Event):
-    """A handler did not stop when its time was up; its slot stays taken until it does."""
+    """A handler did not stop at its timeout; its slot stays taken until it does."""
 
     name: ClassVar[str] = "handler_overran"
     level: ClassVar[str] = "warning"
@@ -153,7 +153,7 @@ class HandlerOverran(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswered(Event):
-    """A claim was sent and answered, perhaps with no row. What was completed on the same trip is part of its time."""
+    """A claim was answered, perhaps with no row. Completions in the same round trip are part of its time."""
 
     name: ClassVar[str] = "claim_answered"
     level: ClassVar[str] = "debug"
@@ -163,7 +163,7 @@ class ClaimAnswered(Event):
 
     @property
     def news(self) -> bool:
-        """A number for a counter: what was taken is told row by row."""
+        """False: it is only counted; LeaseAcquired tells of each row."""
         return False
 
 

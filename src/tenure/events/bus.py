@@ -17,25 +17,25 @@ class Bus:
         self._each_job: tuple[Subscriber, ...] = ()
 
     def subscribe(self, subscriber: Subscriber, *, each_job: bool = True) -> None:
-        """Hear every event from now on; with each_job=False not those that every single job brings (level debug)."""
+        """Receive every event from now on; with each_job=False none of level debug, which every job causes."""
         self._all += (subscriber,)
         if each_job:
             self._each_job += (subscriber,)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Hear nothing more."""
+        """Receive nothing more."""
         self._all = tuple(each for each in self._all if each != subscriber)
         self._each_job = tuple(each for each in self._each_job if each != subscriber)
 
     @property
     def each_job(self) -> bool:
-        """Does anybody want the events of every job? Making them costs more than a job does."""
+        """True if somebody wants the events of every job. Making them costs more than the job itself."""
         return bool(self._each_job)
 
     def emit(self, event: Event) -> None:
-        """Tell the subscribers."""
+        """Call the subscribers."""
         for subscriber in self._each_job if event.level == "debug" else self._all:
             try:
                 subscriber(event)
             except Exception:
-                self.unsubscribe(subscriber)  # one that raises must not take the work down with it
+                self.unsubscribe(subscriber)  # a subscriber that raises must not stop the work

@@ -16,7 +16,7 @@ class Event:
 
     @property
     def news(self) -> bool:
-        """Is it worth a line to somebody who watches, or only a number to a counter?"""
+        """True if it is worth a line in a log; False if it is only counted."""
         return True
 
     def fields(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What happens to a worker, the fleet and the database, beside the jobs."""
+"""Events of workers, the fleet and the database."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DatabaseUnreachable(Event):
 
 @dataclass(frozen=True, slots=True)
 class StatementTurnedAway(Event):
-    """The database refused a statement in good order (a lock, a deadlock, a timeout); it goes again."""
+    """The database refused a statement (a lock, a deadlock, a timeout); it runs again."""
 
     name: ClassVar[str] = "statement_turned_away"
     level: ClassVar[str] = "debug"
@@ -84,7 +84,7 @@ class DatabaseBack(Event):
 
 @dataclass(frozen=True, slots=True)
 class WakeupChanged(Event):
-    """How this worker learns of new rows from now on: notify (a note by the database), or poll."""
+    """How this worker learns of new rows from now on: notify (a note from the database), or poll."""
 
     name: ClassVar[str] = "wakeup_changed"
     worker: str
@@ -94,7 +94,7 @@ class WakeupChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class Woken(Event):
-    """Something made this worker look for rows: notify (a note by the database), or poll (its own clock)."""
+    """This worker looks for rows because of a note from the database (notify), or by its own clock (poll)."""
 
     name: ClassVar[str] = "woken"
     level: ClassVar[str] = "debug"
@@ -103,7 +103,7 @@ class Woken(Event):
 
     @property
     def news(self) -> bool:
-        """A number for a counter."""
+        """False: it is only counted."""
         return False
 
 
@@ -117,7 +117,7 @@ class ChoreDone(Event):
 
     @property
     def news(self) -> bool:
-        """Only when there was something to do."""
+        """True if there was something to do."""
         return bool(self.result)
 
 

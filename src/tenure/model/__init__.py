@@ -1,4 +1,4 @@
-"""Nouns and pure rules: what a row, a lease and an answer are. No I/O and no clock."""
+"""Nouns and pure rules: rows, leases, answers. No I/O and no clock."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long a failed attempt waits for the next one: policies as values, or a function of your own.
+"""Backoff: how long a row waits after a failed attempt; policies as values, or a function of your own.
 
-Attempts count from 1: `delay_seconds(1, …)` is the wait between the first attempt and the second. `chance` is a number
-from 0 up to 1 that the caller draws; jitter adds up to that part of the delay, so a row never comes back sooner than
-its policy says, and the rows of one outage do not come back together. `budget_seconds` adds the waits up.
+Attempts count from 1: `delay_seconds(1, …)` is the wait between the first attempt and the second. `chance` is a random
+number from 0 to 1 that the caller gives. Jitter only adds to the delay: a row never comes back sooner than its policy
+says, and the rows of one outage do not come back together. `budget_seconds` adds the waits up.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ HOUR_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """Each wait `factor` times the last, up to `most_seconds`. As it stands, this is the database's own backoff.
+    """Each wait is `factor` times the last, up to `most_seconds`. The defaults are the database's own backoff.
 
-    Waits in all, before jitter adds up to a quarter: 30 s for 5 attempts, 17 minutes for 10, 9 hours for 20.
+    All waits together, without jitter: 30 s for 5 attempts, 17 minutes for 10, 9 hours for 20.
     """
 
     first_seconds: float = 2.0
@@ -34,7 +34,7 @@ class Exponential:
         _check_jitter(self.jitter)
 
     def delay_seconds(self, attempt: int, *, chance: float) -> float:
-        """How long this attempt waits for the next."""
+        """The wait after this attempt."""
         try:
             seconds = self.first_seconds * self.factor ** (attempt - 1)
         except OverflowError:
@@ -44,9 +44,9 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Each wait `step_seconds` longer than the last, up to `most_seconds`.
+    """Each wait is `step_seconds` longer than the last, up to `most_seconds`.
 
-    Waits in all for n attempts, before jitter: `step_seconds * n * (n - 1) / 2`; with a step of 10 s it is
+    All waits of n attempts together, without jitter: `step_seconds * n * (n - 1) / 2`. With a step of 10 s that is
     100 s for 5 attempts, 7.5 minutes for 10.
     """
 
@@ -59,13 +59,13 @@ class Linear:
         _check_jitter(self.jitter)
 
     def delay_seconds(self, attempt: int, *, chance: float) -> float:
-        """How long this attempt waits for the next."""
+        """The wait after this attempt."""
         return _with_jitter(min(self.step_seconds * attempt, self.most_seconds), self.jitter, chance)
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The same wait each time, 0 for none. Waits in all for n attempts, before jitter: `seconds * (n - 1)`."""
+    """The same wait each time, 0 for none. All waits of n attempts together, without jitter: `seconds * (n - 1)`."""
 
     seconds: float
     jitter: float = 0.0
@@ -75,7 +75,7 @@ class Fixed:
         _check_jitter(self.jitter)
 
     def delay_seconds(self, attempt: int, *, chance: float) -> float:  # noqa: ARG002
-        """How long any attempt waits for the next."""
+        """The wait after any attempt."""
         return _with_jitter(self.seconds, self.jitter, chance)
 
 
@@ -84,9 +84,9 @@ Backoff = Policy | Callable[[int], float]
 
 
 def delay_for(backoff: Backoff | None, attempt: int, chance: float) -> float | None:
-    """How long this attempt waits for the next, at most ten years; None leaves it to the database's own backoff.
+    """The wait after this attempt, at most ten years; None leaves it to the database's own backoff.
 
-    A function is taken at its word, without jitter; BadSettings if its answer is no time to wait.
+    A function's answer is used as it is, without jitter; BadSettings if it is not a number of seconds.
     """
     if backoff is None:
         return None
@@ -98,24 +98,26 @@ def delay_for(backoff: Backoff | None, attempt: int, chance: float) -> float | N
 
 
 def budget_seconds(backoff: Policy, max_attempts: int) -> float:
-    """The longest that the waits of one row can be in all: what an outage may last before its attempts are used up."""
+    """All waits of one row together, at most: how long an outage may last before its attempts are used up."""
     return sum(backoff.delay_seconds(attempt, chance=1.0) for attempt in range(1, max_attempts))
 
 
 def check_backoff(backoff: Backoff | None) -> None:
-    """BadSettings for what is neither a policy nor a function, a class without its parentheses among them."""
+    """BadSettings unless it is a policy or a function; a class without parentheses is neither."""
     known = backoff is None or isinstance(backoff, Policy)
     if not known and (isinstance(backoff, type) or not callable(backoff)):
-        raise BadSettings(f"backoff={backoff!r} is no policy: write Exponential(), Fixed(5) or a function of attempt")
+        raise BadSettings(
+            f"backoff={backoff!r} must be a policy: write Exponential(), Fixed(5) or a function of attempt"
+        )
 
 
 def _answer(function: Callable[[int], float], attempt: int) -> float:
     check_backoff(function)
     seconds = function(attempt)
-    if isinstance(seconds, int | float) and seconds >= 0:  # not a number is not >= 0 either
+    if isinstance(seconds, int | float) and seconds >= 0:  # NaN is not >= 0 either
         return seconds
     name = getattr(function, "__qualname__", repr(function))
-    raise BadSettings(f"backoff {name} answered {seconds!r} to attempt {attempt}: it must return seconds, 0 or more")
+    raise BadSettings(f"backoff {name} returned {seconds!r} for attempt {attempt}: it must return seconds, 0 or more")
 
 
 def _with_jitter(seconds: float, jitter: float, chance: float) -> float:
@@ -124,7 +126,7 @@ def _with_jitter(seconds: float, jitter: float, chance: float) -> float:
 
 def _check_most(name: str, seconds: float, most_seconds: float) -> None:
     _check("most_seconds", most_seconds, 0.0, DELAY_SECONDS_MAX, "no row waits longer than ten years")
-    _check(name, seconds, 0.0, most_seconds, f"not above most_seconds={most_seconds!r}, and Fixed(0) waits not at all")
+    _check(name, seconds, 0.0, most_seconds, f"at most most_seconds={most_seconds!r}; write Fixed(0) for no wait")
     if seconds == 0:
         raise BadSettings(f"{name}={seconds!r} would never grow: write Fixed(0) to try again at once")
 
@@ -136,4 +138,4 @@ def _check_jitter(jitter: float) -> None:
 def _check(name: str, value: float, least: float, most: float, remedy: str) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not least <= value <= most:
-        raise BadSettings(f"{name}={value!r} must be a number within {least:g} and {most:g}: {remedy}")
+        raise BadSettings(f"{name}={value!r} must be a number between {least:g} and {most:g}: {remedy}")

@@ -1,17 +1,17 @@
-"""How long to wait before the next look or the next connection, so that a fleet does not move in step.
+"""How long to wait before the next poll or the next connection, so that the workers of a fleet do not act together.
 
-Nothing here draws chance or reads a clock: `chance` is a number from 0 up to 1 that the caller draws.
+Nothing here is random or reads a clock: `chance` is a random number from 0 to 1 that the caller gives.
 """
 
 from __future__ import annotations
 
 from ..errors import BadSettings
 
-_SPREAD = 0.5  # wide: after a restart of the database the whole fleet knocks at once
+_SPREAD = 0.5  # wide: after a restart of the database the whole fleet connects at once
 
 
 def jittered(seconds: float, chance: float, spread: float = 0.25) -> float:
-    """Up to `spread` less than these seconds, never more: a wait that was promised to end is not drawn out."""
+    """These seconds, or up to `spread` less; never more, because a promised wait must not get longer."""
     return seconds * (1.0 - spread * chance)
 
 
@@ -28,10 +28,10 @@ class Pace:
         self._seconds = first_seconds
 
     def next(self, chance: float) -> float:
-        """How many seconds to wait now: at least half of what this step allows, so never nothing."""
+        """How many seconds to wait now: at least half of what this step allows."""
         seconds, self._seconds = self._seconds, min(self._seconds * 2, self.most_seconds)
         return jittered(seconds, chance, _SPREAD)
 
     def reset(self) -> None:
-        """Begin again with the shortest wait: the server has answered."""
+        """Start again with the shortest wait: the server has answered."""
         self._seconds = self.first_seconds

@@ -1,4 +1,4 @@
-"""Numbers as Postgres keeps them: it writes no exponent but every digit, so that a short text can be a long number."""
+"""Numbers as Postgres stores them: without an exponent, with every digit, so a short text can become a long one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from decimal import Decimal
 from typing import Any
 
 DIGITS_MAX = 4000  # Python reads 4300, Postgres has 16383 after the point
-ORDINARY = 300  # so many characters without an exponent are within the range of a float
+ORDINARY = 300  # a number of this many characters without an exponent fits a float
 FAR = 10**9
 
 
 class Number(str):
-    """A number of a JSON text that is worth a look, as it was written there."""
+    """A number in JSON text that must be checked, as it was written."""
 
 
 def noted(text: str) -> Number | None:
-    """A number of a JSON text if it is long or has an exponent; most have neither and are kept as they are."""
+    """The number if it is long or has an exponent; None for most, which need no check."""
     return Number(text) if len(text) > ORDINARY or "e" in text or "E" in text else None
 
 
 def trouble(value: Any) -> str | None:
-    """Why a number cannot be kept and given back, in words that follow "is"; None if it can, or is none."""
+    """Why a value cannot be stored and read back, in words that follow "is"; None if it can, or is no number."""
     if isinstance(value, Number):
         return _trouble_written(value)
     if isinstance(value, int):
@@ -42,12 +42,12 @@ def _trouble_written(number: Number) -> str | None:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether it is neither NaN nor infinite; what is no number is finite."""
+    """True unless it is NaN or infinite; also for a value that is not a number."""
     return value.is_finite() if isinstance(value, Decimal) else not isinstance(value, float) or math.isfinite(value)
 
 
 def growth(value: Any) -> int:
-    """By how many characters a value gets longer in Postgres: what has no exponent does not."""
+    """By how many characters a value gets longer in Postgres; 0 without an exponent."""
     if not isinstance(value, float | Number):
         return 0
     written = str(value)

@@ -1,4 +1,4 @@
-"""How an attempt ends, as a value a handler returns; an exception is a Retry, a plain return is Completed."""
+"""How an attempt ends, as the value a handler returns; an exception means Retry, any other value Completed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again, after so many seconds or the handler's backoff; costs an attempt, the last one is a dead letter."""
+    """Try again after these seconds, or the handler's backoff. The attempt counts; after the last, a dead letter."""
 
     error: str = "the handler asked for a retry"
     after_seconds: float | None = None
@@ -20,7 +20,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Not now: come back after so many seconds; costs no attempt."""
+    """Not now: run again after these seconds. The attempt does not count."""
 
     seconds: float
     error: str = ""
@@ -28,21 +28,21 @@ class Snooze:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """A permanent error: trying again is of no use."""
+    """A permanent error: do not try again."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Poison: an operator has to look at it."""
+    """A row that no attempt can complete: an operator has to look at it."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give it back at once, for any worker; costs no attempt."""
+    """Give the row back at once, for any worker. The attempt does not count."""
 
     error: str = ""
 

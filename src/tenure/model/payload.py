@@ -1,4 +1,4 @@
-"""What may go into the inbox, checked before it is sent: what Postgres or Python cannot give back would be lost."""
+"""Checks before a row is sent: a value that Postgres or Python cannot give back would be lost."""
 
 from __future__ import annotations
 
@@ -29,17 +29,26 @@ HEADERS_BYTES_MAX = 4096
 
 _BOXES = (dict, list, tuple)
 _Path = tuple[str | int, ...]
-_TYPED = (bytes, bytearray, datetime, date, clock, timedelta, UUID, Decimal)  # as keys, they may equal a text in JSON
+_TYPED = (
+    bytes,
+    bytearray,
+    datetime,
+    date,
+    clock,
+    timedelta,
+    UUID,
+    Decimal,
+)  # as keys, two may become one text
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object of a Raw with all its pairs: Postgres looks at each, also where a name comes twice."""
+    """An object of a Raw with all its pairs: Postgres checks each, even if a name comes twice."""
 
 
 def encode(payload: Any) -> str:
-    """The payload as JSON text that Postgres takes and every Python gives back, or InvalidPayload.
+    """The payload as JSON text that Postgres can store and Python can read back, or InvalidPayload.
 
-    A msgspec.Raw is JSON already and stays as it was written, digit by digit.
+    A msgspec.Raw is JSON already and stays as it was written.
     """
     if isinstance(payload, msgspec.Raw):
         return _encode_raw(payload)
@@ -67,21 +76,21 @@ def _encode_raw(raw: msgspec.Raw) -> str:
 
 
 def encode_headers(headers: Mapping[str, str] | None) -> str | None:
-    """What a producer sends along with a row, as JSON text; None for nothing, InvalidPayload for what is not text."""
+    """The headers of a row as JSON text; None if there are none, InvalidPayload if a value is not text."""
     if headers is None or headers == {}:
         return None
     if not isinstance(headers, Mapping):
         raise InvalidPayload(f"headers={headers!r} must be a mapping of text to text, not {type(headers).__name__}")
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidPayload(f"headers[{name!r}]={value!r} must be text named by text: use str()")
+            raise InvalidPayload(f"headers[{name!r}]={value!r} must have text as name and value: use str()")
         check_text(name, f"headers: the name {name[:40]!r}")
         check_text(value, f"headers[{name[:40]!r}]")
     text = json.dumps(dict(headers), ensure_ascii=False, separators=(", ", ": "))
     if len(text.encode()) > HEADERS_BYTES_MAX:
         raise InvalidPayload(
             f"headers have {len(text.encode())} bytes, the limit is {HEADERS_BYTES_MAX}: "
-            "put what is larger into the payload"
+            "put larger values into the payload"
         )
     return text
 
@@ -93,11 +102,11 @@ def _not_json(payload: Any, error: Exception) -> InvalidPayload:
 
 
 def _utf8(written: bytes) -> str:
-    """The text of JSON in UTF-8; in UTF-16 and UTF-32 there are zero bytes, in JSON there are none."""
+    """The text of JSON in UTF-8. UTF-16 and UTF-32 contain zero bytes, JSON in UTF-8 contains none."""
     if not written.startswith(codecs.BOM_UTF8) and b"\0" not in written:
         with contextlib.suppress(UnicodeDecodeError):
             return written.decode()
-    raise InvalidPayload("payload is JSON in another encoding than UTF-8: decode it, then send it with text.encode()")
+    raise InvalidPayload("payload must be JSON in UTF-8: decode it, then send it with text.encode()")
 
 
 def _check_size(size: int, growth: int = 0) -> None:
@@ -105,14 +114,14 @@ def _check_size(size: int, growth: int = 0) -> None:
         how = " with its numbers written out" if growth else ""
         raise InvalidPayload(
             f"payload has {size + growth} bytes{how}, the limit is {PAYLOAD_BYTES_MAX}: "
-            "store it elsewhere and send its address"
+            "store the content elsewhere and send its address"
         )
 
 
 def _inspect(value: Any) -> int:
-    """Walk without recursion; refuse what Postgres would refuse, and what it would keep but Python could not read.
+    """Check every value, without recursion; refuse what Postgres would refuse, or store but Python could not read back.
 
-    Answers by how many bytes the numbers grow in Postgres, which writes 5e-324 with all its zeros.
+    Returns by how many bytes the numbers grow in Postgres, which writes 5e-324 with all its zeros.
     """
     growth = 0
     stack: list[tuple[Any, _Path]] = [(_Pairs([("payload", value)]), ())]
@@ -129,7 +138,7 @@ def _inspect(value: Any) -> int:
 
 
 def _steps(box: Any, path: _Path) -> Iterable[tuple[Any, Any]]:
-    """What is in a box, by its number or by its name in JSON."""
+    """The values in a list or object, each with its number or its name in JSON."""
     if not isinstance(box, (dict, _Pairs)):
         return enumerate(box)
     pairs = box if isinstance(box, _Pairs) else _named(box, path)
@@ -172,7 +181,7 @@ def _is_ascii(text: str) -> bool:
 
 
 def _place(path: _Path) -> str:
-    """Like payload['lines'][0], to find it."""
+    """Where a value is, like payload['lines'][0]."""
     inner = (f"[{step[:40]!r}]" if isinstance(step, str) else f"[{step}]" for step in path[1:])
     return f"{path[0]}{''.join(inner)}"
 
@@ -185,13 +194,13 @@ def check_text(text: str, where: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidPayload(
-            f"{where} contains a lone surrogate ({text[error.start]!r}), which is no character: decode it properly"
+            f"{where} contains a lone surrogate ({text[error.start]!r}), which is not a character: decode it properly"
         ) from None
     return text
 
 
 def check_row(row: NewRow) -> None:
-    """Refuse options that contradict each other or the inbox, naming the value and the way out."""
+    """Refuse options that contradict each other or exceed a limit, with the value and the next step."""
     check_name(row.kind, "kind")
     check_name(row.queue, "queue")
     for key, name in ((row.key, "key"), (row.idempotency_key, "idempotency_key")):
@@ -201,15 +210,15 @@ def check_row(row: NewRow) -> None:
     _check_int(row.max_attempts, "max_attempts", 1, 10_000)
     if not isinstance(row.delay_seconds, int | float) or not 0 <= row.delay_seconds <= DELAY_SECONDS_MAX:
         raise InvalidPayload(
-            f"delay_seconds={row.delay_seconds!r} must be within 0 and {DELAY_SECONDS_MAX:.0f}: leave it out for now"
+            f"delay_seconds={row.delay_seconds!r} must be between 0 and {DELAY_SECONDS_MAX:.0f}: 0 is no delay"
         )
     if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
         raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
     if row.at is not None and abs(row.at.timestamp() - time.time()) > DELAY_SECONDS_MAX:
-        raise InvalidPayload(f"at={row.at} must lie within ten years of now")
+        raise InvalidPayload(f"at={row.at} must be within ten years from now")
     if row.at is not None and row.delay_seconds:
         raise InvalidPayload(
-            f"at={row.at} and delay_seconds={row.delay_seconds} are two answers to one question: give one"
+            f"at={row.at} and delay_seconds={row.delay_seconds} both say when the row is due: give only one"
         )
     for flag, name in ((row.ordered, "ordered"), (row.hold, "hold")):
         if not isinstance(flag, bool):
@@ -217,12 +226,12 @@ def check_row(row: NewRow) -> None:
     if row.ordered and row.key is None:
         raise InvalidPayload("ordered=True needs a key: order is kept per key")
     if row.hold and not row.ordered:
-        raise InvalidPayload("hold=True needs ordered=True: it keeps the key waiting for an operator")
+        raise InvalidPayload("hold=True needs ordered=True: after a dead letter, the key waits for an operator")
     encode_headers(row.headers)
 
 
 def copy_row(row: NewRow) -> tuple[object, ...]:
-    """One row in the columns of COPY, checked like any other; a delay counts from now, on the producer's clock."""
+    """One row as the columns of COPY, checked like any other; a delay counts from now, on the producer's clock."""
     check_row(row)
     if row.idempotency_key is not None:
         raise InvalidPayload(f"idempotency_key={row.idempotency_key!r} cannot go through COPY: use enqueue_many")
@@ -247,7 +256,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def clean_error(error: str | None) -> str | None:
-    """An error text that Postgres will take whatever the exception contained: the attempt must end even so."""
+    """An error text that Postgres can store, whatever the exception contained: the attempt must end."""
     if error is None:
         return None
     safe = error.replace("\x00", "\\0").encode("utf-8", "backslashreplace")
@@ -267,4 +276,4 @@ def _check_bytes(text: str, what: str, most: int) -> str:
 def _check_int(value: int, what: str, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         shown = "a huge number" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
-        raise InvalidPayload(f"{what}={shown} must be a whole number within {least} and {most}")
+        raise InvalidPayload(f"{what}={shown} must be a whole number between {least} and {most}")

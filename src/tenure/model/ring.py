@@ -1,12 +1,12 @@
-"""The ring: which live worker owns which of the 1024 buckets, the same answer in every process that sees the same list.
+"""The ring: which live worker owns which of the 1024 buckets; the same list of workers gives the same ring everywhere.
 
 Rendezvous hashing: every worker has a weight for every bucket, and a bucket goes to the heaviest worker that still has
-room. Room is a tenth above the fair share, so nobody owns much more than others. The ring spreads work and nothing
-else: two processes that see different lists for a moment still cannot hold the same row.
+room. Room is a tenth above the fair share, so no worker owns much more than the others. The ring only spreads work: if
+two processes see different lists for a moment, they still cannot hold the same row.
 
-A worker that joins takes about 1/N of the buckets, one that leaves gives back its own. Beyond that only the cap moves
-buckets between workers that stay: measured over 3,600 joins, 0.1 % of all buckets at 5 workers, 0.7 % at 32, never
-more than 2 %.
+A worker that joins takes about 1/N of the buckets; a worker that leaves gives back its own. Apart from that, only the
+limit on room moves buckets between workers that stay: measured over 3,600 joins, 0.1 % of all buckets at 5 workers,
+0.7 % at 32, never more than 2 %.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WEIGHTS = struct.Struct(f">{BUCKETS}Q")
 
 
 class Ring:
-    """The buckets dealt out to these workers, whatever their order and however often each is named."""
+    """The buckets of these workers; neither their order nor duplicates matter."""
 
     def __init__(self, workers: Iterable[str]) -> None:
         self.workers = tuple(sorted(set(workers)))
@@ -53,7 +53,7 @@ class Ring:
 
 
 def rings_of(workers: Iterable[Worker]) -> dict[tuple[str, ...], Ring]:
-    """A ring for each set of queues that workers serve: the owner of a bucket must be one who takes its rows."""
+    """A ring for each set of queues that workers serve: the owner of a bucket must serve the queues of its rows."""
     members: dict[tuple[str, ...], list[str]] = {}
     for worker in workers:
         members.setdefault(tuple(sorted(worker.metadata.get("queues", ()))), []).append(worker.id)
@@ -61,14 +61,14 @@ def rings_of(workers: Iterable[Worker]) -> dict[tuple[str, ...], Ring]:
 
 
 def moved(before: Ring, after: Ring) -> int:
-    """How many buckets have another owner after than before; all of them if one of the rings is empty."""
+    """How many buckets changed their owner; all of them if one of the rings is empty."""
     if not before.workers or not after.workers:
         return 0 if before == after else BUCKETS
     return sum(before.owner_of(bucket) != after.owner_of(bucket) for bucket in range(BUCKETS))
 
 
 def room_for(workers: int) -> int:
-    """The most buckets one of so many workers may own: the fair share and a tenth, rounded up."""
+    """The most buckets that one of this many workers may own: the fair share and a tenth, rounded up."""
     return -(-BUCKETS * 11 // (workers * 10))
 
 
@@ -87,8 +87,8 @@ def _deal(workers: tuple[str, ...]) -> Iterable[str]:
 
 
 def _weights(worker: str) -> tuple[int, ...]:
-    """What a worker weighs for each bucket: SHAKE-128 of its id, read as 1024 big-endian numbers of 64 bits.
+    """The weight of a worker for each bucket: SHAKE-128 of its id, read as 1024 big-endian numbers of 64 bits.
 
-    A contract between processes and between versions: during a rolling deploy both must deal alike.
+    It must never change: during a rolling deploy, workers of both versions must get the same ring.
     """
     return _WEIGHTS.unpack(shake_128(worker.encode()).digest(_WEIGHTS.size))

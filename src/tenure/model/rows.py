@@ -1,4 +1,4 @@
-"""The nouns: a Row for people, a Lease for its holder, and what the verbs answer."""
+"""The nouns: a Row for people, a Lease for its holder, and the answers of the verbs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUCKETS = 1024
 
 
 class Lane(NamedTuple):
-    """A queue at one priority: what a claim walks, most urgent first."""
+    """A queue at one priority. A claim reads lanes in order, the most urgent first."""
 
     queue: str = "default"
     priority: int = 0
@@ -26,7 +26,7 @@ Identity = tuple[UUID, int]
 
 
 class Lease(NamedTuple):
-    """Proof of holding a row: changing a held row takes one of these, never an id."""
+    """Proof of holding a row: to change a held row takes a Lease, never an id."""
 
     id: UUID
     worker: str
@@ -36,7 +36,7 @@ class Lease(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What tells this lease from every other, also from an older one of the same row."""
+        """Row and fence: no other lease has the same, not even an older one of this row."""
         return self.id, self.fence
 
     @property
@@ -46,12 +46,12 @@ class Lease(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """Which incarnation of the server handed this lease out."""
+        """Which server gave this lease: the number grows with each failover."""
         return self.fence >> 40
 
 
 class Claimed(NamedTuple):
-    """A row as its claim hands it over; the payload is text until the handler's own try decodes it."""
+    """A row as a claim returns it; the payload is text until the attempt decodes it."""
 
     id: UUID
     kind: str
@@ -70,17 +70,17 @@ class Claimed(NamedTuple):
 
     @property
     def lease(self) -> Lease:
-        """What its holder must show to change it, without the rest; the settling verbs take the row itself as well."""
+        """The lease alone; the verbs that settle take the claimed row as well."""
         return Lease(self.id, self.worker, self.generation, self.fence, self.ends_seconds)
 
     @property
     def identity(self) -> Identity:
-        """What tells this claim from every other of the same row."""
+        """Row and fence: no other claim of this row has the same."""
         return self.id, self.fence
 
     @property
     def available_at(self) -> datetime:
-        """Since when the row could run."""
+        """When the row was due."""
         return datetime.fromtimestamp(self.available_seconds, UTC)
 
     def decode(self) -> Any:
@@ -110,7 +110,7 @@ class NewRow:
 
 
 class Enqueued(NamedTuple):
-    """The answer to one enqueued row; a duplicate carries the id of the row that was first."""
+    """The answer to one enqueued row; a duplicate has the id of the first row."""
 
     id: UUID
     outcome: Literal["enqueued", "duplicate", "conflict"]
@@ -120,10 +120,10 @@ Standing = Literal["applied", "already_mine", "stale", "unknown"]
 
 
 class Settled(NamedTuple):
-    """How one lease's write was answered.
+    """What the database answered to a write under a lease.
 
-    applied: it is done · already_mine: it was done before, under this very lease (a reply was lost) ·
-    stale: refused, and `reason` and `current` say why · unknown: the row is nowhere to be found.
+    applied: done now · already_mine: done before under this same lease (the reply was lost) ·
+    stale: refused, `reason` and `current` say why · unknown: not decided, or there is no such row.
     """
 
     lease: Held
@@ -136,20 +136,20 @@ class Settled(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """True when the row stands as the holder asked."""
+        """True when the write took effect, now or before."""
         return self.standing in ("applied", "already_mine")
 
     def or_raise(self) -> Settled:
-        """Itself when the write stands, StaleLease when it was refused."""
+        """Itself if the write took effect; raises StaleLease if it was refused."""
         if self.ok:
             return self
         raise StaleLease(self.lease, self.verb, self.reason or self.standing, self.current)
 
 
 class Renewed(NamedTuple):
-    """Which leases live on, with their new end, which were lost, and which rows somebody asked to cancel.
+    """Which leases were kept, with their new end, which were lost, and which rows somebody asked to cancel.
 
-    Passed over: somebody has the row locked right now, or its holder has just ended it; the lease is as it was.
+    Passed over: the row is locked right now, or its holder has just settled it; the lease is unchanged.
     """
 
     kept: tuple[Lease, ...]
@@ -168,7 +168,7 @@ class Swept(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A read-only picture of any row in any state."""
+    """A row in any state, read-only."""
 
     id: UUID
     partition_key: str
@@ -198,7 +198,7 @@ class Row(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One stretch of the lease tape: who held the row, under which token, from when to when, and how it ended."""
+    """One attempt on the lease tape: who held the row, under which token, from when to when, and how it ended."""
 
     lease_generation: int
     fence_token: int
@@ -210,17 +210,17 @@ class Attempt(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What the board shows of a lane: whether order is kept in it, whether it is limited, when its next row is due."""
+    """One lane on the board: whether it is ordered, whether it is limited, when its next row is due."""
 
     queue: str
     priority: int
     ordered: bool
     limited: bool
-    due_seconds: float | None  # from now; None where nobody knows
+    due_seconds: float | None  # from now; None: not known
 
 
 class Depth(NamedTuple):
-    """How many rows of a queue are in a state; scheduled ones are pending but not yet due."""
+    """How many rows of a queue have a status; scheduled rows are pending and not due yet."""
 
     queue: str
     status: str
@@ -228,7 +228,7 @@ class Depth(NamedTuple):
 
 
 class Stuck(NamedTuple):
-    """A row whose lease is over and that nobody has swept yet."""
+    """A row whose lease ran out and that no sweep has ended yet."""
 
     id: UUID
     partition_key: str
@@ -239,7 +239,7 @@ class Stuck(NamedTuple):
 
 
 class BlockedKey(NamedTuple):
-    """An ordered key that cannot go on: its head is held, waits for its time, or waits for an operator."""
+    """An ordered key that cannot go on: its first row is processing, scheduled, or waits for an operator."""
 
     queue: str
     partition_key: str
@@ -250,7 +250,7 @@ class BlockedKey(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """One process of the fleet."""
+    """One worker process of the fleet."""
 
     id: str
     status: str

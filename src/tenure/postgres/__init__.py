@@ -1,4 +1,4 @@
-"""The only I/O: connections, running a Statement on one of them, migrations, and what an error means."""
+"""The only I/O: connections, running a Statement on one of them, migrations, and the meaning of errors."""
 
 from __future__ import annotations
 

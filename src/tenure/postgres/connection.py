@@ -1,4 +1,4 @@
-"""Connections of our own: plans pinned, a silent peer given up within seconds, a pooler in between found out."""
+"""Tenure's own connections: query plans are fixed, a silent server is given up within seconds, a pooler is detected."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from .. import sql
 from ..settings import DEFAULT_SCHEMA
 
-# Set on connections that do nothing but run verbs: their plans must not change with the statistics of a table that is
-# empty one minute and holds a million rows the next.
+# For connections that only run verbs: plans must not change with the statistics of a table that is empty one minute and
+# has a million rows the next.
 PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -35,11 +35,11 @@ _NO_SETTINGS = re.compile(r"startup parameter|command-line options")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a connection waits before it gives up, and for what; None leaves it to the server's own settings.
+    """How long a connection waits before it gives up, and for what; None leaves it to the server's settings.
 
-    A peer that does not even acknowledge packets is given up after `silence_seconds`, by us and by the server. A peer
-    that acknowledges but does not answer, such as a stopped server or a stuck pooler, is given up only where
-    `statement_seconds` says when an answer is due: that long after it, again `silence_seconds`.
+    A peer that does not acknowledge packets is given up after `silence_seconds`, by us and by the server. A peer that
+    acknowledges but does not answer (a stopped server, a stuck pooler) is given up only with `statement_seconds`: that
+    long, plus `silence_seconds`, after the statement was sent.
     """
 
     silence_seconds: float = 10.0
@@ -49,14 +49,14 @@ class Patience:
 
     @property
     def answer_seconds(self) -> float | None:
-        """How long a statement may go without a byte from the server."""
+        """How long to wait for any byte from the server after a statement was sent."""
         return None if self.statement_seconds is None else self.statement_seconds + self.silence_seconds
 
     def of_client(self) -> dict[str, int]:
-        """The words of a conninfo with which we notice that the server is gone."""
+        """The conninfo words with which we notice that the server is gone."""
         idle, interval, count = self._keepalive()
         return {
-            "connect_timeout": max(2, math.ceil(self.silence_seconds)),  # libpq knows no less
+            "connect_timeout": max(2, math.ceil(self.silence_seconds)),  # libpq accepts no less
             "keepalives_idle": idle,
             "keepalives_interval": interval,
             "keepalives_count": count,
@@ -64,7 +64,7 @@ class Patience:
         }
 
     def of_server(self) -> dict[str, int]:
-        """The settings with which the server notices that we are gone, and does not wait for ever if we are not."""
+        """The settings with which the server notices that we are gone, and limits our statements."""
         idle, interval, count = self._keepalive()
         timeouts = {
             "tcp_user_timeout": self.silence_seconds,
@@ -80,7 +80,7 @@ class Patience:
         }
 
     def _keepalive(self) -> tuple[int, int, int]:
-        """Idle, interval and count that add up to the silence, three questions of it where whole seconds allow."""
+        """Idle, interval and count that add up to the silence, with three probes where whole seconds allow it."""
         silence = math.ceil(self.silence_seconds)
         idle = max(1, silence * 2 // 5)
         interval = max(1, (silence - idle) // 3)
@@ -90,12 +90,12 @@ class Patience:
 class QueueConnection(Connection[tuple[Any, ...]]):
     """A blocking connection that does not wait for ever.
 
-    `pooled` says that statements may each run in another session: nothing that lives in a session (LISTEN, advisory
-    locks, SET, prepared statements) can be had on it.
+    If `pooled`, each statement may run in another session: LISTEN, advisory locks, SET and prepared statements do not
+    work on it.
     """
 
     pooled = False
-    schema = DEFAULT_SCHEMA  # where its verbs and questions look, unless they are told otherwise
+    schema = DEFAULT_SCHEMA  # of its verbs and questions, unless `run` is given another
     answer_seconds: float | None = None
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
@@ -125,7 +125,7 @@ def connect(
     patience: Patience = PATIENT,
     schema: str = DEFAULT_SCHEMA,
 ) -> QueueConnection:
-    """A connection of our own for running verbs: autocommit, and plans pinned unless a pooler forbids it."""
+    """A connection for running verbs: autocommit, and plans fixed unless a pooler forbids it."""
     try:
         conn = QueueConnection.connect(conninfo(url, application_name, patience), autocommit=True)
     except OperationalError as refusal:
@@ -165,31 +165,31 @@ async def connect_async(
 
 
 def conninfo(url: str, application_name: str, patience: Patience = PATIENT, *, settings: bool = True) -> str:
-    """The user's address with what we need on top, settings of the session among it; what the user set stays.
+    """The user's address with our settings added; what the user set stays.
 
-    But for the encoding: what we send is UTF-8, whatever PGCLIENTENCODING or the address say.
+    Except the encoding: we send UTF-8, whatever PGCLIENTENCODING or the address say.
     """
     given = conninfo_to_dict(url)
     words: dict[str, Any] = {"application_name": application_name, **patience.of_client(), **given}
-    words["client_encoding"] = "UTF8"  # it goes before the options, and poolers take it
+    words["client_encoding"] = "UTF8"  # sent before the options, and poolers accept it
     if settings:
         ours = " ".join(f"-c {name}={value}" for name, value in {**PLANS, **patience.of_server()}.items())
-        words["options"] = f"{ours} {given.get('options') or ''}".strip()  # of two settings the later one holds
+        words["options"] = f"{ours} {given.get('options') or ''}".strip()  # the later of two settings wins
     return make_conninfo(**words)
 
 
 def _without_settings(url: str, application_name: str, patience: Patience, refusal: OperationalError) -> str:
-    """The address to try instead, if settings are what was refused; whatever else was goes to the caller."""
+    """The address without settings, if the settings were refused; any other refusal is raised."""
     if not _NO_SETTINGS.search(str(refusal)):
         raise refusal
     return conninfo(url, application_name, patience, settings=False)
 
 
 def find_pooler(conn: QueueConnection) -> None:
-    """Ask a new connection whether a pooler stands in between; if so, nothing is ever prepared on it.
+    """Find out whether a new connection goes through a pooler; if so, statements are never prepared on it.
 
-    Psycopg numbers its prepared statements from zero in every client. In a session that a pooler lends to two services
-    the same name would stand for two statements: one service would run the other's.
+    Psycopg numbers its prepared statements from zero in every client. If a pooler lends one session to two services,
+    the same name means two statements: one service would run the other's.
     """
     _note_pooler(conn, conn.execute(_backend(), prepare=False).fetchall())
 
@@ -205,19 +205,19 @@ def _backend() -> bytes:
 
 
 def _note_pooler(conn: QueueConnection | AsyncQueueConnection, answered: list[tuple[Any, ...]]) -> None:
-    """A session answered that is not the one we shook hands with: there is a pooler, and there may be many sessions."""
+    """If another session answers than the one that accepted us, there is a pooler with perhaps many sessions."""
     conn.pooled = answered != [(conn.info.backend_pid,)]
     if conn.pooled:
         conn.prepare_threshold = None
 
 
 def _or_give_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:
-    """The same steps, within `answer_seconds` of one another if that was asked for."""
+    """The same steps; with `answer_seconds`, give up on a server that is silent for longer."""
     return gen if conn.answer_seconds is None else _within(conn.answer_seconds, gen, conn)
 
 
 def _within(seconds: float, gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:
-    """The same steps; but when an answer is due and none comes for so long, the connection is closed."""
+    """The same steps; close the connection if an answer is due and none comes for this long."""
     heard = monotonic()
     try:
         wanted = next(gen)
@@ -235,5 +235,5 @@ def _within(seconds: float, gen: PQGen[RV], conn: QueueConnection | AsyncQueueCo
 
 
 def _is_asked(conn: QueueConnection | AsyncQueueConnection) -> bool:
-    """A connection that only listens owes no answer."""
+    """True while a statement waits for its answer; a connection that only listens waits for none."""
     return conn.pgconn.transaction_status == pq.TransactionStatus.ACTIVE

@@ -1,4 +1,4 @@
-"""Connections for handlers: opened when the first one asks, as many as there are slots at most."""
+"""Connections for handlers: opened when a handler first asks, at most one for each slot."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .connection import AsyncQueueConnection, Patience, QueueConnection, conninf
 
 
 class HandlerPool:
-    """Lends ordinary connections in autocommit: the user's own statements run on them, so no plan is pinned.
+    """Lends ordinary connections in autocommit: the user's own statements run on them, so plans are not fixed.
 
-    Behind a pooler nothing is prepared on them either: a name would mean another statement in another session.
+    Behind a pooler statements are not prepared on them: a name could mean another statement in another session.
     """
 
     def __init__(self, url: str, most: int = 1) -> None:
@@ -79,7 +79,7 @@ class HandlerPool:
 
 
 def _has_news(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Is there something to read on an idle connection? Mostly that it has ended; the others cost no round trip."""
+    """True if an idle connection has something to read, mostly its end. All others need no round trip to be checked."""
     poll = select.poll()
     poll.register(conn.fileno(), select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""Bring a schema to the version this package speaks: numbered SQL, checksummed, one transaction, one at a time."""
+"""Migrate a schema to the version of this package: numbered SQL files with checksums, one process at a time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """What the database remembers of the text."""
+        """SHA-256 of the text, as the database records it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def kind(self) -> str:
-        """expand or contract, as the file says of itself."""
+        """expand or contract, as the file itself says."""
         found = _KIND.search(self.text)
         assert found, f"{self.name} does not say `-- kind: expand` or `-- kind: contract`"
         return found.group(1)
@@ -47,19 +47,19 @@ class Migration:
 
 @cache
 def known() -> tuple[Migration, ...]:
-    """Every migration this package ships, in order."""
+    """Every migration of this package, in order."""
     folder = files(sql) / "migrations"
     shipped = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     return tuple(Migration(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in shipped)
 
 
 def newest() -> int:
-    """The version this package speaks."""
+    """The version of this package's schema."""
     return known()[-1].version
 
 
 def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0) -> str:
-    """All of it, or what comes after a version, as SQL for somebody else to run: each with its entry in the record."""
+    """All migrations, or those after a version, as SQL for somebody else to run; each records itself."""
     check_schema_name(schema)
     wanted = _up_to(to)
     if not 0 <= after < len(wanted):
@@ -72,7 +72,7 @@ def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0) 
 
 
 def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None) -> list[Migration]:
-    """Apply what is missing, up to a version; safe to run twice and by ten processes at once."""
+    """Apply missing migrations, up to a version; safe to run twice and by ten processes at once."""
     check_schema_name(schema)
     wanted = _up_to(to)
     with conn.transaction():
@@ -92,24 +92,24 @@ def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = 
 
 
 def roles(schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> str:
-    """The SQL that makes the four group roles, where they are missing, and grants each the least it needs."""
+    """The SQL that creates the four group roles if they are missing, and grants each the least it needs."""
     check_schema_name(schema)
     if not _ROLE_PREFIX.fullmatch(prefix) or prefix.startswith("pg_"):
         raise BadSettings(
-            f"--role-prefix {prefix!r} is not a plain name: use a-z, 0-9 and _, at most 48 letters, not pg_ at first"
+            f"--role-prefix {prefix!r} must be a plain name: use a-z, 0-9 and _, at most 48 letters, not pg_ first"
         )
     return _addressed(_ROLE.sub(rf"{prefix}_\1", _text("roles")), schema)
 
 
 def grant(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> None:
-    """Make and grant the roles; safe to run twice and by ten processes at once."""
+    """Create and grant the roles; safe to run twice and by ten processes at once."""
     with conn.transaction():
         _lock(conn, schema)
         _run_script(conn, roles(schema, prefix))
 
 
 def applied(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Sequence[Applied]:
-    """What the database has; nothing if Tenure was never there, BadSettings if it cannot be there."""
+    """The applied migrations; none if Tenure was never there, BadSettings if the schema is not ours."""
     check_encoding(conn)
     try:
         with conn.transaction():
@@ -121,16 +121,16 @@ def applied(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> Sequence[App
 
 
 def check_encoding(conn: Connection[Any]) -> None:
-    """Refuse a database that cannot hold every text; what the handshake said of it is enough."""
+    """Refuse a database that is not UTF-8: it could not store every text. The connection knows the encoding."""
     encoding = conn.info.parameter_status("server_encoding")
-    if encoding not in (None, "UTF8"):  # a pooler may keep it to itself
+    if encoding not in (None, "UTF8"):  # None: a pooler did not tell
         raise BadSettings(
             f"database {conn.info.dbname!r} has encoding {encoding}: create one with ENCODING 'UTF8' TEMPLATE template0"
         )
 
 
 def not_ours(schema: str) -> BadSettings:
-    """What is said of a schema in which somebody else lives: ours would take rights on all that is in it."""
+    """The error for a schema with other objects: Tenure would change rights on all of them."""
     example = f"{DEFAULT_SCHEMA}_inbox" if schema == DEFAULT_SCHEMA else DEFAULT_SCHEMA
     return BadSettings(
         f"schema {schema!r} holds other objects: give Tenure a schema of its own, e.g. --schema {example}"
@@ -138,22 +138,22 @@ def not_ours(schema: str) -> BadSettings:
 
 
 def check(done: Sequence[Applied], schema: str) -> None:
-    """Refuse a database whose record is not ours: a file changed after it was applied, or a hole."""
+    """Refuse a database whose record differs from our files: a file changed after it was applied, or one is missing."""
     for migration, found in zip(known(), done, strict=False):
         if (found.version, found.checksum) != (migration.version, migration.checksum):
             raise BadSettings(
-                f"migration {found.version} of schema {schema!r} was applied with another text than this one: use the "
+                f"migration {found.version} of schema {schema!r} was applied with another text: use the "
                 "tenure it came from or another schema, or empty the embedded server with `tenure pg reset`"
             )
 
 
 def require(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> None:
-    """Pass if this package can work with the schema as it is, else SchemaMismatch with the command that fixes it."""
+    """Return if this package can work with the schema, else raise SchemaMismatch with the command that fixes it."""
     judge(applied(conn, schema), schema)
 
 
 def judge(done: Sequence[Applied], schema: str = DEFAULT_SCHEMA) -> None:
-    """A schema is too old below our version, too new when something after it was contracted."""
+    """A schema is too old below our version, and too new after a contracting migration that we do not know."""
     if len(done) < newest() or any(found.kind == "contract" for found in done[newest() :]):
         raise SchemaMismatch(len(done), newest(), schema)
     check(done, schema)
@@ -166,7 +166,7 @@ def _up_to(to: int | None) -> tuple[Migration, ...]:
 
 
 def _text(name: str) -> str:
-    """One of the files that stand beside the migrations."""
+    """One of the files next to the migrations."""
     return (files(sql) / f"{name}.sql").read_text(encoding="utf-8")
 
 
@@ -175,7 +175,7 @@ def _begin(schema: str) -> str:
 
 
 def _addressed(text: str, schema: str) -> str:
-    """The same for another schema than tenure, where it speaks of the schema itself, too."""
+    """The same for another schema than tenure, also where the SQL names the schema itself."""
     named = re.sub(r"\bSCHEMA tenure\b", f'SCHEMA "{schema}"', text).replace("('tenure')", f"('\"{schema}\"')")
     return sql.in_schema(named, schema)
 

@@ -1,4 +1,4 @@
-"""The only I/O: run a Statement on a blocking or an awaiting psycopg connection."""
+"""Run a Statement on a blocking or an async psycopg connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(
 ) -> T | Awaitable[T]:
     """Run a verb or question on the caller's connection and in its transaction; awaitable if the connection is.
 
-    It looks in the schema given here, else in that of the connection, else in `tenure`.
+    It uses the schema given here, else that of the connection, else `tenure`.
     """
     if isinstance(conn, AsyncConnection):
         return _run_awaiting(conn, statement, schema)
@@ -59,7 +59,7 @@ def run_both(
 def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str | None) -> T:
     with _translated():
         cursor = _execute(conn, statement, schema)
-        rows = cursor.fetchall() if cursor.description else []  # VACUUM answers nothing
+        rows = cursor.fetchall() if cursor.description else []  # VACUUM returns no rows
     answer = statement.read(rows)
     return _run_blocking(conn, answer, schema) if isinstance(answer, Statement) else answer
 
@@ -75,7 +75,7 @@ async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], sch
 def _run_both_blocking(
     conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str | None
 ) -> tuple[T, U]:
-    with _translated(), conn.pipeline():  # left before anything is fetched: one round trip, not two
+    with _translated(), conn.pipeline():  # left before any fetch: one round trip, not two
         one, two = _execute(conn, first, schema), _execute(conn, second, schema)
     left, right = first.read(one.fetchall()), second.read(two.fetchall())
     return (
@@ -98,7 +98,7 @@ async def _run_both_awaiting(
 
 
 def _execute(conn: Connection[Any], statement: Statement[Any], schema: str | None) -> Cursor[tuple[Any, ...]]:
-    # A cursor of our own kind, whatever row factory or cursor class the caller has set on the connection.
+    # Our own cursor class, whatever row factory or cursor class the caller set on the connection.
     cursor = Cursor(conn, row_factory=tuple_row)
     text = sql.prepared(statement.name, _schema_of(conn, schema))
     return cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
@@ -115,8 +115,8 @@ async def _execute_awaiting(
 def _may_prepare(conn: Connection[Any] | AsyncConnection[Any]) -> Literal[False] | None:
     """None leaves it to psycopg, False forbids it.
 
-    Only connections of our own have been asked whether a pooler stands in between. A caller's may go through one: there
-    our statement would get a name that is another service's, or that it takes for its own.
+    We know only of our own connections whether there is a pooler. A caller's connection may go through one, where the
+    name of our prepared statement could belong to another service.
     """
     return False if getattr(conn, "pooled", True) else None
 
@@ -129,7 +129,7 @@ def _schema_of(conn: Connection[Any] | AsyncConnection[Any], given: str | None) 
 
 
 class _translated:
-    """Turn the one SQLSTATE of our own into its exception; every other database error passes unwrapped."""
+    """Turn our one own SQLSTATE into its exception; every other database error passes unchanged."""
 
     def __enter__(self) -> None: ...
 
@@ -139,7 +139,7 @@ class _translated:
 
 
 def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
-    """Stream rows in by COPY, in the caller's transaction: the quickest way in, without idempotency keys."""
+    """Add rows by COPY, in the caller's transaction: the fastest way, without idempotency keys."""
     n = 0
     with Cursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
         for row in rows:

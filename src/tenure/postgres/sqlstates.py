@@ -1,4 +1,4 @@
-"""What a database error means to a loop that must go on: the database is away, the statement goes again, or a bug."""
+"""What a database error means to a loop that must go on: the database is away, run the statement again, or a bug."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..errors import ServerBehind
 
 Trouble = Literal["away", "again", "bug"]
 
-# Refused or rolled back in good order, and nobody's fault: the connection is sound.
+# Refused or rolled back; the connection still works.
 AGAIN = {
     "40001",  # serialization failure
     "40P01",  # deadlock
-    "55P03",  # a lock was not to be had in time
+    "55P03",  # a lock timeout
     "57014",  # cancelled, by a timeout or by hand
 }
 
-# The session is over, or a new one might find better: classes by two letters, states by five.
+# The session is over, or a new session may work: two letters are a class, five a state.
 AWAY = {
     "08",  # connection lost or refused; PgBouncer says 08P01 for whatever it cannot do right now
-    "28",  # not let in: passwords rotate while workers run
+    "28",  # login refused: passwords rotate while workers run
     "53",  # out of connections, memory or disk
     "57P01",  # ended by an administrator
     "57P02",  # another backend crashed
@@ -29,15 +29,15 @@ AWAY = {
     "25006",  # read-only: this one is no longer the primary
     "25P03",  # idle in a transaction for too long
     "25P04",  # a transaction that took too long
-    "26000",  # a prepared statement of a pipeline that was broken off before it was made: only a new session knows
+    "26000",  # a prepared statement is missing, because its pipeline was interrupted: a new session prepares it again
 }
 
 
 def trouble_of(error: BaseException) -> Trouble:
     """What to do about an error of the database.
 
-    away: let the connection go, wait, and connect anew; what the last statement did is not known.
-    again: nothing was done; the same statement may run again on the same connection.
+    away: close the connection, wait, and connect again; nobody knows what the last statement did.
+    again: nothing was changed; the same statement may run again on the same connection.
     bug: waiting will not help.
     """
     import psycopg
@@ -46,7 +46,7 @@ def trouble_of(error: BaseException) -> Trouble:
         return "away"
     if not isinstance(error, psycopg.Error):
         return "bug"
-    if error.sqlstate is None:  # libpq's own words: no connection was made, or it broke
+    if error.sqlstate is None:  # from libpq: no connection was made, or it broke
         return "away" if isinstance(error, psycopg.OperationalError) else "bug"
     if error.sqlstate in AGAIN:
         return "again"

@@ -25,7 +25,7 @@ _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a command runs with. `database_url` is None when only the embedded Postgres is left."""
+    """What a command runs with. `database_url` is None when none is configured: the embedded Postgres is used."""
 
     database_url: str | None
     database_from: str
@@ -39,7 +39,7 @@ def load(
     schema: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings in force; a name that is not known, or a value that cannot be, is refused here."""
+    """The settings in force; an unknown name or an impossible value is refused here."""
     env = os.environ if environ is None else environ
     check_names(env)
     url, source = (check_url(database_url, flag), flag) if database_url is not None else _database(env)
@@ -48,7 +48,7 @@ def load(
 
 
 def session_url(given: str | None = None, environ: Mapping[str, str] | None = None) -> str | None:
-    """The direct address beside a pooler's, from its flag or its variable; None if there is none."""
+    """The direct address for a worker behind a pooler, from its flag or its variable; None if not set."""
     if given is not None:
         return check_url(given, "--session-url")
     found = find("TENURE_SESSION_URL", environ=environ)
@@ -56,7 +56,7 @@ def session_url(given: str | None = None, environ: Mapping[str, str] | None = No
 
 
 def find(name: str, given: object = None, flag: str = "", environ: Mapping[str, str] | None = None) -> Found | None:
-    """A setting from the first who says it: flag, variable, the file it names, settings file, default."""
+    """A setting from the first place that has it: flag, variable, the variable's _FILE, settings file, default."""
     if given is not None and given != "":
         return Found(_utf8(str(given), flag, name), flag)
     env = os.environ if environ is None else environ
@@ -64,37 +64,37 @@ def find(name: str, given: object = None, flag: str = "", environ: Mapping[str, 
 
 
 def number(name: str, given: float | None = None, flag: str = "", environ: Mapping[str, str] | None = None) -> float:
-    """The same, where it must be a number and there is always one."""
+    """A setting that must be a number and has a default."""
     found = find(name, given, flag, environ)
     assert found is not None, f"{name} has no default"
     try:
         return float(found.value)
     except ValueError:
-        raise BadSettings(f"{name}={found.value!r} is no number: correct it in {found.source}") from None
+        raise BadSettings(f"{name}={found.value!r} must be a number: correct it in {found.source}") from None
 
 
 def whole(name: str, given: int | None = None, flag: str = "", environ: Mapping[str, str] | None = None) -> int:
-    """The same, where it must be a whole number."""
+    """A setting that must be a whole number."""
     found = number(name, given, flag, environ)
     if not found.is_integer():
-        raise BadSettings(f"{name}={found:g} is no whole number: correct it")
+        raise BadSettings(f"{name}={found:g} must be a whole number")
     return int(found)
 
 
 def check_drills(environ: Mapping[str, str] | None = None) -> None:
-    """BadSettings where drills are forbidden: they start processes and make schemas, which not every place wants."""
+    """BadSettings where drills are forbidden: they start processes and create schemas."""
     found = find("TENURE_DRILLS", environ=environ)
     if found is None or found.value == "allow":
         return
     if found.value != "forbid":
-        raise BadSettings(f"TENURE_DRILLS={found.value!r} is neither allow nor forbid: correct it in {found.source}")
+        raise BadSettings(f"TENURE_DRILLS={found.value!r} must be allow or forbid: correct it in {found.source}")
     raise BadSettings(f"drills are forbidden here by {found.source}: play them on another database")
 
 
 def everything(
     environ: Mapping[str, str] | None = None, *, database_url: str | None = None, schema: str | None = None
 ) -> list[tuple[str, Found | None]]:
-    """Every setting there is with its value and source, for people: what is secret in a value is masked."""
+    """Every setting with its value and source, for people: secrets are masked."""
     env = os.environ if environ is None else environ
     chosen = load(database_url=database_url, schema=schema, environ=env)
     shown = {name: find(name, environ=env) for name in KNOWN}
@@ -122,14 +122,14 @@ def _named(name: str, environ: Mapping[str, str]) -> Found | None:
 
 
 def _utf8(value: str, source: str, name: str = "") -> str:
-    """The value itself, or BadSettings: Python keeps bytes of arguments and variables that mean nothing."""
+    """The value itself, or BadSettings: Python keeps bytes that are not UTF-8 in arguments and variables."""
     if value != value.encode(errors="ignore").decode():
         raise BadSettings(f"{source} is {masked(name, value)!r}, which is not UTF-8: correct it there")
     return value
 
 
 def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:
-    """Whatever the environment says goes before the file: a file travels with the code, a variable with the place."""
+    """The environment goes before the file: a file belongs to the code, a variable to the machine."""
     for name in URLS:
         if found := _named(name, environ):
             return check_url(*found), found.source
@@ -142,16 +142,18 @@ def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def check_url(url: str, source: str) -> str:
-    """The address as libpq takes it, or BadSettings; a password in it is never shown."""
+    """The address for libpq, or BadSettings; a password in it is never shown."""
     from psycopg import ProgrammingError, conninfo
 
     text = _utf8(url, source).replace("postgresql+psycopg://", "postgresql://", 1)
     try:
         words = conninfo.conninfo_to_dict(text)
     except (ProgrammingError, UnicodeDecodeError):  # the latter for u%ff
-        # Where it cannot be read, a password in it cannot be found either: only what has no room for one is shown.
+        # In an address that cannot be read, no password can be found: show it only if it has no room for one.
         shown = f" ({text!r})" if not set(text) & set("@:=") else ""
-        raise BadSettings(f"{source}{shown} is no database address: write postgresql://user@host:5432/name") from None
+        raise BadSettings(
+            f"{source}{shown} must be a database address: write postgresql://user@host:5432/name"
+        ) from None
     if not text.strip():
         raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
     if "@" in str(words.get("host", "")) or not set(str(words.get("port") or "")) <= set("0123456789,"):

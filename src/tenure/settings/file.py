@@ -12,7 +12,7 @@ from .known import KNOWN, nearest
 
 
 class Found(NamedTuple):
-    """A value, and who said so: the flag, the variable, the file, or `default`."""
+    """A value, and where it came from: the flag, the variable, the file, or `default`."""
 
     value: str
     source: str
@@ -31,12 +31,12 @@ def written(name: str) -> Found | None:
 
 
 def settings_file(folder: Path | None = None) -> tuple[str, Mapping[str, Any]]:
-    """Its name and what it says; a name in it that means nothing is refused, with the nearest one that does."""
+    """The file's name and its values; an unknown name in it is refused, with the nearest known one."""
     at = folder or Path()
     if (text := _content(at / "tenure.toml")) is not None:
         return _checked("tenure.toml", _parsed(text, "tenure.toml"))
     text = _content(at / "pyproject.toml") or ""
-    if "tool.tenure" not in text:  # most have none: spare them the parsing
+    if "tool.tenure" not in text:  # most have none: do not parse them
         return "", {}
     table = _parsed(text, "pyproject.toml").get("tool", {}).get("tenure", {})
     return _checked("[tool.tenure] in pyproject.toml", table)
@@ -66,7 +66,7 @@ def _checked(source: str, table: object) -> tuple[str, Mapping[str, Any]]:
 
 
 def _word(name: str) -> str:
-    """A setting as the file calls it: TENURE_LEASE_SECONDS is lease_seconds there."""
+    """The name of a setting in the file: TENURE_LEASE_SECONDS is lease_seconds there."""
     return name.removeprefix("TENURE_").lower()
 
 
@@ -74,7 +74,7 @@ def _text(value: object, word: str, source: str) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise BadSettings(f"{word} in {source} is {value!r}: write a text or a number")
+        raise BadSettings(f"{word} in {source} is {value!r}: it must be text or a number")
     return str(value)
 
 

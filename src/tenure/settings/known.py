@@ -13,34 +13,34 @@ POSTGRES_MAJORS = range(14, 19)  # the versions every change is tested on
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET")
 URLS = ("TENURE_DATABASE_URL", "DATABASE_URL")
-LIBPQ = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE")  # any of them names a database, too
+LIBPQ = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE")  # each of them names a database, too
 
 KNOWN = {
     "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
-    "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, beside a pooler's",
-    "TENURE_SCHEMA": "the schema Tenure lives in (tenure)",
+    "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, where TENURE_DATABASE_URL is a pooler",
+    "TENURE_SCHEMA": "the schema of Tenure's tables (tenure)",
     "TENURE_HOME": "where the embedded Postgres keeps its files",
-    "TENURE_TRACE": "how OpenTelemetry spans of jobs hang together with their producers': link, parent or off (link)",
-    "TENURE_PG_BIN": "a bin folder with another PostgreSQL for the embedded server",
+    "TENURE_TRACE": "how spans of OpenTelemetry connect a job with its producer: link, parent or off (link)",
+    "TENURE_PG_BIN": "the bin folder of another PostgreSQL for the embedded server",
     "TENURE_QUEUES": "which queues a worker serves",
     "TENURE_SLOTS": "how many jobs a worker runs at once",
-    "TENURE_LEASE_SECONDS": "how long a claim holds without renewal",
+    "TENURE_LEASE_SECONDS": "how long a lease lasts without renewal",
     "TENURE_DRAIN_SECONDS": "how long handlers may finish after SIGTERM",
-    "TENURE_POLL_SECONDS": "how often a worker looks when nobody calls",
-    "TENURE_GRACE_SECONDS": "how long a worker whose session ended may stay away",
+    "TENURE_POLL_SECONDS": "how often a worker polls when no note wakes it",
+    "TENURE_GRACE_SECONDS": "how long a worker may stay away after its session ended",
     "TENURE_HEALTH_PORT": "where a worker serves /livez /readyz /startupz /metrics",
-    "TENURE_HEALTH_HOST": "on which address it does",
+    "TENURE_HEALTH_HOST": "on which address a worker serves them (127.0.0.1)",
     "TENURE_WEB_HOST": "on which address `tenure serve` listens (127.0.0.1)",
-    "TENURE_WEB_PORT": "on which port it does (7117)",
-    "TENURE_WEB_TOKEN": "a token that makes its bearer admin of the HTTP API and the dashboard",
-    "TENURE_WEB_TOKENS": "tokens with names and roles: ann:operate:TOKEN,grafana:read:TOKEN",
+    "TENURE_WEB_PORT": "on which port `tenure serve` listens (7117)",
+    "TENURE_WEB_TOKEN": "a web token: whoever has it is admin of the HTTP API and the dashboard",
+    "TENURE_WEB_TOKENS": "web tokens with names and roles: ann:operate:TOKEN,grafana:read:TOKEN",
     "TENURE_WEB_USERS": "people with names, roles and passwords for basic auth: ann:operate:PASSWORD",
-    "TENURE_WEB_REDACT": "further names whose values in payloads are not shown: iban,birthday",
+    "TENURE_WEB_REDACT": "more payload fields whose values are not shown: iban,birthday",
     "TENURE_DRILLS": "whether drills may be played on this database: allow or forbid (allow)",
     "TENURE_TERMINATION_GRACE_SECONDS": "how long the orchestrator waits after SIGTERM, for `tenure doctor` to check",
 }
 
-# What holds where nothing is said; a name that is not here has no default.
+# The value of a setting that nobody set; a name that is not here has no default.
 DEFAULTS = {
     "TENURE_SCHEMA": DEFAULT_SCHEMA,
     "TENURE_SLOTS": "20",
@@ -53,7 +53,7 @@ DEFAULTS = {
 
 
 def check_names(environ: Mapping[str, str]) -> None:
-    """Refuse TENURE_* variables that mean nothing, with the nearest one that does."""
+    """Refuse unknown TENURE_* variables, and name the nearest known one."""
     for name in environ:
         known = name.removesuffix("_FILE") in KNOWN or name in KNOWN
         if name.startswith("TENURE_") and not known and not name.startswith("TENURE_TEST_"):
@@ -66,7 +66,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def masked(name: str, value: str) -> str:
-    """The value as it may be shown."""
+    """The value with its secrets replaced by ***."""
     if _SECRET.search(name):
         return "***"
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", value)

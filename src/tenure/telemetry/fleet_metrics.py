@@ -1,4 +1,4 @@
-"""Metrics of the whole fleet, as text for Prometheus: what the database knows, asked for in one place, the server."""
+"""Metrics of the whole fleet, as text for Prometheus: read from the database by `tenure serve`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .metrics import Family, written
 if TYPE_CHECKING:
     from psycopg import Connection
 
-KEPT_SECONDS = 10.0  # an answer is given again for at least so long
-KEPT_SHARE = 50  # and, where counting takes long, for so many times as long as it took
-QUEUES_MAX = 200  # whoever may enqueue can make up names, and each would cost the scraper for ever
+KEPT_SECONDS = 10.0  # an answer is used again for at least this long
+KEPT_SHARE = 50  # and, if counting is slow, for this many times as long as it took
+QUEUES_MAX = 200  # a producer can invent names, and each would stay in Prometheus for ever
 OTHER = "other"
 ROWS = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
 WORKERS = ("alive", "draining", "dead")
@@ -28,7 +28,7 @@ WORKERS_MAX = 10_000
 
 
 class Fleet(NamedTuple):
-    """What there is to tell."""
+    """The numbers of the fleet."""
 
     depth: list[Depth]
     lag_seconds: dict[str, float]
@@ -37,7 +37,7 @@ class Fleet(NamedTuple):
 
 
 class FleetMetrics:
-    """Counts when somebody asks, and not again too soon, however many ask."""
+    """Counts when somebody asks, and not again too soon."""
 
     def __init__(self, schema: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._schema, self._clock = schema, clock
@@ -47,7 +47,7 @@ class FleetMetrics:
 
     @property
     def kept(self) -> str:
-        """The last answer while it is still given, else nothing: for that no connection is needed."""
+        """The last answer while it may be used again, else empty; needs no connection."""
         return self._text if self._clock() < self._until else ""
 
     def text(self, conn: Connection[Any]) -> str:
@@ -71,13 +71,13 @@ class FleetMetrics:
 
 
 def fleet_text(fleet: Fleet, known: set[str]) -> str:
-    """As text; a queue once known is told of from then on, as empty if it is, so new ones are added to `known`."""
+    """As text. A queue once seen is always listed, with 0 if it is empty; new queues are added to `known`."""
     families = (_rows(fleet, known), _lag(fleet, known), _workers(fleet), _build(fleet))
     return "".join(line for family in families for line in written(family, family.lines()))
 
 
 def _rows(fleet: Fleet, known: set[str]) -> Family:
-    says = "Rows by queue and state, the completed ones left out: exact, counted anew every 10 s at most."
+    says = "Rows by queue and status, without completed rows: exact, counted every 10 s at most."
     family = Family("rows", "gauge", says, "queue", "status")
     found = [(_named(each.queue, known), each.status, each.rows) for each in fleet.depth]
     for queue in sorted(known):
@@ -89,7 +89,7 @@ def _rows(fleet: Fleet, known: set[str]) -> Family:
 
 
 def _lag(fleet: Fleet, known: set[str]) -> Family:
-    says = "How long the oldest row that could run now has waited for a worker; 0 where none does."
+    says = "How long the oldest runnable row has waited for a worker; 0 if there is none."
     family = Family("oldest_runnable_seconds", "gauge", says, "queue")
     found = [(_named(queue, known), seconds) for queue, seconds in fleet.lag_seconds.items()]
     for queue in sorted(known):
@@ -98,7 +98,7 @@ def _lag(fleet: Fleet, known: set[str]) -> Family:
 
 
 def _workers(fleet: Fleet) -> Family:
-    says = "Workers of the registry by status; one that is dead is forgotten after a day."
+    says = "Workers of the registry by status; a dead worker is forgotten after a day."
     family = Family("workers", "gauge", says, "status")
     for status in WORKERS:
         family.set((status,), fleet.workers.get(status, 0))
@@ -106,14 +106,14 @@ def _workers(fleet: Fleet) -> Family:
 
 
 def _build(fleet: Fleet) -> Family:
-    says = "Which version runs, on which migration of the schema."
+    says = "The version that runs, and the migration of its schema."
     family = Family("build_info", "gauge", says, "version", "schema")
     family.set((__version__, str(fleet.schema)), 1)
     return family
 
 
 def _named(queue: str, known: set[str]) -> str:
-    """The queue, or one name for all that are too many."""
+    """The queue, or one common name if there are too many."""
     if queue not in known and len(known) >= QUEUES_MAX:
         queue = OTHER
     known.add(queue)

@@ -1,4 +1,4 @@
-"""Events as lines: for people, or one JSON object each; to a stream, or to the `tenure` logger of an application."""
+"""Events as log lines, for people or as JSON; to a stream, or to the `tenure` logger of an application."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..events import Event
 
 
 class Log:
-    """A subscriber that writes each event to a stream. A stream that breaks is given up; the work goes on."""
+    """A subscriber that writes each event to a stream. If the stream breaks, it stops writing; the work goes on."""
 
     def __init__(self, stream: TextIO, *, as_json: bool = False) -> None:
         self._stream, self._as_json = stream, as_json
@@ -50,7 +50,7 @@ class Bridge:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: ours as `tenure worker --json` writes them, others' with their text and their extras."""
+    """One JSON object a line: our events as `tenure worker --json` writes them, other records with text and extras."""
 
     _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -65,22 +65,22 @@ class JsonFormatter(logging.Formatter):
 
 
 def as_json(at: datetime, level: str, fields: dict[str, Any]) -> str:
-    """One line for machines; what JSON does not have is written as text."""
+    """One line for machines; values that JSON does not have are written as text."""
     return json.dumps({"at": at.isoformat(), "level": level, **fields}, default=str)
 
 
 def words(at: datetime, event: Event, fields: dict[str, Any]) -> str:
-    """One line for people: time, what happened, and its facts; of an error only the line that tells."""
+    """One line for people: time, what happened, and its facts; of an error only the telling line."""
     return printable(f"{at:%H:%M:%S.%f}"[:-3] + f" {event.level:<7} {event.name:<20} {facts(fields)}")
 
 
 def facts(fields: dict[str, Any]) -> str:
-    """The fields of an event as name=value, what is empty left out."""
+    """The fields of an event as name=value, without empty ones."""
     return " ".join(f"{name}={short(value)}" for name, value in fields.items() if name != "event" and value != "")
 
 
 def short(value: Any) -> str:
-    """A value as one word or in quotes; of a long text the line that tells."""
+    """A value as one word or in quotes; of a long text only the telling line."""
     if isinstance(value, float):
         return f"{value:.3f}"
     line = telling_line(str(value))[:200]
@@ -88,5 +88,5 @@ def short(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text with all that cannot be seen written out, like \x1b: what others wrote must not steer a terminal."""
+    r"""The text with invisible characters written out, like \x1b: text from others must not control a terminal."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,4 +1,4 @@
-"""Metrics: what the events of one worker add up to, as text for Prometheus."""
+"""Metrics of one worker, counted from its events, as text for Prometheus."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from ..events import (
 from ..verbs.history import BOUNDS_SECONDS as BOUNDS_SECONDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PAIRS_MAX = 200  # of (queue, kind): whoever may enqueue can make up names, and each would cost the scraper for ever
+PAIRS_MAX = 200  # of (queue, kind): a producer can invent names, and each would stay in Prometheus for ever
 OTHER = ("other", "other")
 CLAIM_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 Labels = tuple[str, ...]
-Line = tuple[str, Labels, float]  # what follows the family's name, the values of its labels, the number
+Line = tuple[str, Labels, float]  # the suffix of the name, the values of its labels, the number
 
 
 class Reading(NamedTuple):
-    """What is not counted but looked up when somebody asks."""
+    """Numbers that are not counted but read when somebody asks."""
 
     schema: int
     slots: int
@@ -66,16 +66,16 @@ class Family:
         self.numbers[labels] = self.numbers.get(labels, 0) + n
 
     def set(self, labels: Labels, number: float) -> None:
-        """Say what it is now."""
+        """Set the current number."""
         self.numbers[labels] = number
 
     def lines(self) -> list[Line]:
-        """A copy, for a moment in which nobody counts."""
+        """A copy of the numbers."""
         return [("", labels, number) for labels, number in self.numbers.items()]
 
 
 class Histogram(Family):
-    """How often something took how long."""
+    """Durations, counted by range."""
 
     def __init__(self, name: str, says: str, *labels: str, bounds: Sequence[float] = BOUNDS_SECONDS) -> None:
         super().__init__(name, "histogram", says, *labels)
@@ -83,7 +83,7 @@ class Histogram(Family):
         self._counts: dict[Labels, list[int]] = {}
 
     def observe(self, labels: Labels, seconds: float) -> None:
-        """It took so long."""
+        """Count one duration."""
         counts = self._counts.get(labels)
         if counts is None:
             counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
@@ -113,7 +113,7 @@ class Metrics:
         self.enqueued = Family(
             "enqueued_total",
             "counter",
-            "Rows that the handlers of this process enqueued, as sent: a rollback takes back the row, not the count.",
+            "Rows that the handlers of this process enqueued; a rollback takes back the row, not the count.",
             "queue",
             "kind",
         )
@@ -124,23 +124,23 @@ class Metrics:
         self.wait = Histogram("wait_seconds", "From when a row was due to its claim.", "queue", "kind")
         self.claim = Histogram(
             "claim_seconds",
-            "From sending a claim to its answer, with what was completed on the same trip.",
+            "From sending a claim to its answer, with the completions in the same round trip.",
             bounds=CLAIM_BOUNDS_SECONDS,
         )
-        self.wakeups = Family("wakeups_total", "counter", "Times this worker was made to look for rows.", "source")
+        self.wakeups = Family(
+            "wakeups_total", "counter", "How often this worker was woken to look for rows, by source.", "source"
+        )
         self.acquired = Family("leases_acquired_total", "counter", "Rows claimed.")
-        self.renewed = Family("leases_renewed_total", "counter", "Leases extended, each time counted.")
+        self.renewed = Family("leases_renewed_total", "counter", "Renewals of leases.")
         self.expired = Family("leases_expired_total", "counter", "Leases of any worker that this one swept.", "reason")
         self.lost = Family("leases_lost_total", "counter", "Leases of this worker that it could not keep.", "reason")
         self.blocked = Family("stale_writes_blocked_total", "counter", "Writes refused.", "verb", "reason")
-        self.ring = Family("ring_changes_total", "counter", "Times the list of live workers was another.")
-        self.errors = Family(
-            "db_errors_total", "counter", "Connections lost and statements turned away.", "who", "class"
-        )
+        self.ring = Family("ring_changes_total", "counter", "Changes of the list of live workers.")
+        self.errors = Family("db_errors_total", "counter", "Lost connections and refused statements.", "who", "class")
         self.chores = Family(
             "housekeeping_last_run_timestamp_seconds",
             "gauge",
-            "When this worker last did a chore of the fleet.",
+            "When this worker last did each chore.",
             "chore",
         )
         self._hear = self._heard_by()
@@ -206,17 +206,19 @@ class Metrics:
 
 
 def _looked_up(now: Reading) -> Iterable[Family]:
-    """What was looked up, as families."""
-    build = Family("build_info", "gauge", "Which version runs, on which migration of the schema.", "version", "schema")
+    """The numbers that were read, as families."""
+    build = Family(
+        "build_info", "gauge", "The version that runs, and the migration of its schema.", "version", "schema"
+    )
     build.set((__version__, str(now.schema)), 1)
-    wakeup = Family("wakeup_source", "gauge", "1 for how this worker learns of new rows now.", "source")
+    wakeup = Family("wakeup_source", "gauge", "1 for the way this worker learns of new rows now.", "source")
     for source in ("notify", "poll"):
         wakeup.set((source,), int(now.wakeup == source))
     connected = Family("connected", "gauge", "1 while this thread of the worker has its connection.", "who")
     for who, there in now.database.items():
         connected.set((who,), int(there))
     slots = Family("slots", "gauge", "How many jobs this worker runs at once.")
-    used = Family("slots_used", "gauge", "How many it runs now.")
+    used = Family("slots_used", "gauge", "How many jobs it runs now.")
     owned = Family("buckets_owned", "gauge", "How many of the 1024 buckets this worker owns.")
     for family, number in ((slots, now.slots), (used, now.slots_used), (owned, now.buckets_owned)):
         family.set((), number)
@@ -233,5 +235,5 @@ def written(family: Family, lines: Iterable[Line]) -> Iterator[str]:
 
 
 def escaped(value: str) -> str:
-    """A label's value, whatever somebody called a queue."""
+    """The value of a label, escaped: a queue can have any name."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,6 +1,6 @@
-"""A span of OpenTelemetry, and the names of its attributes; whatever OpenTelemetry raises stays here.
+"""One span of OpenTelemetry, and the names of its attributes.
 
-Nothing of OpenTelemetry is imported unless the application has imported it itself: a trace must not cost a job.
+OpenTelemetry is imported only if the application has done so. Its errors are suppressed: a trace must not cost a job.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import StaleLease
 from ..model.outcome import DeadLetter, Fail, Outcome, Release, Snooze
 from ..model.rows import Claimed, Enqueued
 
-# The conventions for messaging are still in development: the move to their next names is an edit of these lines.
+# The conventions for messaging are still in development: to move to their next names, edit these lines.
 SYSTEM = "messaging.system"
 DESTINATION = "messaging.destination.name"
 PARTITION = "messaging.destination.partition.id"
@@ -29,7 +29,7 @@ STALE, STALE_REASON = "stale_lease", "tenure.stale.reason"
 
 
 class Otel(NamedTuple):
-    """What we use of it."""
+    """The parts of OpenTelemetry that we use."""
 
     trace: Any
     context: Any
@@ -38,7 +38,7 @@ class Otel(NamedTuple):
 
 @cache
 def otel() -> Otel:
-    """The parts of OpenTelemetry, imported at first use."""
+    """Import them at first use."""
     from opentelemetry import context, trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -46,13 +46,13 @@ def otel() -> Otel:
 
 
 class Span:
-    """One span of ours, current while its block lasts and ended with it. With no span behind it, nothing happens."""
+    """One span, current within its block and ended with it. Without a span behind it, it does nothing."""
 
     __slots__ = ("_entered", "_span", "context")
 
     def __init__(self, span: Any = None) -> None:
         self._span, self._entered = span, None
-        # What another thread needs to go on from here.
+        # For another thread, to make spans below this one.
         self.context = None if span is None else otel().trace.set_span_in_context(span, otel().context.Context())
 
     def __enter__(self) -> Span:
@@ -73,13 +73,13 @@ class Span:
             self._span.end()
 
     def tell(self, facts: Mapping[str, Any]) -> None:
-        """Say more of it."""
+        """Add attributes."""
         if self._span is not None:
             with suppress(Exception):
                 self._span.set_attributes(facts)
 
     def failed(self, error: BaseException) -> None:
-        """An exception ended it; one that says the lease was lost is told apart from all others."""
+        """An exception ended it; a StaleLease gets its own error type."""
         if self._span is None:
             return
         if isinstance(error, StaleLease):
@@ -90,16 +90,16 @@ class Span:
             self._error(type(error).__qualname__, str(error))
 
     def stale(self, verb: str, reason: str) -> None:
-        """The write was refused: somebody else may hold the row."""
+        """The write was refused: another worker may hold the row."""
         self.tell({STALE_REASON: reason})
         self._error(STALE, f"{verb} was refused: {reason}")
 
     def sent(self, answer: Enqueued) -> None:
-        """What became of a row that was sent."""
+        """The database's answer to a row that was sent."""
         self.tell({ID: str(answer.id), OUTCOME: answer.outcome})
 
     def ended(self, outcome: Outcome | None, error: BaseException | None = None) -> None:
-        """How an attempt ended. No errors: what is given back unharmed, and a Retry that the handler asked for."""
+        """How an attempt ended. A row given back and a Retry that the handler returned are not errors."""
         if self._span is None:
             return
         name = "lost" if outcome is None else type(outcome).__name__.lower()

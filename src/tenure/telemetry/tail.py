@@ -1,6 +1,7 @@
-"""The tail: what happens in a worker, sent to whoever watches, and to nobody as long as nobody does.
+"""The tail: a worker sends its events to those who watch, and to nobody while nobody watches.
 
-`tenure tail` says "tail" to the fleet every ten seconds. A worker that hears it sends its events for the next thirty.
+`tenure tail` sends the note "tail" to the fleet every ten seconds. A worker that hears it sends its events for the next
+thirty seconds.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from typing import Any
 from ..events import Event
 
 DROPPED = "tail_dropped"
-NOTE = "tail"  # what the fleet is told by those who watch
+NOTE = "tail"  # the note of those who watch
 ASK_SECONDS = 10.0
-WATCHED_SECONDS = 30.0  # how long one such note is believed
-EVENTS_MAX = 500  # two seconds of what can be sent: a tail that lags shows what is, not what was
-PAYLOAD_BYTES_MAX = 7500  # Postgres takes notes of less than 8000
-PAYLOADS_MAX = 2  # in one go, and a go every PAUSE_SECONDS: about ten a second
-PAUSE_SECONDS = 0.15  # a little less than a tick of the thread that sends them
-TEXT_MAX = 140  # characters of one text: a traceback is not what a tail is for, and the longest event must fit
+WATCHED_SECONDS = 30.0  # for how long one such note counts
+EVENTS_MAX = 500  # as many as can be sent in two seconds: a tail that is late drops old events
+PAYLOAD_BYTES_MAX = 7500  # Postgres accepts notes below 8000 bytes
+PAYLOADS_MAX = 2  # at once, every PAUSE_SECONDS: about ten a second
+PAUSE_SECONDS = 0.15  # a little less than a tick of the sending thread
+TEXT_MAX = 140  # characters of one text: no whole tracebacks, and the longest event must fit
 
 
 def channel_of(fleet: str) -> str:
-    """The channel on which the fleet of this channel is watched."""
+    """The channel on which the events of this fleet are sent."""
     return f"{fleet}_{NOTE}"
 
 
 class Tailer:
-    """Keeps events for those who watch: `switch(True)` is called when the first comes, `switch(False)` when all left.
+    """Keeps events for those who watch: calls `switch(True)` when somebody watches, `switch(False)` when nobody does.
 
-    It is called as a subscriber from any thread; `hear` and `drain` by the one thread that talks to the database, with
-    its monotonic clock.
+    Any thread calls it as a subscriber; only the thread with the connection calls `hear` and `drain`, with its
+    monotonic clock.
     """
 
     def __init__(self, switch: Callable[[bool], None]) -> None:
@@ -47,7 +48,7 @@ class Tailer:
         self._next_at = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Keep one event; when too many wait, the oldest goes and is counted."""
+        """Keep one event; if there are too many, drop the oldest and count it."""
         if not event.news:
             return
         with self._lock:
@@ -62,7 +63,7 @@ class Tailer:
             self._switch(True)
 
     def drain(self, at: float) -> list[str]:
-        """What to send now: a few payloads of whole lines, the oldest first; most of the time nothing."""
+        """The payloads to send now: whole lines, the oldest first; mostly none."""
         if self._watched_until is None or at < self._next_at:
             return []
         if at >= self._watched_until:
@@ -80,7 +81,7 @@ class Tailer:
             self._dropped, self._over = 0, ""
 
     def _payload(self) -> str:
-        """As many lines as one note takes."""
+        """As many lines as fit into one note."""
         lines: list[str] = []
         room = PAYLOAD_BYTES_MAX
         while line := self._next_line():
@@ -92,7 +93,7 @@ class Tailer:
         return "\n".join(lines)
 
     def _next_line(self) -> str:
-        """What did not fit last time, then how many were dropped since, then the oldest event."""
+        """The line that did not fit last time, then how many were dropped since, then the oldest event."""
         if self._over:
             line, self._over = self._over, ""
             return line
@@ -105,11 +106,11 @@ class Tailer:
 
 
 def as_line(at: datetime, event: Event) -> str:
-    """One event as JSON in plain ASCII: every server takes it, whatever its encoding."""
+    """One event as JSON in ASCII: every server accepts it, whatever its encoding."""
     fields = {name: _short(value) for name, value in event.fields().items()}
     return json.dumps({"at": at.isoformat(timespec="milliseconds"), "level": event.level, **fields})
 
 
 def _short(value: Any) -> Any:
-    """Of a long text its end, which is where a traceback says what went wrong."""
+    """The end of a long text, where a traceback says what went wrong."""
     return f"…{value[-TEXT_MAX:]}" if isinstance(value, str) and len(value) > TEXT_MAX else value

@@ -1,9 +1,9 @@
-"""The tally: what one worker did, added up in slots of ten seconds until somebody has the time to write it down.
+"""The tally: what one worker did, counted in slots of ten seconds until its housekeeper writes them to the database.
 
-Rows taken, completed and renewed are counted where that happens, a batch at a time: an event for each would cost more
-than the job (see Bus.each_job). Everything else is heard as an event. Slots follow the database's clock as far as it is
-known: the answer to each write tells the time. A worker that is killed takes with it what was not yet written: the
-slot it was in, and the few seconds until its housekeeper's next round.
+Claims, completions and renewals are counted where they happen, a batch at a time: an event for each would cost more
+than the job (see Bus.each_job). Everything else is counted from events. Slots follow the database's clock: the answer
+to each write tells the time. A worker that is killed loses what was not written yet: the current slot, and the few
+seconds until its housekeeper's next round.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from ..verbs.history import BOUNDS_SECONDS, SLOT_SECONDS, refuse, tally
 if TYPE_CHECKING:
     from psycopg import Connection
 
-SLOTS_MAX = 360  # an hour without a database; what is older goes
-AGAIN_MAX = 1000  # rows of a slot and queue that are looked up: was the attempt before them one that expired?
+SLOTS_MAX = 360  # an hour without a database; older slots are dropped
+AGAIN_MAX = 1000  # rows of a slot and queue that are looked up: did their last attempt expire?
 REFUSALS_MAX = 1000
-REFUSALS_A_SECOND_MAX = 10  # kept one by one; all are counted
+REFUSALS_A_SECOND_MAX = 10  # kept with details; all are counted
 
 Counts = dict[str, Any]
 
 
 class Counted(Protocol):
-    """An attempt, as far as it is counted."""
+    """The part of an attempt that is counted."""
 
     @property
     def claimed(self) -> Claimed:
@@ -66,12 +66,12 @@ _ENDED: Mapping[type[Event], str] = {
 
 
 class Tally:
-    """Counts from any thread; `write` is called by the one that has a connection to spare."""
+    """Counts from any thread; `write` is called by a thread with a connection."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._phase = 0.0  # what to add to our clock so that a slot begins where one of the database does
+        self._phase = 0.0  # added to our clock, so that our slots begin with those of the database
         self._slots: dict[int, dict[str, Counts]] = {}
         self._refused: deque[tuple[float, StaleWriteBlocked]] = deque(maxlen=REFUSALS_MAX)
         self._failing = False
@@ -93,7 +93,7 @@ class Tally:
                     counts["generations"].append(row.generation)
 
     def settled(self, attempts: Iterable[Counted], answers: Iterable[Settled], at: float) -> None:
-        """The database has answered for these: count the completions, the rest is heard as events."""
+        """The database has answered: count the completions; the rest comes as events."""
         done = [
             attempt
             for attempt, answer in zip(attempts, answers, strict=True)
@@ -115,11 +115,11 @@ class Tally:
                 counts["runs"][bisect_left(BOUNDS_SECONDS, at - attempt.started)] += 1
 
     def renewed(self, n: int) -> None:
-        """So many leases were extended."""
+        """This many leases were extended."""
         self._add("renewed", n)
 
     def __call__(self, event: Event) -> None:
-        """Hear one event."""
+        """Count one event."""
         if (outcome := _ENDED.get(type(event))) and isinstance(event, JobRetried):
             self._add(outcome, queue=event.queue, run_seconds=event.run_seconds)
         elif isinstance(event, LeasesSwept):
@@ -145,7 +145,7 @@ class Tally:
             self._refused.append((at, event))
 
     def _slot(self) -> dict[str, Counts]:
-        """The counts of now by queue."""
+        """The current slot: counts by queue."""
         number = self._now()
         slot = self._slots.get(number)
         if slot is None:
@@ -160,14 +160,14 @@ class Tally:
     # -- writing
 
     def due(self) -> bool:
-        """Is a slot over, or was a write refused?"""
+        """True if a slot is over, or a write was refused."""
         now = self._now()
         return bool(self._refused) or any(number < now for number in list(self._slots))
 
     def write(self, conn: Connection[Any], schema: str | None = None, *, everything: bool = False) -> str:
-        """Write down what is due, or everything; why it could not be done, the first time that it cannot.
+        """Write what is due, or everything; returns why it failed, only for the first failure in a row.
 
-        What the database does not take is kept for later. Raises only when the line is lost.
+        What the database does not accept is kept for later. Raises only when the connection is lost.
         """
         taken: dict[int, dict[str, Counts]] = {}
         try:

@@ -25,9 +25,9 @@ Mode = Literal["link", "parent", "off"]
 
 
 class Tracing:
-    """What is traced, and how a job's span hangs together with its producer's.
+    """What is traced, and how a job's span is connected with its producer's.
 
-    link: in a trace of its own that points at the producer's · parent: in the producer's, however much later · off.
+    link: a trace of its own with a link to the producer's · parent: in the producer's trace, even if much later · off.
     """
 
     def __init__(self, mode: str | None = None) -> None:
@@ -39,7 +39,7 @@ class Tracing:
 
     @property
     def on(self) -> bool:
-        """Does the application record traces? Many a library imports the API, which by itself does nothing."""
+        """True if the application records traces. Many libraries import the API, which does nothing by itself."""
         trace = sys.modules.get("opentelemetry.trace")
         if trace is None or self.mode == "off":
             return False
@@ -50,14 +50,14 @@ class Tracing:
     # -- the producer
 
     def enqueuing(self, row: NewRow) -> Span:
-        """This row is sent; what `carried` gives in the block is what it carries to its worker."""
+        """The span of sending this row; within its block, `carried` gives the headers for the worker."""
         if not self.on:
             return NOTHING
         about = {spans.KIND: row.kind} if row.key is None else {spans.KIND: row.kind, spans.CONVERSATION: row.key}
         return self._current("enqueue", "send", "PRODUCER", row.queue, about)
 
     def carried(self, headers: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
-        """These headers with the trace context of the moment, unless they have one already or no room for it."""
+        """These headers with the current trace context, unless they have one already or no room for it."""
         if not self.on or (headers and "traceparent" in headers):
             return headers
         context: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Tracing:
     # -- the worker
 
     def claimed(self, worker: str, rows: Sequence[Claimed], seconds: float) -> None:
-        """A claim has brought these rows after so many seconds: one span, with a link to each row's producer."""
+        """A claim returned these rows after these seconds: one span, with a link to each row's producer."""
         if not rows or not self.on:
             return
         queue = rows[0].queue if len({row.queue for row in rows}) == 1 else ""
@@ -79,7 +79,7 @@ class Tracing:
             self._begin("claim", "receive", "CONSUMER", queue, about, links=links, start_time=since).end()
 
     def processing(self, worker: str, row: Claimed) -> Span:
-        """A handler is called for this row."""
+        """The span of a handler's call for this row."""
         if not self.on:
             return NOTHING
         with suppress(Exception):
@@ -89,11 +89,11 @@ class Tracing:
         return NOTHING
 
     def settling(self, verb: str, row: Claimed) -> Span:
-        """A handler ends its own attempt, with its own writes."""
+        """The span of a handler that completes its row together with its own writes."""
         return self._current(verb, "settle", "CLIENT", row.queue, spans.about(row, row.worker)) if self.on else NOTHING
 
     def settled(self, worker: str, answers: Sequence[Settled], contexts: Sequence[Any], since_ns: int) -> None:
-        """The database has answered for these rows: a span for each, below the one of its handler."""
+        """The database has answered for these rows: a span for each, below the span of its handler."""
         if not self.on:
             return
         for answer, context in zip(answers, contexts, strict=True):
@@ -113,7 +113,7 @@ class Tracing:
                 span.stale(answer.verb, answer.reason or answer.standing)
 
     def flush(self, seconds: float) -> None:
-        """Let what waits be exported, for no longer than this: a worker's process ends without further words."""
+        """Export what is left, for at most these seconds: the worker's process is about to end."""
         if self.on:
             with suppress(Exception):
                 flushing = Thread(target=otel().trace.get_tracer_provider().force_flush, daemon=True)
@@ -123,7 +123,7 @@ class Tracing:
     # -- how it is done
 
     def _current(self, verb: str, kind: str, role: str, queue: str, about: dict[str, Any]) -> Span:
-        """A span below the one that is current here."""
+        """A span below the current one."""
         with suppress(Exception):
             return Span(self._begin(verb, kind, role, queue, about, otel().context.get_current()))
         return NOTHING
@@ -151,7 +151,7 @@ class Tracing:
 
 
 def sent_in(row: Claimed) -> Any:
-    """The context a row was sent in; None if it carries none that can be read."""
+    """The trace context of a row's producer; None if the row has none that can be read."""
     if row.headers is not None:
         with suppress(Exception):
             context = otel().propagator.extract(msgspec.json.decode(row.headers))
@@ -162,7 +162,7 @@ def sent_in(row: Claimed) -> Any:
 
 @contextmanager
 def within(headers: Mapping[str, str] | None) -> Iterator[None]:
-    """What is done in this block belongs to the span whose context these headers carry, in another process."""
+    """Spans made in this block belong below the span of another process whose context is in these headers."""
     entered = None
     if headers and "opentelemetry.trace" in sys.modules:
         with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Verbs and questions as values: which SQL to run, with what, and how to read the answer. Nothing runs here.
+"""Verbs and questions as values: which SQL to run, its parameters, and how to read the answer. Nothing runs here.
 
 The verbs of the life cycle are here by name: `from tenure import verbs`, then `verbs.claim(...)`.
 """

@@ -1,4 +1,4 @@
-"""How much there is to do, in bounded time: for `tenure top`, and for an autoscaler."""
+"""How much work there is, in bounded time: for `tenure top`, and for an autoscaler."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class BusyQueue(NamedTuple):
 
 
 def backlog_per_worker() -> Statement[int]:
-    """The rows there are to run now, for an autoscaler."""
+    """How many rows are runnable or processing, for an autoscaler."""
     return Statement("backlog_per_worker", {}, lambda rows: int(rows[0][0]))
 
 
 def busy_queues(n: int = 50, *, cap: int = 10_001) -> Statement[list[BusyQueue]]:
-    """The queues with most to do first."""
+    """Queues with their work, the busiest first."""
     return Statement("busy_queues", {"n": n, "cap": cap}, lambda rows: [BusyQueue(*row) for row in rows])

@@ -1,4 +1,4 @@
-"""The verbs of a fleet: a worker's own row, its presence, and the turns at housekeeping."""
+"""The verbs of a fleet: a worker's row in the registry, its presence, and whose turn it is at housekeeping."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from .statement import Rows, Statement
 
 
 def register(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
-    """Enter a worker as alive, under an id never used before."""
+    """Add a worker to the registry as alive, under an id never used before."""
 
     def read(rows: Rows) -> str:
         if not rows:
-            raise BadSettings(f"worker id {worker!r} is taken: each process registers under an id of its own")
+            raise BadSettings(f"worker id {worker!r} is taken: each process needs its own id")
         return worker
 
     return Statement("register", {"worker": check_name(worker, "worker"), "metadata": json.dumps(metadata or {})}, read)
 
 
 def heartbeat(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
-    """Say that this worker lives and learn whether it is alive or draining; WorkerEvicted if it was declared dead."""
+    """Say that this worker is alive; returns alive or draining, WorkerEvicted if it was declared dead."""
     return Statement(
         "heartbeat", {"worker": worker, "metadata": json.dumps(metadata or {})}, lambda rows: _own_status(rows, worker)
     )
 
 
 def drain(worker: str) -> Statement[str]:
-    """Let this worker claim nothing more."""
+    """This worker claims nothing more."""
     return Statement("drain", {"worker": worker}, lambda rows: _own_status(rows, worker))
 
 
@@ -42,27 +42,27 @@ def _own_status(rows: Rows, worker: str) -> str:
 
 
 def sweep_workers(*, ttl_seconds: float = 30.0) -> Statement[dict[str, str]]:
-    """Declare silent workers dead; touches no row of the inbox."""
+    """Declare workers dead whose heartbeat stopped; changes no row of the inbox."""
     return Statement("sweep_workers", {"ttl_seconds": ttl_seconds}, lambda rows: dict(rows))
 
 
 def appear(worker: str) -> Statement[str]:
-    """Hold this worker's presence on the session that runs this; WorkerEvicted if it was declared dead."""
+    """Show this worker's presence for as long as this session lasts; WorkerEvicted if it was declared dead."""
     return Statement("appear", {"worker": worker}, lambda rows: _own_status(rows, worker))
 
 
 def set_waiting(worker: str, *, waiting: bool) -> Statement[bool]:
-    """Say whether this worker sleeps and wants to be woken by an enqueue; False if the registry does not know it."""
+    """Tell producers whether this worker sleeps and must be woken by an enqueue; False if it is not registered."""
     return Statement("set_waiting", {"worker": worker, "waiting": waiting}, bool)
 
 
 def leave(worker: str) -> Statement[bool]:
-    """Take this worker out of the registry; False if it was not in it any more."""
+    """Remove this worker from the registry; False if it was not there."""
     return Statement("leave", {"worker": worker}, bool)
 
 
 def take_turn(worker: str) -> Statement[frozenset[str]]:
-    """The chores that are due now; whoever asks first has to do them."""
+    """The chores that are due now; the first worker that asks has to do them."""
     return Statement("take_turn", {"worker": worker}, lambda rows: frozenset(name for (name,) in rows))
 
 
@@ -77,15 +77,15 @@ def evict(*, grace_seconds: float, n: int = 1000) -> Statement[list[Swept]]:
 
 
 def tell(note: str) -> Statement[None]:
-    """Say something to every worker that listens: "ring", "queues", "cancel <worker>"."""
+    """Send a note to every worker that listens: "ring", "queues", "cancel <worker>"."""
     return Statement("tell", {"note": note}, lambda _rows: None)
 
 
 def echo(channel: str, note: str) -> Statement[None]:
-    """Send a note on one channel: to oneself, to learn whether notes arrive at all."""
+    """Send a note on one channel; a worker sends one to itself, to test whether notes arrive."""
     return Statement("echo", {"channel": channel, "note": note}, lambda _rows: None)
 
 
 def vacuum_live() -> Statement[None]:
-    """Take the dead versions out of the hot table now; on a connection in autocommit."""
+    """Vacuum the hot table now; needs a connection in autocommit."""
     return Statement("vacuum_live", {}, lambda _rows: None)

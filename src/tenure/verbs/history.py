@@ -1,7 +1,7 @@
-"""History: what the fleet did lately, by ten seconds; which writes were refused; who joined, left or died.
+"""History: what the fleet did lately, in slots of ten seconds; which writes were refused; who joined, left or died.
 
-Workers write it as they go, at best: nothing waits for it, and a worker that is killed takes the counts of its last
-seconds with it. Where a number must be exact, ask the rows themselves.
+Nothing waits for history to be written: a worker that is killed loses the counts of its last seconds. Where a number
+must be exact, ask the rows themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BOUNDS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 6
 
 
 class Point(NamedTuple):
-    """What happened in one step: attempts ended, by outcome, and how long rows had waited and handlers ran."""
+    """One step of a chart: attempts that ended, by outcome, how long rows had waited, how long handlers ran."""
 
     at: datetime
     completed: int
@@ -43,18 +43,18 @@ class Point(NamedTuple):
 
 
 class FenceStrip(NamedTuple):
-    """What became of leases lately."""
+    """Counts of what happened to leases lately."""
 
     acquired: int
     renewed: int
     expired: int
-    reclaimed: int  # acquired, and the attempt before had ended because its lease ran out or its worker was gone
+    reclaimed: int  # acquired after the last attempt ended because its lease ran out or its worker was gone
     lost: int
     stale_writes_blocked: int
 
 
 class Refusal(NamedTuple):
-    """One write that was refused because its lease was not the current one."""
+    """One write that was refused because its lease was not current."""
 
     row_id: UUID
     at: datetime
@@ -67,7 +67,7 @@ class Refusal(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """A worker that joined a ring, left it in good order, or died."""
+    """A worker joined a ring, left it, or died."""
 
     at: datetime
     worker: str
@@ -76,14 +76,14 @@ class Membership(NamedTuple):
 
 
 class RingChange(NamedTuple):
-    """The same, and what it did to the ring of those queues: how many buckets moved, how many workers it had then."""
+    """The same, with its effect on the ring of those queues: how many buckets moved, how many workers it had then."""
 
     at: datetime
     worker: str
     what: str
     queues: tuple[str, ...]
     moved: int
-    needless: int  # of those: between two workers that both stayed
+    needless: int  # of the moved: between two workers that both stayed
     of: int
     workers: int
 
@@ -92,15 +92,15 @@ class RingChange(NamedTuple):
 
 
 def tally(slots: Sequence[Mapping[str, Any]], *, age_seconds: float) -> Statement[float]:
-    """Add these slots to the tally; the newest began so long ago that its middle was age_seconds before now.
+    """Add these slots to the tally; the middle of the newest was age_seconds ago.
 
-    Answers with the database's clock, in seconds since 1970. Waits a tenth of a second for a lock at most.
+    Returns the database's time, in seconds since 1970. Waits at most a tenth of a second for a lock.
     """
     return Statement("tally", {"slots": json.dumps(slots), "age_seconds": age_seconds}, lambda rows: float(rows[0][0]))
 
 
 def refuse(refusals: Sequence[Mapping[str, Any]]) -> Statement[int]:
-    """Keep these refused writes, each with its age in seconds; waits a tenth of a second for a lock at most."""
+    """Keep these refused writes, each with its age in seconds; waits at most a tenth of a second for a lock."""
     return Statement("refuse", {"refusals": json.dumps(refusals)}, lambda rows: int(rows[0][0]))
 
 
@@ -110,26 +110,26 @@ def refuse(refusals: Sequence[Mapping[str, Any]]) -> Statement[int]:
 def series(
     *, seconds: int = 3600, step_seconds: int = SLOT_SECONDS, queue: str | None = None
 ) -> Statement[list[Point]]:
-    """A point for each step of the time that ended a quarter of a minute ago, the oldest first, none left out.
+    """A point for each step of the time that ended 15 seconds ago, the oldest first, none left out.
 
-    Younger counts are still on their way: a chart that showed them would always end in a fall.
+    Newer counts are not complete yet: a chart that showed them would always end in a drop.
     """
     _check_seconds(seconds)
     if step_seconds % SLOT_SECONDS or not SLOT_SECONDS <= step_seconds <= seconds:
         raise BadSettings(f"step_seconds={step_seconds} must be a multiple of {SLOT_SECONDS}, and at most {seconds}")
     if seconds // step_seconds > POINTS_MAX:
-        raise BadSettings(f"step_seconds={step_seconds} makes more than {POINTS_MAX} points of {seconds} s: use longer")
+        raise BadSettings(f"step_seconds={step_seconds} gives more than {POINTS_MAX} points: use a longer one")
     params = {"seconds": seconds - seconds % step_seconds, "step_seconds": step_seconds, "queue": queue}
     return Statement("series", params, lambda rows: [_point(*row) for row in rows])
 
 
 def step_for(seconds: int) -> int:
-    """The shortest step with which so much time makes no more than 360 points."""
+    """The shortest step that makes at most 360 points."""
     return max(1, -(-seconds // (360 * SLOT_SECONDS))) * SLOT_SECONDS
 
 
 def fence_strip(seconds: int = 3600) -> Statement[FenceStrip]:
-    """What became of leases in the last so many seconds."""
+    """What happened to leases in the last seconds."""
     _check_seconds(seconds)
     return Statement("fence_strip", {"seconds": seconds}, lambda rows: FenceStrip(*rows[0]))
 
@@ -154,7 +154,7 @@ def membership(n: int = 20) -> Statement[list[Membership]]:
 
 
 def ring_changes(alive: Iterable[Worker], changes: Iterable[Membership]) -> list[RingChange]:
-    """What each change did to its ring, reckoned backwards from those who are alive now; the newest first, as given."""
+    """The effect of each change on its ring, computed backwards from the workers alive now; the newest first."""
     rings = rings_of(alive)
     found = []
     for change in changes:
@@ -166,9 +166,9 @@ def ring_changes(alive: Iterable[Worker], changes: Iterable[Membership]) -> list
     return found
 
 
-@lru_cache(maxsize=1000)  # what happened stays as it was, and dealing the buckets of many workers takes its time
+@lru_cache(maxsize=1000)  # the past does not change, and a ring of many workers takes time to compute
 def _moves(before: Ring, after: Ring, worker: str) -> tuple[int, int]:
-    """How many buckets moved, and how many of those between two others."""
+    """How many buckets moved, and how many of those between two other workers."""
     if not before.workers or not after.workers:
         return moved(before, after), 0
     owners = ((before.owner_of(bucket), after.owner_of(bucket)) for bucket in range(BUCKETS))
@@ -179,7 +179,7 @@ def _moves(before: Ring, after: Ring, worker: str) -> tuple[int, int]:
 
 
 def percentile(counts: Sequence[int], share: float) -> float | None:
-    """Below which this share of what was counted lies, on a straight line between two bounds; None if nothing was."""
+    """The value below which this share of the counts lies, interpolated between two bounds; None without counts."""
     wanted, so_far = share * sum(counts), 0
     for n, (low, high) in zip(counts, _stretches(), strict=True):
         if n and so_far + n >= wanted:
@@ -189,13 +189,13 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
 
 
 def _stretches() -> Iterator[tuple[float, float]]:
-    """From bound to bound; what is beyond the last is taken to lie on it."""
+    """Each range between two bounds; values above the last bound count as the last bound."""
     yield from zip((0.0, *BOUNDS_SECONDS), (*BOUNDS_SECONDS, BOUNDS_SECONDS[-1]), strict=True)
 
 
 def _point(at: datetime, *rest: Any) -> Point:
     *ended, waits, runs = rest
-    counted = [[n or 0 for n in counts] for counts in (waits, runs)]  # None where there was nothing to add
+    counted = [[n or 0 for n in counts] for counts in (waits, runs)]  # None if nothing was counted
     found = [percentile(counts, share) for counts in counted for share in (0.5, 0.95)]
     return Point(at, *ended, *found)
 
@@ -205,10 +205,10 @@ def _refusals(rows: Rows) -> list[Refusal]:
 
 
 def _queues(text: str | None) -> tuple[str, ...]:
-    """As rings_of names a ring."""
+    """The queues of a ring, named as rings_of does."""
     return tuple(sorted(msgspec.json.decode(text))) if text else ()
 
 
 def _check_seconds(seconds: int) -> None:
     if not SLOT_SECONDS <= seconds <= SECONDS_MAX:
-        raise BadSettings(f"seconds={seconds} must be within {SLOT_SECONDS} and {SECONDS_MAX}")
+        raise BadSettings(f"seconds={seconds} must be between {SLOT_SECONDS} and {SECONDS_MAX}")

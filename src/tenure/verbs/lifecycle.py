@@ -1,4 +1,4 @@
-"""Every verb of the life cycle as a Statement: what changes a row, and what it takes to be allowed to."""
+"""The verbs of a row's life, each as a Statement: enqueue, claim, renew, sweep, cancel, redrive, and the fence."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .statement import Rows, Statement, array
 ALL_BUCKETS = tuple(range(BUCKETS))
 LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
-FORGOTTEN_MAX = 1000  # of each thing, in one round of the archive's keeping
+FORGOTTEN_MAX = 1000  # of each table, in one round of archive
 
 
 def enqueue(row: NewRow) -> Statement[Enqueued]:
-    """Put one row in, in the caller's transaction; a known key with other content raises IdempotencyConflict."""
+    """Add one row, in the caller's transaction; a used key with other content raises IdempotencyConflict."""
     many = enqueue_many([row])
 
     def read(rows: Rows) -> Enqueued:
@@ -33,7 +33,7 @@ def enqueue(row: NewRow) -> Statement[Enqueued]:
 
 
 def enqueue_many(rows: Iterable[NewRow]) -> Statement[list[Enqueued]]:
-    """Put many rows in with one statement; each answers for itself: enqueued, duplicate, or conflict (not written)."""
+    """Add many rows with one statement; each has its own answer: enqueued, duplicate, or conflict (not written)."""
     rows = list(rows)
     for row in rows:
         check_row(row)
@@ -69,11 +69,11 @@ def claim(
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
-    """Take up to n runnable unordered rows out of these lanes, each under a new lease.
+    """Claim up to n runnable unordered rows of these lanes, each under a new lease.
 
-    A lane is a queue at one priority; `questions.lanes` says which ones hold rows. With buckets, only rows that fall
-    into them are taken, bucket by bucket; without, whatever has been due longest. A floor (epoch seconds, one for each
-    bucket, or one in all without buckets) says where the walk may begin: what was due before is gone.
+    A lane is a queue at one priority; `questions.lanes` lists those that have rows. With buckets, only rows of these
+    buckets are claimed, bucket by bucket; without, the rows that have been due longest. A floor (epoch seconds, one for
+    each bucket, or one in all without buckets) says where the scan may begin: all rows due before it are gone.
     """
     params = {
         **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
@@ -81,7 +81,7 @@ def claim(
         "priorities": array([lane.priority for lane in lanes]),
     }
     if floors is not None and len(floors) != (1 if buckets is None else len(buckets)):
-        raise BadSettings(f"{len(floors)} floors for {1 if buckets is None else len(buckets)} walks: give one for each")
+        raise BadSettings(f"{len(floors)} floors for {1 if buckets is None else len(buckets)} scans: give one for each")
     if buckets is None:
         params["floor"] = floors[0] if floors else 0.0
     else:
@@ -104,7 +104,7 @@ def claim_ordered(
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
-    """Take the heads of up to n free keys; a key with a row in flight, or whose head waits for its time, gives none."""
+    """Claim the first rows of up to n free keys; a key whose first row is processing or scheduled gives none."""
     return Statement(
         "claim_ordered",
         {
@@ -119,7 +119,7 @@ def claim_ordered(
 
 
 def claim_params(worker: str, n: int, lease_seconds: float, claim_id: int | None, seen_epoch: int) -> dict[str, Any]:
-    """What every claim sends, checked."""
+    """The parameters of every claim, checked."""
     check_name(worker, "worker")
     if n < 1:
         raise BadSettings(f"a claim of n={n} rows takes nothing: ask for at least 1")
@@ -133,20 +133,20 @@ def claim_params(worker: str, n: int, lease_seconds: float, claim_id: int | None
 
 
 def check_lease_seconds(lease_seconds: float) -> float:
-    """The length of a lease, if it can be one."""
+    """The length of a lease, or BadSettings."""
     if not 0 < lease_seconds <= LEASE_SECONDS_MAX:
         raise BadSettings(f"lease_seconds={lease_seconds!r} must be above 0 and at most {LEASE_SECONDS_MAX:.0f}")
     return lease_seconds
 
 
 def claimed_by(worker: str) -> Callable[[Rows], list[Claimed]]:
-    """How to read what claim, claim_any, claim_ordered and claimed return alike."""
+    """A reader for the rows of claim, claim_any, claim_ordered and claimed."""
     who = (worker,)
     return lambda rows: [tuple.__new__(Claimed, row + who) for row in rows]
 
 
 def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = LEASE_SECONDS) -> Statement[Renewed]:
-    """Extend all these leases; those not kept are lost, and their holder must stop."""
+    """Extend these leases; those not kept are lost, and their holder must stop."""
     seconds = [lease_seconds] * len(leases) if isinstance(lease_seconds, int | float) else lease_seconds
     in_order = sorted(zip(leases, seconds, strict=True), key=lambda pair: pair[0].id.int)
 
@@ -168,7 +168,7 @@ def renew(leases: Sequence[Lease], *, lease_seconds: float | Sequence[float] = L
 
 
 def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[UUID]) -> Statement[Renewed]:
-    """Those not renewed are lost, unless their row was only locked, or ended by its holder in this very moment."""
+    """Leases not renewed are lost, unless the row was only locked, or its holder has just completed it."""
 
     def read(rows: Rows) -> Renewed:
         found = {(id, fence): Found(*facts) for id, fence, *facts in rows}
@@ -182,29 +182,29 @@ def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[
 def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]:
     """End attempts whose lease ran out.
 
-    With patience the walk of a bucket ends after so many pending rows: quick, but a held row behind more rows that were
-    enqueued with an earlier time is seen only once those are claimed. patience=None looks at every row.
+    With patience, the scan of a bucket ends after this many pending rows: fast, but a held row behind more pending rows
+    with an earlier time is found only after those are claimed. patience=None looks at every row.
     """
     return Statement("sweep", {"n": n, "patience": patience}, lambda rows: [Swept(*row) for row in rows])
 
 
 def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
-    """End pending rows as cancelled, ask the holders of processing ones to stop; ids not in the answer had ended."""
+    """End pending rows as cancelled, ask the holders of processing rows to stop; ids not in the answer had ended."""
     params = {"ids": array(sorted(ids)), "reason": reason}
     return Statement("cancel", params, lambda rows: {row[0]: row[1] for row in rows})
 
 
 def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:
-    """Bring failed and dead_letter rows back with fresh attempts and their old tokens."""
+    """Bring failed and dead_letter rows back with new attempts; their tokens and fences go on from where they were."""
     return Statement("redrive", {"ids": array(sorted(ids))}, lambda rows: [row[0] for row in rows])
 
 
 def archive(
     *, retention_seconds: float = 14 * 86_400.0, key_retention_seconds: float = 30 * 86_400.0, n: int = FORGOTTEN_MAX
 ) -> Statement[dict[str, int]]:
-    """Keep the archive: partitions made and dropped, and what was forgotten, up to n of each, by name.
+    """Create and drop partitions of the archive and delete what is past retention, up to n of each; counts by name.
 
-    What is younger than an hour is kept whatever retention is given, and n is at most 10,000.
+    Anything younger than an hour is kept, whatever retention is given; n is at most 10,000.
     """
     return Statement(
         "archive",
@@ -226,7 +226,7 @@ def fence(resource: str, number: int) -> Statement[int]:
 
 
 def once(lease: Held, effect: str) -> Statement[bool]:
-    """True for the first caller of this effect of this row, in whatever attempt; StaleLease if not held."""
+    """True for the first caller of this effect of this row, in any attempt; StaleLease if not held."""
 
     def read(rows: Rows) -> bool | Statement[bool]:
         held, first = rows[0]
@@ -241,12 +241,12 @@ def holding(lease: Held) -> Statement[float]:
 
 
 def enter(lease: Held) -> Statement[float]:
-    """The same as the first statement of a fenced transaction, which ends with the lease if its client falls silent."""
+    """The same, to begin a fenced transaction; if the client falls silent, the server ends it with the lease."""
     return Statement("enter", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
 
 
 def _refused(lease: Held, verb: str) -> Statement[Any]:
-    """Ask where the row stands by now, then raise StaleLease with the true reason and the current token."""
+    """Read the row again, then raise StaleLease with the reason and the current token."""
 
     def read(rows: Rows) -> NoReturn:
         found = judge(lease, verb, Found(*rows[0][2:]) if rows else None)

@@ -1,4 +1,4 @@
-"""What operators may do to rows, keys and workers, each as a Statement, and the lines the audit keeps of it."""
+"""What operators may do to rows, keys and workers, each as a Statement, and the lines of the audit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REASON_BYTES_MAX = 2000
 
 
 class Noted(NamedTuple):
-    """One line of the audit. `done_at` is None while the action runs, and for ever if it was broken off."""
+    """One line of the audit. `done_at` is None while the action runs, and stays None if it was interrupted."""
 
     id: int
     at: datetime
@@ -32,40 +32,40 @@ class Noted(NamedTuple):
 
 
 def retry_now(ids: Sequence[UUID]) -> Statement[list[UUID]]:
-    """Let pending rows that wait for their time be due now; those that somebody has locked are passed over."""
+    """Make scheduled rows due now; locked rows are skipped."""
     return Statement("retry_now", {"ids": array(sorted(ids))}, _ids)
 
 
 def release_held(ids: Sequence[UUID], *, reason: str = "released by an operator") -> Statement[list[UUID]]:
-    """Take held rows from their holders: pending at once, at no cost of an attempt; a holder's later write is stale.
+    """Take rows from their holders: pending at once, the attempt does not count; a later write of a holder is refused.
 
-    A row whose holder was asked to cancel it ends as cancelled. Rows that somebody has locked are passed over.
+    A row whose holder was asked to cancel it ends as cancelled. Locked rows are skipped.
     """
     return Statement("release_held", {"ids": array(sorted(ids)), "reason": clean_error(reason)}, _ids)
 
 
 def delete(ids: Sequence[UUID]) -> Statement[list[UUID]]:
-    """Remove rows that nobody holds, in whatever state, with their tape, their effects and the key they kept.
+    """Delete rows that nobody holds, in any state, with their tape, their effects and the ordered key they blocked.
 
-    Their idempotency keys stay for as long as those of other rows: a late duplicate is still answered as one. Rows
-    that are held or locked are passed over.
+    Their idempotency keys stay until retention ends, as those of other rows: a late duplicate is still a duplicate.
+    Rows that are held or locked are skipped.
     """
     return Statement("delete", {"ids": array(sorted(ids))}, _ids)
 
 
 def free_key(queue: str, key: str) -> Statement[bool]:
-    """Let an ordered key go on that waits for an operator; its head stays dead. False if the key does not wait."""
+    """Let an ordered key go on that waits for an operator; its first row stays ended. False if it does not wait."""
     params = {"queue": check_name(queue, "queue"), "partition_key": _within(key, "key", KEY_BYTES_MAX)}
     return Statement("free_key", params, bool)
 
 
 def drain_worker(worker: str) -> Statement[bool]:
-    """Ask a living worker to claim nothing more, finish what it holds and leave; False if no such worker is alive."""
+    """Ask a worker to drain; False if no such worker is alive."""
     return Statement("drain_worker", {"worker": check_name(worker, "worker")}, bool)
 
 
 def note(actor: str, via: str, verb: str, target: str, reason: str = "") -> Statement[int]:
-    """Begin a line of the audit; its number."""
+    """Begin a line of the audit; returns its number."""
     params = {
         "actor": _within(actor, "actor", 2 * NAME_BYTES_MAX),
         "via": check_name(via, "via"),
@@ -77,12 +77,12 @@ def note(actor: str, via: str, verb: str, target: str, reason: str = "") -> Stat
 
 
 def mark(action: int, rows: int, *, done: bool) -> Statement[bool]:
-    """Add to a line of the audit how many rows were changed, and whether that was all; False if it is done already."""
+    """Add to an audit line how many rows were changed, and whether it is done; False if it was done already."""
     return Statement("mark", {"action": action, "rows": rows, "done": done}, bool)
 
 
 def lock_within(seconds: float) -> Statement[None]:
-    """Wait no longer than this for any lock, until the transaction ends."""
+    """Until the transaction ends, wait at most this long for any lock."""
     return Statement("lock_within", {"seconds": seconds}, lambda _rows: None)
 
 
@@ -92,7 +92,7 @@ def lock_free(ids: Sequence[UUID]) -> Statement[list[UUID]]:
 
 
 def audit(n: int = 100, before: int | None = None) -> Statement[list[Noted]]:
-    """What operators did, the latest first; `before` is the last number of the page before."""
+    """The audit, the latest line first; `before` is the last number of the previous page."""
     return Statement("audit", {"n": n, "before": before}, lambda rows: [Noted(*row) for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""Every question as a Statement: what people and workers ask, nothing of which changes a row."""
+"""Questions as Statements: what people and workers ask; none of them changes a row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _each(kind: Callable[..., T]) -> Callable[[Rows], list[T]]:
 
 
 def row(id: UUID) -> Statement[Row | None]:
-    """One row in whatever state, or None."""
+    """One row in any state, or None."""
     return Statement("row", {"id": id}, lambda rows: Row(*rows[0]) if rows else None)
 
 
@@ -35,27 +35,27 @@ def tape(id: UUID) -> Statement[list[Attempt]]:
 
 
 def depth() -> Statement[list[Depth]]:
-    """Rows by queue and state, the completed ones left out."""
+    """Rows by queue and status, without completed rows."""
     return Statement("depth", {}, _each(Depth))
 
 
 def oldest_runnable() -> Statement[dict[str, float]]:
-    """Lag in seconds by queue: the age of the oldest row that could run now."""
+    """Lag in seconds by queue: how long the oldest runnable row has been due."""
     return Statement("oldest_runnable", {}, lambda rows: dict(rows))
 
 
 def stuck(n: int = 50) -> Statement[list[Stuck]]:
-    """Rows past their lease that no sweep has ended yet."""
+    """Rows whose lease ran out and that no sweep has ended yet."""
     return Statement("stuck", {"n": n}, _each(Stuck))
 
 
 def blocked_keys(n: int = 50) -> Statement[list[BlockedKey]]:
-    """Ordered keys that cannot go on, the longest queue behind them first."""
+    """Ordered keys that cannot go on, those with the most rows waiting first."""
     return Statement("blocked_keys", {"n": n}, _each(BlockedKey))
 
 
 def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
-    """The workers a ring is made of, in id order."""
+    """The workers of the rings, in id order."""
     return Statement(
         "live_workers",
         {"ttl_seconds": ttl_seconds},
@@ -64,37 +64,37 @@ def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
 
 
 def lanes() -> Statement[list[Lane]]:
-    """The queues and priorities that hold unordered rows, most urgent first."""
+    """The queues and priorities that have unordered rows, the most urgent first."""
     return Statement("lanes", {}, _each(Lane))
 
 
 def board() -> Statement[list[Offer]]:
-    """What there is to claim in queues that are not paused, most urgent first."""
+    """What there is to claim in queues that are not paused, the most urgent first."""
     return Statement("board", {}, _each(Offer))
 
 
 def channel() -> Statement[str]:
-    """The name under which the workers of this schema are woken."""
+    """The channel on which the workers of this schema are woken."""
     return Statement("channel", {}, lambda rows: str(rows[0][0]))
 
 
 def ping() -> Statement[bool]:
-    """An answer, whatever it says."""
+    """Any answer: it shows that the session works."""
     return Statement("ping", {}, bool)
 
 
 def dead_share() -> Statement[tuple[int, int]]:
-    """Dead and live versions of rows in the hot table, as the statistics know it."""
+    """Dead and live row versions in the hot table, by the statistics."""
     return Statement("dead_share", {}, lambda rows: (int(rows[0][0]), int(rows[0][1])))
 
 
 def claimed(worker: str, claim_id: int) -> Statement[list[Claimed]]:
-    """What a claim took whose reply was lost."""
+    """The rows of a claim whose reply was lost."""
     return Statement("claimed", {"worker": worker, "claim_id": claim_id}, claimed_by(worker))
 
 
 class Applied(NamedTuple):
-    """One migration as the database remembers it."""
+    """One applied migration, as the database recorded it."""
 
     version: int
     name: str
@@ -108,7 +108,7 @@ def migrations() -> Statement[list[Applied]]:
 
 
 class Member(NamedTuple):
-    """One worker of the registry as people see it; `present` is None where leases alone decide."""
+    """One worker of the registry, for people; `present` is None if it shows no presence: leases alone decide."""
 
     id: str
     status: str
@@ -119,7 +119,7 @@ class Member(NamedTuple):
 
 
 def workers(n: int = 1000) -> Statement[list[Member]]:
-    """Every worker the registry knows, the dead included."""
+    """Every worker of the registry, dead workers included."""
     return Statement(
         "workers", {"n": n}, lambda rows: [Member._make((*row[:5], msgspec.json.decode(row[5]))) for row in rows]
     )
@@ -136,12 +136,12 @@ def clock() -> Statement[datetime]:
 
 
 def ring_depth(queues: Sequence[str], *, cap: int = 100) -> Statement[dict[int, int]]:
-    """How many rows of these queues wait in each arc of 16 buckets, counted up to a cap in each lane."""
+    """How many pending rows of these queues are in each arc of 16 buckets, counted up to a cap in each lane."""
     return Statement("ring_depth", {"queues": list(queues), "cap": cap}, lambda rows: dict(rows))
 
 
 class QueueDepth(NamedTuple):
-    """How many rows of a queue are in a state; `more`: at least so many."""
+    """How many rows of a queue have a status; `more`: at least this many."""
 
     queue: str
     status: str
@@ -150,15 +150,15 @@ class QueueDepth(NamedTuple):
 
 
 def queue_depths(*, cap: int = 10_000) -> Statement[list[QueueDepth]]:
-    """Rows by queue and state, the completed ones left out, each counted up to a cap (less far with many queues)."""
+    """Rows by queue and status, without completed rows, each counted up to a cap (a lower one with many queues)."""
     return Statement("queue_depths", {"cap": cap}, _each(QueueDepth))
 
 
 def queue_lags() -> Statement[dict[str, float]]:
-    """Lag in seconds by queue, in bounded time: of ordered keys the first 256 of each queue are asked."""
+    """Lag in seconds by queue, in bounded time: only the first 256 ordered keys of each queue are read."""
     return Statement("queue_lags", {}, lambda rows: dict(rows))
 
 
 def held_by_worker() -> Statement[dict[str, int]]:
-    """How many rows each worker holds, as far as a quick look finds them."""
+    """How many rows each worker holds, as far as a quick scan finds them."""
     return Statement("held_by_worker", {}, lambda rows: dict(rows))

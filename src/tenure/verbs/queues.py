@@ -1,4 +1,4 @@
-"""What an operator sets for a queue: paused or not, how many rows run at once, how many start in a second."""
+"""What an operator sets for a queue: whether it is paused, how many rows run at once, how many start in a second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE_MIN = 0.000_001  # one row in eleven days; far below, the arithmetic of the
 
 
 class Queue(NamedTuple):
-    """What was set for a queue (None: no such limit), and how much of it is used now."""
+    """The settings of a queue (None: no limit), and how much of each is used now."""
 
     queue: str
     paused: bool
@@ -27,12 +27,12 @@ class Queue(NamedTuple):
     rate_per_second: float | None
     burst: int | None
     running: int  # rows that hold a permit
-    tokens: float | None  # how many rows may start now, as far as the rate goes
+    tokens: float | None  # how many rows the rate allows to start now
     updated_at: datetime
 
     @property
     def limited(self) -> bool:
-        """True when only claim_limited may take from it."""
+        """True if only claim_limited may claim from it."""
         return self.paused or (self.max_running, self.max_per_key, self.rate_per_second) != (None, None, None)
 
 
@@ -45,19 +45,19 @@ def claim_limited(
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
-    """Take up to n runnable rows of one queue, ordered or not, as far as its limits allow; none while it is paused.
+    """Claim up to n runnable rows of one queue, ordered or not, within its limits; none while it is paused.
 
-    Never more than max_running rows of the queue, nor max_per_key rows of one key, are in flight at once, and never
-    more than burst + rate_per_second * t start in t seconds, whoever claims; rows without a key have no limit per key.
-    Limits count permits: a row claimed before a limit was set holds none and is not counted. A start counts against
-    the rate also when the row is released unstarted.
+    Across all workers, at most max_running rows of the queue and max_per_key rows of one key are processing at once,
+    and at most burst + rate_per_second * t rows start in t seconds. Rows without a key have no limit per key.
+    Limits count permits: a row claimed before a limit was set has no permit and is not counted. A claimed row counts
+    against the rate even if it is released before its handler starts.
     """
     params = claim_params(worker, n, lease_seconds, claim_id, seen_epoch)
     return Statement("claim_limited", {**params, "queue": check_name(queue, "queue")}, claimed_by(worker))
 
 
 def pause(queue: str) -> Statement[bool]:
-    """Let nothing more of this queue start; what runs goes on. False if it was paused already."""
+    """Start no more rows of this queue; jobs that run go on. False if it was paused already."""
     return Statement("pause", {"queue": check_name(queue, "queue")}, bool)
 
 
@@ -75,14 +75,14 @@ def limit(
     burst: int | None = None,
     clear: bool = False,
 ) -> Statement[None]:
-    """Set these limits of a queue; those not given stay as they are, or, with clear, are taken away.
+    """Set these limits of a queue; limits not given stay as they are, or are removed with clear.
 
-    A rate without a burst gets a second's worth of it. A limit that is lowered stops nothing: rows that run go on, and
-    none starts until there is room.
+    A rate without a burst gets a burst of one second. A lower limit stops no job: jobs that run go on, and no row
+    starts until there is room.
     """
     given = (max_running, max_per_key, rate_per_second, burst)
     if given == (None, None, None, None) and not clear:
-        raise BadSettings("no limit is given: name one, or clear to take all away")
+        raise BadSettings("no limit is given: name one, or clear to remove all")
     if burst is not None and rate_per_second is None:
         raise BadSettings(f"burst={burst} needs rate_per_second: it says how far the rate may be exceeded at once")
     _check(max_running, "max_running", 1, SLOTS_MAX, int)
@@ -101,7 +101,7 @@ def limit(
 
 
 def queues() -> Statement[list[Queue]]:
-    """Every queue that somebody has set something for; the others have no limits and run."""
+    """Every queue with a setting; all others run without limits."""
     return Statement("queues", {}, lambda rows: [Queue(*row) for row in rows])
 
 

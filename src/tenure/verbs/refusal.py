@@ -1,4 +1,4 @@
-"""What it means when the database does not take a holder's write: a rule, without a clock and without a database."""
+"""Why the database refused a holder's write: a rule, without a clock and without a database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..model.rows import Held, Settled
 from .statement import array
 
-# What the tape calls an attempt that this verb ended: found there, an unanswered write has been applied before.
+# The outcome on the tape after each verb. If the tape already has it, the write succeeded and only the reply was lost.
 _OUTCOMES = {
     "complete": "completed",
     "retry": "retried",
@@ -20,7 +20,7 @@ _OUTCOMES = {
 
 
 def lease_params(leases: Sequence[Held]) -> dict[str, Any]:
-    """The tokens of these leases; every guarded statement compares them all."""
+    """Ids, tokens and fences of these leases; every guarded statement compares them all."""
     return {
         "ids": array([lease.id.hex for lease in leases]),
         "generations": array([lease.generation for lease in leases]),
@@ -30,17 +30,17 @@ def lease_params(leases: Sequence[Held]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the inbox says of a row whose write was refused."""
+    """The row after its write was refused."""
 
     status: str
     lease_generation: int
     fence_token: int
     expired: bool
-    outcome: str | None  # how the tape says the refused lease's attempt ended, if it did
+    outcome: str | None  # of the refused lease's attempt, if the tape has one
 
 
 def judge(lease: Held, verb: str, found: Found | None) -> Settled:
-    """Why a write was refused, from what was found afterwards; a rule without a clock and without a database."""
+    """Why a write was refused, judged from the row as it was found afterwards."""
     if found is None:
         return Settled(lease, verb, "unknown", reason="no_such_row")
     current = found.lease_generation

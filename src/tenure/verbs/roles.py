@@ -1,4 +1,4 @@
-"""How the roles of a schema stand: for whoever migrates it, and for doctor."""
+"""The state of the roles of a schema, for `tenure migrate` and `tenure doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .statement import Statement
 
 
 class Grants(NamedTuple):
-    """Whether roles are used, whether they were granted since the last migration, and what is open to everybody."""
+    """Whether roles are used, whether they were granted since the last migration, and how much is open to all."""
 
     used: bool
     current: bool
@@ -16,5 +16,5 @@ class Grants(NamedTuple):
 
 
 def grants() -> Statement[Grants]:
-    """How roles stand here."""
+    """The state of the roles."""
     return Statement("grants", {}, lambda rows: Grants(*rows[0]))

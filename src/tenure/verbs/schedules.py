@@ -1,4 +1,4 @@
-"""Schedules: when one fires is decided here by pure rules; what plans, fires and stops it are Statements."""
+"""Schedules: pure rules decide when one fires; Statements plan, fire and stop it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ALIASES = {
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Enqueue a row of this kind whenever cron says so, by the clocks of a zone.
+    """Enqueue a row of this kind whenever cron says so, by the clock of a time zone.
 
-    The row's payload is this payload; with `tick_as` it has one field more, of that name: the tick's own time in UTC,
-    like "2026-10-25T00:30:00Z". `misfire` says what becomes of ticks that nobody fired in time, while no worker ran or
-    the schedule was paused: `once` enqueues one row for all of them, for the latest tick; `skip` the same, but only if
-    that tick is younger than 60 s; `all` enqueues a row for each.
+    The row has this payload; with `tick_as` it has one more field of that name: the time of the tick in UTC, like
+    "2026-10-25T00:30:00Z". `misfire` says what happens to ticks that nobody fired in time, because no worker ran or the
+    schedule was paused: `once` enqueues one row, for the latest tick; `skip` the same, but only if that tick is younger
+    than 60 s; `all` enqueues a row for each.
     """
 
     name: str
@@ -75,16 +75,16 @@ class Schedule:
 
 
 def next_after(cron: str, zone: str, after: datetime) -> datetime:
-    """The first tick later than `after`, in UTC; BadSettings if this process cannot tell.
+    """The first tick later than `after`, in UTC; BadSettings if cron or zone cannot be read.
 
-    When clocks change, a fixed time of day fires once: in spring, if the clocks jump over it, right after the jump; in
-    autumn, if they show it twice, the first time. Where the minute or the hour begins with a star, ticks follow the
-    clock on the wall.
+    When clocks change, a fixed time of day fires once: in spring, if the clock jumps over it, right after the jump; in
+    autumn, if the clock shows it twice, the first time. Where the minute or the hour begins with a star, ticks follow
+    the local clock.
     """
     local = after.astimezone(_zone(zone))
     try:
         ticks = CronSim(_fields(cron), local)
-        # By the clock on the wall the hour that autumn repeats lies before itself: what is already past is passed over.
+        # In autumn the local clock repeats an hour: skip ticks that are not later than `after`.
         found = next((tick for each in ticks if (tick := each.astimezone(UTC)) > after), None)
     except (CronSimError, ValueError) as error:
         raise BadSettings(f"cron={cron!r} cannot be read ({error}): write it like '30 2 * * MON-FRI'") from None
@@ -99,13 +99,13 @@ def _fields(cron: str) -> str:
     expanded = ALIASES.get(cron.strip().lower(), cron)
     fields = expanded.split()
     if len(fields) == 6 and not fields[1].startswith("*") and not fields[2].startswith("*"):
-        raise ValueError("with seconds, a fixed time of day would be left out in spring and run twice in autumn")
+        raise ValueError("with seconds, a fixed time of day would be skipped in spring and run twice in autumn")
     return expanded
 
 
 def _zone(name: str) -> tzinfo:
     if name == "UTC":
-        return UTC  # also where the machine has no time zones at all
+        return UTC  # works even on a machine without time zone data
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError, AttributeError):
@@ -116,11 +116,11 @@ def _zone(name: str) -> tzinfo:
 
 def _check_misfire(misfire: str) -> None:
     if misfire not in MISFIRES:
-        raise BadSettings(f"misfire={misfire!r} is no policy: choose {', '.join(MISFIRES[:-1])} or {MISFIRES[-1]}")
+        raise BadSettings(f"misfire={misfire!r} must be {', '.join(MISFIRES[:-1])} or {MISFIRES[-1]}")
 
 
 class Due(NamedTuple):
-    """A schedule whose next_at has come; `at` is the server's time when it was asked."""
+    """A schedule that is due; `at` is the server's time of the question."""
 
     name: str
     cron: str
@@ -148,7 +148,7 @@ def _every(due: Due) -> tuple[list[datetime], datetime]:
 
 
 def _latest(due: Due) -> datetime:
-    """The last tick that has come; a search by halves, for a year of missed minutes is half a million ticks."""
+    """The latest tick that is due, by binary search: a year of missed minutes is half a million ticks."""
 
     def after(seconds: int) -> datetime:
         return next_after(due.cron, due.zone, due.next_at + timedelta(seconds=seconds))
@@ -159,7 +159,7 @@ def _latest(due: Due) -> datetime:
 
 
 class Fired(NamedTuple):
-    """One round of a schedule that we won: its ticks and the row of each, none if the misfire policy skipped them."""
+    """One firing of a schedule: its ticks and the row of each; none if the misfire policy skipped them."""
 
     name: str
     ticks: tuple[datetime, ...]
@@ -168,7 +168,7 @@ class Fired(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A schedule as the database keeps it."""
+    """A schedule as the database stores it."""
 
     name: str
     cron: str
@@ -190,9 +190,9 @@ class Planned(NamedTuple):
 
 
 def plan(schedule: Schedule) -> Statement[datetime]:
-    """Enter a schedule or change the one of that name, and learn when it is next due.
+    """Add a schedule, or change the one of that name; returns when it is next due.
 
-    With cron and zone unchanged it goes on where it stands; changed, it counts from now. What is paused stays so.
+    If cron and zone are unchanged, it keeps its next time; else it counts from now. A paused schedule stays paused.
     """
     params = {
         "name": schedule.name,
@@ -217,7 +217,7 @@ def plan(schedule: Schedule) -> Statement[datetime]:
 
 
 def tick(due: Due, ticks: Sequence[datetime], next_at: datetime) -> Statement[Fired | None]:
-    """Enqueue these ticks and move on to next_at; None if the schedule no longer stands as it was read."""
+    """Enqueue these ticks and set next_at; None if the schedule has changed since it was read."""
 
     def read(rows: Rows) -> Fired | None:
         sent = [row for row in rows if row[0] is not None]
@@ -239,17 +239,17 @@ def tick(due: Due, ticks: Sequence[datetime], next_at: datetime) -> Statement[Fi
 
 
 def unplan(name: str) -> Statement[bool]:
-    """Remove a schedule; False if there was none. What it enqueued stays."""
+    """Delete a schedule; False if there was none. The rows it enqueued stay."""
     return Statement("unplan", {"name": name}, bool)
 
 
 def pause_schedule(name: str) -> Statement[bool]:
-    """Let a schedule enqueue nothing until it is resumed; False if there is none."""
+    """Enqueue nothing from this schedule until it is resumed; False if there is none."""
     return Statement("pause_schedule", {"name": name}, bool)
 
 
 def resume_schedule(name: str) -> Statement[bool]:
-    """Let a paused schedule go on, the ticks it missed by its misfire policy; False if there is none."""
+    """Resume a paused schedule; its misfire policy decides on missed ticks. False if there is none."""
     return Statement("resume_schedule", {"name": name}, bool)
 
 
@@ -259,5 +259,5 @@ def schedules() -> Statement[list[Planned]]:
 
 
 def due_schedules(*, after: str = "", n: int = 100) -> Statement[list[Due]]:
-    """What is due now, at most n, in name order; `after` is the last name of the page before."""
+    """Schedules due now, at most n, in name order; `after` is the last name of the previous page."""
     return Statement("due_schedules", {"after": after, "n": n}, lambda rows: [Due(*row) for row in rows])

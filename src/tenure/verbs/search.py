@@ -1,4 +1,4 @@
-"""Questions about many rows at once, each answered in bounded time however many rows there are."""
+"""Questions about many rows at once, each answered in bounded time, however many rows there are."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CAP = 10_001
 SEARCH_MAX = 20_000
 SEARCH_SECONDS = 0.15
 COUNT_SECONDS = 0.05  # in each of three tables
-STATE_SECONDS = 0.03  # in each of them, for counts by state
+STATE_SECONDS = 0.03  # in each of them, for counts by status
 
-# Where rows of a state stand.
+# The table that has the rows of each status.
 PLACES = {
     "runnable": "live",
     "scheduled": "live",
@@ -34,9 +34,9 @@ STATES = ("runnable", "scheduled", "processing", "completed", "failed", "dead_le
 
 
 class Page(NamedTuple):
-    """Rows that match, newest first. `next` is where to go on, None when there is nothing further (`done`).
+    """Rows that match, the newest first. `next` is where to go on, None when there are no more rows (`done`).
 
-    Fewer rows than asked for and not done: the search ended before the page was full; ask on with before=next.
+    Fewer rows than asked for and not done: the search ended before the page was full; ask again with before=next.
     """
 
     rows: list[Row]
@@ -55,14 +55,14 @@ class Ids(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many rows there are; `more`: at least so many, counting was stopped."""
+    """How many rows there are; `more`: at least this many, counting stopped."""
 
     n: int
     more: bool = False
 
 
 class Overview(NamedTuple):
-    """The inbox in a few numbers; dead are failed rows and dead letters."""
+    """The inbox in a few numbers. `held` counts processing rows, `dead` failed rows and dead letters."""
 
     runnable: Count
     held: Count
@@ -76,7 +76,7 @@ class Overview(NamedTuple):
 
 
 class DeadGroup(NamedTuple):
-    """Rows of one kind that ended badly in the same way."""
+    """Failed rows or dead letters of one kind with the same error."""
 
     status: str
     kind: str
@@ -89,13 +89,13 @@ class DeadGroup(NamedTuple):
 
     @property
     def filter(self) -> Filter:
-        """The words that find its rows."""
+        """The filter that finds its rows."""
         kind = f"{self.kind[:-1]}\\*" if self.kind.endswith("*") else self.kind
         return Filter(statuses=(self.status,), kind=kind, fingerprint=self.fingerprint)
 
 
 class Effect(NamedTuple):
-    """What a row's handler has done once and will not do again."""
+    """An effect that a row's handler has done and will not do again."""
 
     effect: str
     fence_token: int
@@ -111,9 +111,9 @@ def page(
     search_seconds: float | None = SEARCH_SECONDS,
     head: int | None = None,
 ) -> Statement[Page]:
-    """The newest rows that match, at most n, after a look at search_max rows at most and for no longer than that.
+    """The newest rows that match, at most n; the search reads at most search_max rows, for at most search_seconds.
 
-    With `head`, no more than so many characters of each payload.
+    With `head`, only this many characters of each payload.
     """
     params = {**_asked(filter, before, n, search_max, search_seconds), "head": head}
     return Statement("page", params, lambda rows: Page(*_found(rows, Row)))
@@ -127,7 +127,7 @@ def ids(
     search_max: int = SEARCH_MAX,
     search_seconds: float | None = SEARCH_SECONDS,
 ) -> Statement[Ids]:
-    """The same, ids only; asked on until it is done, it names every row that matches."""
+    """The same with ids only; asked again until it is done, it names every row that matches."""
     return Statement(
         "ids", _asked(filter, before, n, search_max, search_seconds), lambda rows: Ids(*_found(rows, UUID))
     )
@@ -145,7 +145,7 @@ def count(filter: Filter, *, cap: int | None = CAP) -> Statement[Count]:
 
 
 def statuses(filter: Filter) -> Statement[dict[str, Count]]:
-    """How many rows match in each state, whatever states the filter itself names; pending is runnable and scheduled."""
+    """How many rows match in each status; the filter's own statuses are ignored. pending is runnable and scheduled."""
     params = {"filter": _document(filter), "cap": CAP, "seconds": STATE_SECONDS}
     return Statement("statuses", params, lambda rows: _with_pending({state: Count(n, more) for state, n, more in rows}))
 
@@ -156,17 +156,17 @@ def overview() -> Statement[Overview]:
 
 
 def dead_groups(n: int = 50) -> Statement[list[DeadGroup]]:
-    """What ended badly, by state, kind and error, the latest first."""
+    """Failed rows and dead letters by status, kind and error, the latest first."""
     return Statement("dead_groups", {"n": n, "cap": CAP}, lambda rows: [_group(*row) for row in rows])
 
 
 def effects(id: UUID) -> Statement[list[Effect]]:
-    """What the handler of a row has done once."""
+    """The effects that the handler of a row has done."""
     return Statement("effects", {"id": id}, lambda rows: [Effect(*row) for row in rows])
 
 
 def first_sent(id: UUID) -> Statement[tuple[str, datetime] | None]:
-    """The idempotency key under which a row was sent, and since when that is taken; None without one."""
+    """The idempotency key of a row, and since when it is used; None without one."""
     return Statement("first_sent", {"id": id}, lambda rows: (rows[0][0], rows[0][1]) if rows else None)
 
 
@@ -183,7 +183,7 @@ def _asked(
 
 
 def _document(filter: Filter) -> str:
-    """The filter as the search in the database reads it; values stay values, in one JSON parameter."""
+    """The filter as one JSON parameter for the search in the database; no value becomes SQL."""
     given = {
         "places": _places(filter.statuses),
         "states": list(filter.statuses) or None,
@@ -192,7 +192,7 @@ def _document(filter: Filter) -> str:
         "queue": _like(filter.queue),
         "queue_is": _exactly(filter.queue),
         "key": _like(filter.key),
-        "key_is": None if _is_id(filter.key) else _exactly(filter.key),  # a row without a key has its id for one
+        "key_is": None if _is_id(filter.key) else _exactly(filter.key),  # a row without a key has its id as key
         "worker": _like(filter.worker),
         "error": None if filter.error is None else f"%{_plain(filter.error)}%",
         "names": [name for name, _ in filter.payload] or None,
@@ -211,12 +211,12 @@ def _document(filter: Filter) -> str:
 
 
 def _places(statuses: Sequence[str]) -> list[str]:
-    """The tables that can hold rows in these states; all of them for none."""
+    """The tables that have rows of these statuses; all of them if none is given."""
     return list(dict.fromkeys(PLACES[status] for status in statuses or STATES))
 
 
 def _like(text: str | None) -> str | None:
-    """A pattern that matches the text, or what begins with it if it ends in a star."""
+    """A LIKE pattern for the text, or for all that begins with it if it ends in a star."""
     if text is None:
         return None
     return _plain(text[:-1]) + "%" if is_prefix(text) else _plain(literal(text))
@@ -238,7 +238,7 @@ def _is_id(text: str | None) -> bool:
 
 
 def _found(rows: Rows, kind: Any) -> tuple[list[Any], UUID | None, int, bool]:
-    """What the search found, where to go on, how many rows it looked at, and whether it came to the end."""
+    """What the search found, where to go on, how many rows it read, and whether it came to the end."""
     *found, (searched, next, *_) = rows
     return [kind(*row[2:]) if kind is Row else row[2] for row in found], next, searched, next is None
 

@@ -1,4 +1,4 @@
-"""The verbs that end an attempt, all under a lease, and what it means when the database does not take one."""
+"""The verbs that settle: each ends an attempt under its lease, or says why it was refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .statement import Rows, Statement, array
 
 
 def complete(leases: Sequence[Held], *, accept_late: bool = False) -> Statement[list[Settled]]:
-    """End these attempts well; accept_late takes a completion after the lease's end while nobody else took the row."""
+    """Complete these rows; accept_late also accepts it after the lease ran out, if nobody else has taken the row."""
     return _settle("complete", leases, {"accept_late": accept_late})
 
 
@@ -28,23 +28,23 @@ def retry(
 def release(
     leases: Sequence[Held], *, errors: Sequence[str | None] | None = None, delays: Sequence[float | None] | None = None
 ) -> Statement[list[Settled]]:
-    """Give these rows back at once (or after a delay), at no cost of an attempt."""
+    """Give these rows back at once, or after a delay; the attempt does not count."""
     none = [None] * len(leases)
     return _settle("release", leases, {"errors": errors or none, "delays": delays or none})
 
 
 def fail(leases: Sequence[Held], errors: Sequence[str | None]) -> Statement[list[Settled]]:
-    """End these rows for good: a permanent error."""
+    """End these rows as failed: a permanent error."""
     return _settle("fail", leases, {"errors": errors})
 
 
 def dead_letter(leases: Sequence[Held], errors: Sequence[str | None]) -> Statement[list[Settled]]:
-    """End these rows as poison, for an operator."""
+    """End these rows as dead letters, for an operator."""
     return _settle("dead_letter", leases, {"errors": errors})
 
 
 def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Statement[list[Settled]]:
-    # An attempt named twice ends once, and locks are taken in id order; the walk of complete sees to both by itself.
+    # An attempt named twice ends once, and rows are locked in id order. The SQL of complete does both by itself.
     unique = {lease: n for n, lease in enumerate(leases)}.values() if verb != "complete" else ()
     in_order = sorted(unique, key=lambda n: leases[n].id.int)
     params = lease_params([leases[n] for n in in_order] if verb != "complete" else leases)
@@ -59,7 +59,7 @@ def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Stateme
 
     def read(rows: Rows) -> list[Settled] | Statement[list[Settled]]:
         if verb == "complete" and rows[0][0] == len(leases):
-            # Made as the tuples they are: half the time of the named constructor, once for every job there is.
+            # Built as plain tuples: half the time of the constructor, for every job.
             return [tuple.__new__(Settled, (lease, verb, "applied", "completed", None, "", None)) for lease in leases]
         answers = _answers(verb, rows)
         applied = {
@@ -79,7 +79,7 @@ def _check_parallel(name: str, values: Sequence[object], leases: Sequence[Held])
 
 
 def _answers(verb: str, rows: Rows) -> dict[Identity, tuple[str, datetime | None]]:
-    """What became of the rows whose write was taken."""
+    """The new status of the rows whose write was accepted."""
     if verb == "complete":
         _, ids, fences = rows[0]
         return dict.fromkeys(zip(ids or (), fences or (), strict=True), ("completed", None))
@@ -88,14 +88,14 @@ def _answers(verb: str, rows: Rows) -> dict[Identity, tuple[str, datetime | None
 
 def _check_delay(delay: float | None) -> float | None:
     if delay is not None and not 0 <= delay <= DELAY_SECONDS_MAX:
-        raise BadSettings(f"delay={delay!r} must be within 0 and {DELAY_SECONDS_MAX:.0f} seconds, or None for backoff")
+        raise BadSettings(f"delay={delay!r} must be between 0 and {DELAY_SECONDS_MAX:.0f} seconds, or None for backoff")
     return delay
 
 
 def _ask_why(
     verb: str, leases: Sequence[Held], applied: dict[Held, Settled], refused: Sequence[Held]
 ) -> Statement[list[Settled]]:
-    """A second question on a fresh snapshot: only it can see what a concurrent transaction made of the rows."""
+    """Ask again on a new snapshot: only that shows what a concurrent transaction did to the rows."""
 
     def read(rows: Rows) -> list[Settled]:
         found = {(id, fence): Found(*rest) for id, fence, *rest in rows}

@@ -1,4 +1,4 @@
-"""A verb is a value: which SQL, with what, and how to read the answer. Running it is somebody else's business."""
+"""A verb is a value: which SQL, with which parameters, and how to read the answer. postgres/ runs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Statement(Generic[T]):
-    """One verb or question, ready to run; `read` may answer with a further Statement when one reply is not enough."""
+    """One verb or question, ready to run; `read` may return another Statement when one reply is not enough."""
 
     name: str
     params: Mapping[str, Any]
@@ -22,6 +22,6 @@ class Statement(Generic[T]):
 def array(values: Sequence[object]) -> str:
     """Numbers (or ids in hex) as one Postgres array literal; None is NULL.
 
-    psycopg adapts a list element by element, which at batch 100 is a good part of the loop (make bench-claim).
+    psycopg adapts a list element by element: with batches of 100 that takes much of the loop (make bench-claim).
     """
     return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"

@@ -1,4 +1,4 @@
-"""Why a row stands where it stands: one question, answered in one sentence for people."""
+"""Why a row runs or does not run: one question, answered in one sentence for people."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def why(id: UUID) -> Statement[str]:
 
 
 def why_in_sql(id: UUID, schema: str) -> str:
-    """The question behind the sentence, for psql."""
+    """The SQL of the question, for psql."""
     return re.sub(r":id\b", f"'{id}'", in_schema(text("why"), schema)).rstrip() + ";"
 
 
 def spoken(seconds: float) -> str:
-    """A span of time for people."""
+    """A duration for people."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -31,7 +31,7 @@ def spoken(seconds: float) -> str:
 
 
 class Facts(NamedTuple):
-    """What the sentence of `why` is made from."""
+    """The facts from which the sentence is made."""
 
     status: str
     kind: str
@@ -97,14 +97,14 @@ class Facts(NamedTuple):
         return f"It has been runnable for {spoken(-self.seconds_to_wait)}{so_far}{paused or self._obstacle()}."
 
     def _next_of_head(self) -> str:
-        """What lets a key go on."""
+        """What lets the key go on."""
         if self.head_status in ("pending", "processing"):
-            return f"`tenure why {self.head}` says how that one stands"
+            return f"`tenure why {self.head}` says why"
         free = shlex.join(["tenure", "queues", "free", self.queue, self.partition_key])
         return f"redrive or delete that one, or `{free}`"
 
     def _nobody(self) -> str:
-        """Why no worker would take it, even if it were due."""
+        """Why no worker would claim it, even if it were due."""
         if self.workers == 0:
             return ", but no worker is alive"
         if self.serving == 0:
@@ -114,7 +114,7 @@ class Facts(NamedTuple):
         return ""
 
     def _obstacle(self) -> str:
-        """What keeps a row that could run from running, the nearest cause first."""
+        """Why a due row is not claimed yet, the first cause that applies."""
         if nobody := self._nobody():
             return nobody
         if self.max_running is not None and self.running >= self.max_running:

@@ -81,33 +81,33 @@ class Attempt:
 
     @property
     def accept_late(self) -> bool:
-        """Does its handler accept a completion after the end of the lease?"""
+        """True if its handler accepts a completion after the end of the lease."""
         return self.handler is not None and self.handler.handling.late_completion == "accept"
 
     @property
     def settled(self) -> bool:
-        """Has the database answered, or need it not?"""
+        """True if the database has answered, or need not be asked."""
         return self.state in (State.ABANDONED, State.OVER)
 
     @property
     def handler_returned(self) -> bool:
-        """Is its slot free, or about to be?"""
+        """True if the handler has returned: its slot is free, or about to be."""
         return self.state in (State.RETURNED, State.OVER)
 
     @property
     def completed_itself(self) -> bool:
-        """Did the handler complete the row in a transaction of its own?"""
+        """True if the handler completed the row in its own transaction."""
         return self.job.completion == "committed"
 
     @property
     def ending(self) -> bool:
-        """Has its handler returned, or is its own transaction about to commit? Then its end decides, not its lease."""
+        """True if its handler has returned, or its own transaction commits: then the settlement decides."""
         return self.handler_returned or self.job.completion != "open"
 
     # -- the steps
 
     def handler_returns(self, outcome: Outcome | None) -> State:
-        """The handler has returned; the state before. Only an attempt that was running takes this outcome."""
+        """The handler has returned; returns the state before. Only a running attempt takes this outcome."""
         with self._lock:
             before = self.state
             if before is State.RUNNING:
@@ -116,7 +116,7 @@ class Attempt:
             return before
 
     def let_go(self, outcome: Outcome) -> bool:
-        """Settle the row without its handler; False if that was faster."""
+        """Settle the row without its handler; False if the handler has returned already."""
         with self._lock:
             if self.state is not State.RUNNING:
                 return False

@@ -1,4 +1,4 @@
-"""What to claim next: a rule over the board, the ring and what the last claims brought, without a connection."""
+"""What to claim next: a rule over the board, the ring and the answers to the last claims, without a connection."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..verbs.lifecycle import claim, claim_ordered
 from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
 
-UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue is called so: a name holds no NUL
+UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue has such a name: names contain no NUL
 FLOOR_MARGIN_SECONDS = 1.0
-LATE_SECONDS = 5.0  # how long a producer's transaction may last for its note to find its row at once
-LIMITED_SECONDS = 0.5  # a limited queue that gave less than asked may give more after this long
+LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
+LIMITED_SECONDS = 0.5  # a limited queue that gave fewer rows than asked may give more after this long
 SLICE_MIN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class SentClaim:
-    """One claim on its way: enough to recognise its rows should the reply be lost."""
+    """One claim that was sent: enough to find its rows if the reply is lost."""
 
     source: str
     n: int
@@ -34,7 +34,7 @@ class SentClaim:
 
 @dataclass(slots=True)
 class ClaimRule:
-    """Sources of rows, each known to be dry or not: unordered lanes, ordered keys, every limited queue by itself."""
+    """Sources of rows, each dry (nothing to claim) or not: unordered lanes, ordered keys, each limited queue."""
 
     queues: Mapping[str, float]
     lease_seconds: float
@@ -42,32 +42,34 @@ class ClaimRule:
     buckets: tuple[int, ...] | None = None  # ours on the ring; None: all of them
     seen_epoch: int = 0
     _offers: list[Offer] = field(default_factory=list)
-    _dry: dict[str, float] = field(default_factory=dict)  # until when each is thought to be
+    _dry: dict[str, float] = field(default_factory=dict)  # until when each source is dry
     _turn: int = 0
     _walks: int = 0
-    _start: int = 0  # where the next walk over our buckets begins
-    _slice: int = BUCKETS  # how many buckets an ordered claim walks
-    _walked: int = 0  # buckets walked since an ordered claim was last full
-    _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not yet looked at
-    _floor: float = 0.0  # what was due before this moment is taken: a walk need not pass its dead versions again
-    _late: bool = False  # a note came: at commit, so its row may have been due since its transaction began
-    _clock: float = 0.0  # what the database's clock shows at zero of ours
+    _start: int = 0  # where the next scan of our buckets begins
+    _slice: int = BUCKETS  # how many buckets an ordered claim scans
+    _walked: int = 0  # buckets scanned since an ordered claim was last full
+    _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not scanned yet
+    _floor: float = 0.0  # all rows due before it are claimed: a scan may skip their dead versions
+    _late: bool = (
+        False  # NOTIFY arrives at commit; the row may be as old as its transaction: scan LATE_SECONDS further back
+    )
+    _clock: float = 0.0  # the database's time when our clock was zero
 
     def learn(self, offers: Sequence[Offer], at: float) -> float | None:
-        """Take in the board; seconds until the next row that nobody can claim yet, if the board knows one."""
+        """Read the board; returns the seconds until the next row is due, if the board knows one."""
         self._offers = [offer for offer in offers if offer.queue in self.queues]
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
                 self._dry.pop(offer.queue if offer.limited else UNORDERED, None)
         if self._clock:
-            # The oldest pending row there is, wherever it hid: committed late, or sent with a time long past.
+            # The oldest pending row may be older than the floor: committed late, or sent with a past time.
             known = [o.due_seconds for o in self._offers if o.due_seconds is not None and not o.limited]
             self._floor = at + self._clock + min([0.0, *known]) - FLOOR_MARGIN_SECONDS
         return min(later, default=None)
 
     def rouse(self, queue: str | None = None) -> None:
-        """There may be rows again: in every source, or in those of one queue."""
+        """There may be rows again: no source is dry, or none of one queue."""
         if queue is None:
             self._dry.clear()
         elif queue in self.queues:
@@ -78,26 +80,26 @@ class ClaimRule:
                 self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
 
     def ended(self, source: str, bucket: int) -> None:
-        """A row that came from this source has ended: its key, or its permit, is there for the next one."""
+        """A row from this source has ended: its key, or its permit, is free for the next one."""
         if source in (ORDERED, FREED):
             self._freed.add(bucket)
         elif source != UNORDERED:
             self._dry.pop(source, None)
 
     def own(self, buckets: tuple[int, ...] | None) -> None:
-        """These are ours from now on; what we knew of the floor says nothing of new ones."""
+        """These buckets are ours from now on; the floor is not known for new ones."""
         self.buckets, self._floor = buckets, 0.0
 
     def owns(self, bucket: int) -> bool:
-        """Is this one of our buckets?"""
+        """True if this is one of our buckets."""
         return self.buckets is None or bucket in self.buckets
 
     def dry_until(self) -> float:
-        """Until when there is nothing to claim as far as anybody knows: zero when there may be something now."""
+        """Until when all sources are dry; zero if there may be rows now."""
         return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
 
     def next(self, worker: str, free: int, at: float, *, everywhere: set[str]) -> SentClaim | None:
-        """The claim to send for so many free slots, beyond our own buckets if its source is in everywhere, once."""
+        """The claim to send for these free slots; beyond our own buckets once, if its source is in `everywhere`."""
         wet = [source for source in self._sources() if self._dry.get(source, 0.0) <= at]
         if not wet or free < 1:
             return None
@@ -125,10 +127,10 @@ class ClaimRule:
         return SentClaim(source, free, claim_id, at, statement, in_order)
 
     def told(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
-        """Learn from what a claim brought: less than asked for means that its source is dry."""
+        """Learn from the reply to a claim: fewer rows than asked for mean that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
-            self._clock = rows[0].ends_seconds - self.lease_seconds - at  # rather behind than ahead of the server's
+            self._clock = rows[0].ends_seconds - self.lease_seconds - at  # never ahead of the server's clock
         if claim.source == ORDERED:
             self._told_ordered(len(rows) >= claim.n)
         elif claim.source == FREED:
@@ -136,12 +138,12 @@ class ClaimRule:
                 self._dry.pop(ORDERED, None)
         elif len(rows) >= claim.n:
             if claim.in_order:
-                # Nothing older than the youngest of these is left.
+                # Every row older than the newest of these is claimed.
                 self._floor = max(self._floor, max(row.available_seconds for row in rows) - FLOOR_MARGIN_SECONDS)
         else:
             self._dry[claim.source] = float("inf") if claim.source == UNORDERED else claim.sent + LIMITED_SECONDS
             if claim.source == UNORDERED and self._clock:
-                # Everything that was due when this claim was sent is taken: the next walk may begin there.
+                # Every row that was due when this claim was sent is claimed: the next scan may begin there.
                 self._floor = max(self._floor, claim.sent + self._clock - FLOOR_MARGIN_SECONDS)
 
     def _told_ordered(self, full: bool) -> None:
@@ -167,7 +169,7 @@ class ClaimRule:
         if self.buckets is None:
             return claim(worker, n, lanes=lanes, floors=[floor], **common)
         if everywhere:
-            return claim(worker, n, lanes=lanes, **common)  # of the others' buckets no floor is known
+            return claim(worker, n, lanes=lanes, **common)  # no floor is known for buckets of others
         buckets = self._from_start(len(self.buckets), len(self.buckets) // 8 + 1)
         return claim(worker, n, buckets=buckets, lanes=lanes, floors=[floor] * len(buckets), **common)
 
@@ -176,7 +178,7 @@ class ClaimRule:
         if everywhere:
             return claim_ordered(worker, n, queues=queues, per_bucket=4, **common)
         size = min(self._slice, self._owned())
-        # Keys that wait stand in the way of a short walk; now and then a long one gets past them.
+        # Blocked keys can fill a short scan; every 16th scan is long.
         self._walks += 1
         per_bucket = 1000 if self._walks % 16 == 0 else 8
         return claim_ordered(
@@ -190,7 +192,7 @@ class ClaimRule:
         return BUCKETS if self.buckets is None else len(self.buckets)
 
     def _from_start(self, n: int, step: int) -> Sequence[int]:
-        """n of our buckets from where the last walk ended, so that no bucket is always the first."""
+        """n of our buckets from where the last scan ended, so that no bucket is always the first."""
         ours: Sequence[int] = range(BUCKETS) if self.buckets is None else self.buckets
         if not ours:
             return ()
@@ -199,7 +201,7 @@ class ClaimRule:
         return [*ours[first : first + n], *ours[: max(0, first + n - len(ours))]]
 
     def _in_turn(self) -> list[Offer]:
-        """The offers, queue by queue in a weighted draw, each queue's most urgent lane first."""
+        """The offers by queue, in a weighted random order, the most urgent lane of each queue first."""
         if len(self.queues) == 1:
             return self._offers
         rank = {queue: self.chance() ** (1 / weight) for queue, weight in self.queues.items()}

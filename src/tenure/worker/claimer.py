@@ -1,4 +1,4 @@
-"""The claimer: claims rows for free slots and settles what handlers have ended, on a thread and connection of its own.
+"""The claimer: claims rows for free slots and settles attempts, on its own thread and connection.
 
     ┌──▶ rest: wait for news ──▶ round: read the board if it is due, settle and claim in one trip ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────┘
@@ -29,7 +29,7 @@ from .sleep import Sleep
 
 
 class Claimer(DbThread):
-    """One round after another: settle what has ended, and claim for the slots that are free."""
+    """One round after another: settle the attempts that ended, and claim rows for free slots."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Claimer(DbThread):
 
     @property
     def unsettled(self) -> bool:
-        """Is anything left to tell the database?"""
+        """True if attempts are left to settle."""
         return bool(self.settler.unsettled) or not self._news.empty
 
     # -- the thread
@@ -71,15 +71,15 @@ class Claimer(DbThread):
             self.worked()
 
     def connection_lost(self) -> None:
-        """A new session tells producers again that this worker waits, and looks at everything."""
+        """A new session tells producers again whether this worker waits, and polls."""
         self.sleep.connection_lost()
 
     def statement_refused(self) -> None:
-        """Perhaps somebody has a row of the batch locked: settle one by one."""
+        """Perhaps a row of the batch is locked: settle one by one."""
         self.settler.one_by_one = True
 
     def _recover(self, conn: QueueConnection) -> None:
-        """A claim whose reply was lost may have taken rows: they are ours, from when it was sent."""
+        """A claim whose reply was lost may have claimed rows: we hold them since it was sent."""
         self.claims.reconnected()
         self._find_lost(conn)
         self.sleep.look_now()
@@ -101,7 +101,7 @@ class Claimer(DbThread):
             self._hear_note("queues")
 
     def _hear_note(self, note: str) -> None:
-        """A bucket and a queue where rows were sent, "queues" for anything may have changed, "" for nothing special."""
+        """A note: "<bucket> <queue>" where rows were sent, "queues" if anything may have changed, "" to look."""
         rule = self.claims.rule
         bucket, _, queue = note.partition(" ")
         if note in ("", "queues"):
@@ -163,11 +163,11 @@ class Claimer(DbThread):
     def _received(self, claim: SentClaim, rows: list[Claimed]) -> None:
         self.claims.answered(claim, rows)
         if rows:
-            self.sleep.look_soon()  # behind what was due, the board may show what is due next
+            self.sleep.look_soon()  # the board may show what is due next
             self._begin(self.claims.attempts(claim, rows))
 
     def _begin(self, attempts: list[Attempt]) -> None:
-        """Start these; what comes after a drain began goes back unstarted."""
+        """Start these; rows that come after a drain began are released unstarted."""
         if self.draining:
             for attempt in attempts:
                 attempt.handler_returns(Release())
@@ -192,5 +192,5 @@ class Claimer(DbThread):
             run(conn, set_waiting(self.shared.worker_id, waiting=rest.wake_us))
             self.sleep.producers_told(rest.wake_us, ears)
             if rest.wake_us:
-                self.claims.rule.rouse()  # a row sent before they knew is found by one more poll
+                self.claims.rule.rouse()  # one more poll finds a row that was sent before they knew
         return rest.seconds

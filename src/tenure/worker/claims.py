@@ -1,4 +1,4 @@
-"""Claims on their way and what they brought: rows become attempts, and a claim whose reply was lost is asked after."""
+"""Claims and their replies: rows become attempts, and the rows of a lost reply are found again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATEMENT_SECONDS = 30.0  # how long a claim may run on the server after its rep
 
 
 class Claims:
-    """What to claim next is the rule's to decide; which claim is out, and which may be lost, is known here."""
+    """Knows which claim was sent and which replies were lost; the rule decides what to claim next."""
 
     def __init__(
         self,
@@ -31,24 +31,24 @@ class Claims:
         self._shared, self._held, self._handlers, self._connections = shared, held, handlers, connections
         self.rule = ClaimRule(shared.terms.queues, shared.terms.lease_seconds)
         self._sent: SentClaim | None = None
-        self._lost: list[tuple[float, SentClaim]] = []  # when to ask after which
-        self._everywhere: set[str] = set()  # sources to look for beyond our own buckets, once
+        self._lost: list[tuple[float, SentClaim]] = []  # when to ask again for which
+        self._everywhere: set[str] = set()  # sources to scan beyond our own buckets, once
 
     def poll(self) -> None:
-        """Look everywhere once: in every source, and beyond our own buckets."""
+        """Scan everything once: every source, and beyond our own buckets."""
         self._everywhere = {UNORDERED, ORDERED}
         self.rule.rouse()
         woken(self._shared, "poll")
 
     def next(self, free: int, at: float) -> SentClaim | None:
-        """The claim to send for so many free slots, if there may be rows."""
+        """The claim to send for these free slots, if there may be rows."""
         claim = self.rule.next(self._shared.worker_id, free, at, everywhere=self._everywhere)
         if claim is None and free > 0:
             self._everywhere.clear()
         return claim
 
     def send(self, claim: SentClaim) -> None:
-        """Remember it: from now on its rows may be ours, whether or not we hear of them."""
+        """Remember it: from now on we may hold its rows, even if the reply is lost."""
         self._sent = claim
 
     def answered(self, claim: SentClaim, rows: Sequence[Claimed]) -> None:
@@ -61,19 +61,19 @@ class Claims:
             self._shared.bus.emit(ClaimAnswered(self._shared.worker_id, len(rows), at - claim.sent))
 
     def reconnected(self) -> None:
-        """A reply was lost with the connection: ask now, and again when a claim that still runs must have ended."""
+        """A reply was lost with the connection: ask now, and again when the claim can no longer run on the server."""
         if self._sent is not None:
             self._lost += [(0.0, self._sent), (time.monotonic() + STATEMENT_SECONDS + 1.0, self._sent)]
             self._sent = None
         self.rule.rouse()
 
     def lost(self) -> list[tuple[float, SentClaim]]:
-        """The lost claims to ask after now."""
+        """The lost claims to ask about now."""
         at = time.monotonic()
         return [each for each in self._lost if each[0] <= at]
 
     def found(self, lost: tuple[float, SentClaim], rows: Sequence[Claimed]) -> list[Attempt]:
-        """What a lost claim had brought, but for what we know already."""
+        """The attempts of a lost claim, without those we know already."""
         self._lost.remove(lost)
         known = {attempt.claimed.identity for attempt in self._held.busy()}
         return self.attempts(lost[1], [row for row in rows if row.identity not in known])
@@ -81,7 +81,7 @@ class Claims:
     def attempts(self, claim: SentClaim, rows: Sequence[Claimed]) -> list[Attempt]:
         """These rows as attempts, held from now on.
 
-        None if their lease was over before we heard of them: then no handler may start.
+        Empty if their lease ended before the reply came: then no handler may start.
         """
         terms = self._shared.terms
         deadline = claim.sent + terms.lease_seconds - terms.margin_of(terms.lease_seconds)
@@ -111,13 +111,13 @@ class Claims:
 
 
 def woken(shared: Shared, source: str) -> None:
-    """Say what made this worker look for rows."""
+    """Tell subscribers what woke this worker."""
     if shared.bus.each_job:
         shared.bus.emit(Woken(shared.worker_id, source))
 
 
 def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
-    """Say which rows were taken, and how long each had waited: to the tally always, one by one if somebody asks."""
+    """Count the claimed rows in the tally, and tell subscribers of each, with how long it had waited."""
     shared.tally.took(attempts, shared.terms.lease_seconds)
     for attempt in attempts if shared.bus.each_job else ():
         row = attempt.claimed

@@ -1,4 +1,4 @@
-"""The terms a worker works under: every number with its unit, every relation between two of them checked here."""
+"""The settings of one worker: every number with its unit, every relation between two of them checked here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Terms:
     """What a worker was started with."""
 
     url: str
-    session_url: str | None = None  # for what needs a session of its own (presence, LISTEN), where `url` is a pooler
+    session_url: str | None = None  # for what needs a session (presence, LISTEN), if `url` is a pooler
     schema: str = DEFAULT_SCHEMA
     queues: Mapping[str, float] = field(default_factory=lambda: {"default": 1.0})
     slots: int = 20
@@ -41,9 +41,9 @@ class Terms:
         check_lease_seconds(self.lease_seconds)
         check_name(self.name, "name")
         if not 1 <= self.slots <= SLOTS_MAX:
-            raise BadSettings(f"slots={self.slots} must be within 1 and {SLOTS_MAX}: it is how many jobs run at once")
+            raise BadSettings(f"slots={self.slots} must be between 1 and {SLOTS_MAX}: it is how many jobs run at once")
         if not self.queues:
-            raise BadSettings("queues is empty: name at least one, or give the inbox a handler")
+            raise BadSettings("queues is empty: name at least one queue, or give the inbox a handler")
         for queue, weight in self.queues.items():
             check_name(queue, "queue")
             if not 0 < weight < 1e6:
@@ -54,7 +54,7 @@ class Terms:
         if self.lease_seconds < 1 or self.grace_seconds < 1:
             raise BadSettings(
                 f"lease_seconds={self.lease_seconds:g} and grace_seconds={self.grace_seconds:g} must be at least 1: "
-                "a worker looks at its clock five times a second"
+                "a worker checks its leases five times a second"
             )
         if self.drain_seconds >= self.lease_seconds:
             raise BadSettings(
@@ -69,14 +69,14 @@ class Terms:
 
     @property
     def renew_seconds(self) -> float:
-        """How often a lease of the usual length is renewed."""
+        """How often a lease is renewed, unless its handler sets another length."""
         return self.lease_seconds / 3
 
     def margin_of(self, lease_seconds: float) -> float:
-        """How long before the end of its lease a handler is stopped by this worker's own clock."""
+        """How long before the end of its lease a handler is stopped, by this worker's clock."""
         return min(1.0, lease_seconds / 10)
 
 
 def new_worker_id(name: str) -> str:
-    """name-pid-nonce: never used before, so that a worker cannot be taken for the one before it."""
+    """name-pid-nonce: never used before, so that no worker is mistaken for an earlier one."""
     return f"{name[:64]}-{os.getpid()}-{secrets.token_hex(4)}"

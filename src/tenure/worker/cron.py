@@ -1,4 +1,4 @@
-"""Fire what is due: any process may, at any time, and the database lets one of them win each tick."""
+"""Fire schedules that are due: any process may try, and the database lets exactly one fire each tick."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..verbs.schedules import Fired, due_schedules, tick, ticks_due
 
 
 class Round(NamedTuple):
-    """What one look at the schedules did: those we fired, and those we cannot read, each with the reason."""
+    """The result of one round: the schedules we fired, and those we cannot read, each with the reason."""
 
     fired: list[Fired]
     unreadable: dict[str, str]
 
 
 def fire_due(conn: Connection[Any], schema: str | None = None) -> Round:
-    """Enqueue every tick that is due, on a connection in autocommit: each schedule is a transaction of its own.
+    """Enqueue every tick that is due, on a connection in autocommit: one transaction for each schedule.
 
-    A schedule whose cron or zone this process cannot read stays due, for one that can.
+    A schedule whose cron or zone this process cannot read stays due, for a process that can.
     """
     done = Round([], {})
     after = ""

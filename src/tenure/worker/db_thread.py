@@ -41,7 +41,7 @@ class DbThread(threading.Thread):
         """Called when the connection is lost, before the first pause."""
 
     def statement_refused(self) -> None:
-        """Called when a statement was refused in good order (a lock, a deadlock), before it runs again."""
+        """Called when a statement was refused (a lock, a deadlock), before it runs again."""
 
     def end(self) -> None:
         """Ask the thread to return soon."""
@@ -100,5 +100,5 @@ class DbThread(threading.Thread):
 
 
 def _words(error: Exception) -> tuple[str, str]:
-    """What an error says, in one line, and its class."""
+    """The text of an error in one line, and its class."""
     return " ".join(str(error).split())[:300], type(error).__name__

@@ -1,4 +1,4 @@
-"""Ears: LISTEN on the channel of the schema, and on a private one over which a note to ourselves must come back."""
+"""Ears: LISTEN on the channel of the schema, and on a private one, where a note to ourselves must come back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..verbs.questions import channel
 
 
 class Ears:
-    """What one session hears. A listener that hears nothing looks just like a quiet night, so it can be tested."""
+    """What one session hears. A broken LISTEN looks like a quiet one, so it is tested with a note to ourselves."""
 
     def __init__(self) -> None:
         self.channel = ""  # of the schema; empty until opened
@@ -33,11 +33,11 @@ class Ears:
 
     @property
     def echo_missing(self) -> bool:
-        """Is the note to ourselves still on its way?"""
+        """True while the note to ourselves has not come back."""
         return bool(self._awaited)
 
     def notes(self, conn: QueueConnection, seconds: float) -> Iterator[str]:
-        """What the channel of the schema brings within so many seconds; the echo is taken out here."""
+        """The notes on the channel of the schema within these seconds; a note to ourselves is not among them."""
         for heard in conn.notifies(timeout=seconds, stop_after=1):
             if heard.channel != self.private:
                 yield heard.payload

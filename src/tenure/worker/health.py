@@ -1,7 +1,7 @@
-"""Health: whether a worker lives, is ready and has started, and what it counts, over HTTP from a thread of its own.
+"""Health: whether a worker is alive, ready and started, and its metrics, over HTTP from its own thread.
 
-Of its own, so that a handler that blocks the event loop cannot keep it from answering. Nothing here asks the database:
-a probe must not fail, nor cost anything, because the database does.
+A thread of its own still answers when a handler blocks the event loop. Nothing here asks the database: a probe must not
+fail because the database is away.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ from ..postgres import migrate
 from ..telemetry.metrics import CONTENT_TYPE, Metrics, Reading
 from .worker import Worker
 
-STILL_SECONDS_MAX = (
-    120.0  # the lease keeper gives a silent database up after 20 s, and may have to do so a few times in a row
-)
-CLIENT_SECONDS_MAX = 3.0  # for the whole of a request, and again for its answer
-CLIENTS_MAX = 64  # at once; one more, and the oldest of them is cut off
+STILL_SECONDS_MAX = 120.0  # the lease keeper gives up a silent database after 20 s, and may do so a few times in a row
+CLIENT_SECONDS_MAX = 3.0  # for the whole request, and again for its answer
+CLIENTS_MAX = 64  # at once; one more, and the oldest is closed
 REQUEST_BYTES_MAX = 8192
 ACCEPT_SECONDS = 0.2  # how long the exit of a worker may wait for this thread
 
@@ -34,7 +32,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Al
 
 
 class Answer(NamedTuple):
-    """A status, and what to say."""
+    """A status and a body."""
 
     status: int
     body: str
@@ -42,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Health:
-    """Answers probes while the block lasts; with port None it does nothing, with port 0 `port` says which it got."""
+    """Answers probes within its block. With port None it does nothing; with port 0, `port` is the port it got."""
 
     def __init__(self, worker: Worker, host: str, port: int | None) -> None:
         self._worker, self._host, self.port = worker, host, port
@@ -69,7 +67,7 @@ class Health:
     # -- what there is to say
 
     def answer(self, method: str, path: str) -> Answer:
-        """What a request gets; HEAD gets the same without its body."""
+        """The answer to a request; HEAD gets the same without a body."""
         pages = {"/livez": self._livez, "/readyz": self._readyz, "/startupz": self._startupz, "/metrics": self._count}
         page = pages.get(path.partition("?")[0])
         if page is None:
@@ -79,10 +77,10 @@ class Health:
         return page()
 
     def _livez(self) -> Answer:
-        """The lease keeper goes round, or was not started yet: whatever the database and the handlers do."""
+        """Alive: the lease keeper's loop runs, or has not started; the database and the handlers do not matter."""
         keeper = self._worker.lease_keeper
         still = time.monotonic() - keeper.ticked_at if keeper.ident is not None else 0.0
-        reasons = [f"the lease keeper has stood still for {still:.0f} s"] if still > STILL_SECONDS_MAX else []
+        reasons = [f"the lease keeper has not run for {still:.0f} s"] if still > STILL_SECONDS_MAX else []
         return _verdict(reasons, lease_keeper_still_seconds=round(still, 1))
 
     def _startupz(self) -> Answer:
@@ -98,7 +96,7 @@ class Health:
         if not self._started:
             reasons.append("not yet in the registry and the ring")
         if worker.draining:
-            reasons.append("it was asked to stop and drains")
+            reasons.append("it drains: it was asked to stop")
         return _verdict(reasons, worker=worker.id, **now._asdict())
 
     def _count(self) -> Answer:
@@ -107,7 +105,7 @@ class Health:
     def _reading(self) -> Reading:
         worker = self._worker
         return Reading(
-            schema=migrate.newest(),  # it would not have started on any other
+            schema=migrate.newest(),  # it starts on no other
             slots=worker.terms.slots,
             slots_used=worker.held.slots_used,
             buckets_owned=len(worker.lease_keeper.ring.buckets_of(worker.id)),
@@ -128,7 +126,7 @@ class Health:
                     client, _ = listener.accept()
                 except TimeoutError:
                     continue
-                except OSError:  # out of file descriptors, or the client has left: neither ends the worker
+                except OSError:  # out of file descriptors, or the client is gone: go on
                     self._ended.wait(ACCEPT_SECONDS)
                     continue
                 self._admit(client)
@@ -138,40 +136,40 @@ class Health:
         if len(self._clients) > CLIENTS_MAX:
             with suppress(OSError):
                 self._clients.popleft().shutdown(socket.SHUT_RDWR)
-        with suppress(RuntimeError):  # no thread to be had: the client is let go
+        with suppress(RuntimeError):  # no thread can be started: the client is closed
             threading.Thread(target=self._attend, args=[client], name="tenure-health-client", daemon=True).start()
 
     def _attend(self, client: socket.socket) -> None:
-        """One request, one answer, and no longer than that takes."""
+        """One request, one answer."""
         with suppress(OSError), client:
             method, path = _request(client)
-            answer = self.answer(method, path) if path else _json(400, {"error": "this is no HTTP request"})
+            answer = self.answer(method, path) if path else _json(400, {"error": "this is not an HTTP request"})
             client.settimeout(CLIENT_SECONDS_MAX)
             client.sendall(_response(answer, with_body=method != "HEAD"))
             client.shutdown(socket.SHUT_WR)
-            client.recv(REQUEST_BYTES_MAX)  # closed with a body unread, the answer might be lost with it
+            client.recv(REQUEST_BYTES_MAX)  # if we close with a body unread, the answer may be lost
         with suppress(ValueError):
             self._clients.remove(client)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listener on this port, or BadSettings with what stands in the way."""
+    """A listener on this port, or BadSettings with the reason."""
     if not 0 <= port <= 65_535:
-        raise BadSettings(f"--health-port {port} is no port: choose one within 1 and 65535, or 0 for any that is free")
+        raise BadSettings(f"--health-port {port} must be between 1 and 65535, or 0 for any free port")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except socket.gaierror as error:
-        raise BadSettings(f"--health-host {host!r} is no address of this machine: {error.strerror}") from None
+        raise BadSettings(f"--health-host {host!r} must be an address of this machine: {error.strerror}") from None
     except PermissionError:
         raise BadSettings(f"--health-port {port} is not allowed to this user: choose one above 1023") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise BadSettings(f"--health-port {port} is taken: choose another") from None
-        raise BadSettings(f"--health-host {host!r} is no address of this machine: {error.strerror}") from None
+        raise BadSettings(f"--health-host {host!r} must be an address of this machine: {error.strerror}") from None
 
 
 def _request(client: socket.socket) -> tuple[str, str]:
-    """Method and path of a whole request; two empty words if it is none. Bytes that drip are not waited for."""
+    """Method and path of a whole request; two empty texts if it is none, or too slow."""
     by = time.monotonic() + CLIENT_SECONDS_MAX
     head = b""
     while b"\r\n\r\n" not in head and b"\n\n" not in head:

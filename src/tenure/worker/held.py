@@ -1,4 +1,4 @@
-"""The attempts of this worker: whose lease to keep and whose slot is taken, for all threads; and the watchdog."""
+"""The attempts of this worker: which leases to keep and which slots are taken, for all threads; and the watchdog."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..events import Bus, LeaseLost
 from .attempt import Attempt
 from .shared import Shared
 
-STALL_SECONDS = 0.5  # woken so much too late, this process has stood still
+STALL_SECONDS = 0.5  # woken later than this, the process was stopped
 
 
 class HeldAttempts:
-    """Two sets: attempts whose lease is to be kept, and attempts that take up a slot. Usually the same ones."""
+    """Two sets: attempts whose lease is kept, and attempts that use a slot. Usually they are the same."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -30,23 +30,23 @@ class HeldAttempts:
             self._busy.update(attempts)
 
     def drop(self, attempts: Iterable[Attempt]) -> None:
-        """These rows are settled, or their lease is lost: nothing to renew any more."""
+        """These rows are settled, or their lease is lost: renew them no more."""
         with self._lock:
             self._leased.difference_update(attempts)
 
     def free(self, attempts: Iterable[Attempt]) -> None:
-        """These are over: their slots are free."""
+        """These attempts are over: their slots are free."""
         with self._lock:
             self._busy.difference_update(attempts)
             self._leased.difference_update(attempts)
 
     def leased(self) -> list[Attempt]:
-        """Attempts whose lease is to be kept."""
+        """Attempts whose lease is kept."""
         with self._lock:
             return list(self._leased)
 
     def busy(self) -> list[Attempt]:
-        """Attempts that take up a slot."""
+        """Attempts that use a slot."""
         with self._lock:
             return list(self._busy)
 
@@ -56,7 +56,7 @@ class HeldAttempts:
         return len(self._busy)
 
     def lose(self, attempt: Attempt, reason: str, worker_id: str) -> None:
-        """Tell a handler that it cannot rely on its lease any more. Only the first reason counts."""
+        """Tell a handler that its lease is lost. Only the first reason counts."""
         with self._lock:
             if attempt not in self._leased:
                 return
@@ -68,23 +68,23 @@ class HeldAttempts:
 
 
 class Presence(Protocol):
-    """What the watchdog and the claimer ask the lease keeper."""
+    """What the watchdog and the claimer read from the lease keeper."""
 
     @property
     def trusted_until(self) -> float:
-        """Until when nobody can have ended our leases for want of presence."""
+        """Until then nobody can have ended our leases because we seemed gone."""
 
     @property
     def trusted(self) -> bool:
-        """Can our leases be relied on now?"""
+        """True while our leases can be relied on."""
 
     @property
     def ears(self) -> str:
-        """Under which id and session this worker can be woken; empty while it cannot."""
+        """The id and session under which this worker can be woken; empty while it cannot."""
 
 
 class Watchdog(threading.Thread):
-    """Stops handlers at the end of their lease by this machine's own clock, whether or not the database answers."""
+    """Stops handlers at the end of their lease by this machine's clock, even if the database does not answer."""
 
     def __init__(self, shared: Shared, held: HeldAttempts, presence: Presence) -> None:
         super().__init__(name="tenure-watchdog", daemon=True)
@@ -92,25 +92,25 @@ class Watchdog(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """The thread itself. No lease would end here without it, so a worker must not go on without it."""
+        """The thread itself. Only it ends leases by the clock, so the worker stops if it fails."""
         try:
             self._watch()
         except BaseException as error:
             self._shared.failed(error)
 
     def _watch(self) -> None:
-        """Look whenever the nearest deadline is reached; a fifth of a second is the longest sleep."""
+        """Check at the next deadline, and at least five times a second."""
         due, stalled = time.monotonic(), False
         while not self._ended.is_set():
             at = time.monotonic()
-            # A process that stood still could not ask for its presence either: let it ask first, once.
+            # A process that was stopped could not show its presence either: let it try first, once.
             stalled = at - due > STALL_SECONDS and not stalled
             nearest = self.look(at, presence=not stalled)
             due = at + (STALL_SECONDS if stalled else max(0.0, min(0.2, nearest - at)))
             self._ended.wait(due - time.monotonic())
 
     def look(self, at: float, *, presence: bool = True) -> float:
-        """Lose what is over; when to look again."""
+        """Tell handlers whose lease is over; returns when to look again."""
         leased = self._held.leased()
         trusted_until = self._presence.trusted_until
         for attempt in leased:
@@ -122,5 +122,5 @@ class Watchdog(threading.Thread):
         return min(trusted_until, *left) if left else float("inf")
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._ended.set()

@@ -1,4 +1,4 @@
-"""Housekeeping: leases, workers, archive, schedules, the hot table, by whichever worker's turn it is; and the tally."""
+"""The housekeeper: sweeps, archive, schedules and vacuum, done by the worker whose turn it is; and its own tally."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .shared import Shared
 
 PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4
-DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its while
-FORGETTING_SECONDS_MAX = 2.0  # at a stretch: leases are to be swept meanwhile
+DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its cost
+FORGETTING_SECONDS_MAX = 2.0  # in one go: leases must be swept meanwhile
 
 
 class Housekeeper(DbThread):
-    """Asks for a turn at a pace that lets the whole fleet ask about once a second, and does the chores it is given."""
+    """Asks for chores, at a pace that makes the whole fleet ask about once a second, and does those it gets."""
 
     def __init__(self, shared: Shared, news: News, workers: Callable[[], int]) -> None:
         super().__init__("housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5))
         self._news, self._workers = news, workers
         self._kept_dead = 0
-        self._unfinished: set[str] = set()  # chores to go on with, due or not
-        self._missed_until = 0.0  # somebody's session is gone: whether it stays away is soon to be seen
+        self._unfinished: set[str] = set()  # chores to continue, due or not
+        self._missed_until = 0.0  # a worker's session is gone: until then, look more often
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
             "leases": lambda conn: self._sweep(conn, 32),
@@ -47,7 +47,7 @@ class Housekeeper(DbThread):
         }
 
     def work(self, conn: QueueConnection) -> None:
-        """Turn after turn. A worker that was told to do no housekeeping still writes down what itself has done."""
+        """Turn after turn. A worker without housekeeping still writes its own tally."""
         while not self.ended.wait(self._pause_seconds()):
             if self.shared.terms.housekeeping:
                 self._turn(conn)
@@ -68,7 +68,7 @@ class Housekeeper(DbThread):
             self.shared.bus.emit(ChoreFailed(self.shared.worker_id, "tally", failed))
 
     def _do(self, conn: QueueConnection, chore: str) -> None:
-        """One chore; what goes wrong in it is said, and is no reason to leave the others undone."""
+        """One chore; if it fails, say so and go on with the others."""
         try:
             self.shared.bus.emit(ChoreDone(self.shared.worker_id, chore, self._chores[chore](conn)))
         except Exception as error:
@@ -77,13 +77,13 @@ class Housekeeper(DbThread):
             self.shared.bus.emit(ChoreFailed(self.shared.worker_id, chore, " ".join(str(error).split())[:300]))
 
     def _pause_seconds(self) -> float:
-        """Until the next question: the more workers ask, the more rarely each; more often while somebody is missed."""
+        """Seconds until the next turn: longer with more workers, shorter while a worker's session is gone."""
         if time.monotonic() < self._missed_until:
             return WATCHFUL_SECONDS
         return jittered(min(PAUSE_SECONDS_MAX, max(1.0, self._workers() / 2)), random.random(), 0.5)  # noqa: S311
 
     def _mind_fleet(self, conn: QueueConnection) -> str:
-        """Notice who is gone, and end the leases of those who stay away."""
+        """Notice whose session is gone, and end the leases of workers that stay away."""
         terms = self.shared.terms
         seen = run(conn, notice(grace_seconds=terms.grace_seconds))
         for other, how in seen.items():
@@ -123,7 +123,7 @@ class Housekeeper(DbThread):
         )
 
     def _archive(self, conn: QueueConnection) -> str:
-        """Round after round, each its own transaction, while there is as much to forget as one round takes."""
+        """Round after round, one transaction each, while there is as much to delete as one round can."""
         terms, done = self.shared.terms, Counter[str]()
         until = time.monotonic() + FORGETTING_SECONDS_MAX
         self._unfinished.add("archive")
@@ -137,12 +137,12 @@ class Housekeeper(DbThread):
         return ", ".join(f"{n} {what}" for what, n in done.items() if n)
 
     def _vacuum(self, conn: QueueConnection) -> str:
-        """Autovacuum comes once a minute at most; a hot queue makes that many dead versions in seconds."""
+        """Autovacuum runs at most once a minute; a busy queue makes too many dead versions in seconds."""
         dead, live = run(conn, dead_share())
         if dead < max(DEAD_ROWS_MIN, live // 5, self._kept_dead):
             self._kept_dead = min(self._kept_dead, 2 * dead)
             return ""
         run(conn, vacuum_live())
-        # What a held snapshot keeps alive a vacuum cannot take: the next one waits until twice as much has gathered.
+        # A vacuum cannot remove what an open snapshot needs: run the next one when there are twice as many.
         self._kept_dead = 2 * dead
         return f"{dead} dead versions"

@@ -1,7 +1,7 @@
-"""The keeper: keeps leases, presence and membership alive, and hears what the database has to tell.
+"""The lease keeper: renews leases, keeps this worker's membership alive, and hears notes.
 
-On a thread and a session of its own, so that neither a handler that blocks the loop nor a slow claim can cost a lease.
-What needs a session lives here and nowhere else: the advisory lock that shows this worker is there, and LISTEN.
+It has its own thread and session, so that neither a handler that blocks the loop nor a slow claim can cost a lease.
+Only this session has what needs one: the advisory lock that shows presence, and LISTEN.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .membership import Membership
 from .news import News
 from .shared import Shared
 
-TICK_SECONDS = 0.2  # the longest this thread listens before it looks at its clock
-ECHO_SECONDS = 2.0  # how long a note to ourselves may take before we call the channel deaf
+TICK_SECONDS = 0.2  # this thread listens at most so long, then looks at what is due
+ECHO_SECONDS = 2.0  # a note to ourselves must come back within this, or we poll
 ECHO_EVERY_SECONDS = 30.0
-PASSED_OVER_SECONDS = 0.5  # when to try again to renew a row that somebody had locked
+PASSED_OVER_SECONDS = 0.5  # when to renew a row again that was locked
 
 
 class LeaseKeeper(DbThread):
-    """Everything this worker must say regularly, each at its own time."""
+    """Does everything that this worker must do regularly, each when it is due."""
 
     def __init__(
         self, shared: Shared, held: HeldAttempts, news: News, metadata: Callable[[], Mapping[str, Any]]
@@ -47,7 +47,7 @@ class LeaseKeeper(DbThread):
         self._member = Membership(shared, held, news, metadata)
         self._tailer = Tailer(self._tail)
         self.listening = False
-        self.ticked_at = time.monotonic()  # for liveness: this thread goes round, whatever the database does
+        self.ticked_at = time.monotonic()  # for liveness: this loop runs, whatever the database does
         self._asked: list[Callable[[QueueConnection], None]] = []
         self._ears = Ears()
         self._due: dict[str, float] = {}
@@ -56,7 +56,7 @@ class LeaseKeeper(DbThread):
 
     @property
     def ears(self) -> str:
-        """Under which id and on which session this worker can be woken; empty while it cannot."""
+        """The id and session under which this worker can be woken; empty while it cannot."""
         return f"{self.shared.worker_id} {self._ears.private}" if self.listening else ""
 
     @property
@@ -85,7 +85,7 @@ class LeaseKeeper(DbThread):
     # -- the thread
 
     def work(self, conn: QueueConnection) -> None:
-        """Enter, then keep."""
+        """Become a member, then do what is due until ended."""
         self.ticked_at = time.monotonic()
         self._enter(conn)
         while not self.ended.is_set():
@@ -124,11 +124,11 @@ class LeaseKeeper(DbThread):
         self._test_ears(conn)
 
     def _test_ears(self, conn: QueueConnection) -> None:
-        """Send a note to ourselves and wait for it; without it, workers are found by polling."""
+        """Send a note to ourselves and wait for it; if it does not come back, rows are found by polling."""
         sent = time.monotonic()
         self._ears.send_echo(conn)
         self._member.answered(sent)
-        self._due["ping"] = 0.0  # a deaf channel must not cost the leases
+        self._due["ping"] = 0.0  # a channel that does not work must not cost leases
         by = sent + min(ECHO_SECONDS, self.shared.terms.grace_seconds / 3)
         while self._ears.echo_missing and time.monotonic() < by:
             self._listen(conn, by - time.monotonic())
@@ -162,13 +162,13 @@ class LeaseKeeper(DbThread):
             self._news.wake("")
 
     def _tail(self, watched: bool) -> None:
-        """Send our events to those who watch, from now on or no more."""
+        """Start or stop sending our events to those who watch."""
         (self.shared.bus.subscribe if watched else self.shared.bus.unsubscribe)(self._tailer)
 
     # -- keeping
 
     def _keep(self, conn: QueueConnection, at: float) -> None:
-        """Whatever is due."""
+        """Do what is due."""
         terms = self.shared.terms
         while self._asked:
             self._asked[0](conn)
@@ -204,7 +204,7 @@ class LeaseKeeper(DbThread):
         return True
 
     def _renew(self, conn: QueueConnection, at: float) -> None:
-        """Extend every lease we hold in one statement; what is not kept is lost."""
+        """Extend every lease we hold in one statement; leases not kept are lost."""
         self._due["renew"] = float("inf")
         attempts = {each.claimed.identity: each for each in self._held.leased() if not each.completed_itself}
         if not attempts:

@@ -1,4 +1,4 @@
-"""What the parts of a worker tell the claimer: the one way from any thread to the loop that claims and settles."""
+"""What the threads of a worker tell the claimer: the one way from any thread to its loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .attempt import Attempt
 
 
 class Note(NamedTuple):
-    """Rows may be there: a note from the database ("<bucket> <queue>", "queues"), or nothing in particular."""
+    """There may be rows: a note from the database ("<bucket> <queue>", "queues"), or "" to look once more."""
 
     text: str = ""
 
@@ -22,13 +22,13 @@ class Buckets(NamedTuple):
 
 
 class News:
-    """Any thread puts in, the claimer takes out."""
+    """A queue: any thread puts, the claimer takes."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Attempt | Note | Buckets] = SimpleQueue()
 
     def ended(self, attempt: Attempt) -> None:
-        """This attempt has ended, or was let go: its outcome is for the database."""
+        """This attempt ended, or was let go: settle it."""
         self._queue.put(attempt)
 
     def wake(self, note: str = "") -> None:
@@ -41,11 +41,11 @@ class News:
 
     @property
     def empty(self) -> bool:
-        """Has everything been taken out?"""
+        """True if everything was taken."""
         return self._queue.empty()
 
     def take(self, seconds: float) -> Iterator[Attempt | Note | Buckets]:
-        """All the news there is, after waiting for the first as long as this."""
+        """All news; waits at most these seconds for the first."""
         try:
             yield self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
             while True:

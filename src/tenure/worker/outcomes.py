@@ -1,4 +1,4 @@
-"""What the end of a handler means: its return value or its exception, as an outcome that the database will take."""
+"""What the end of a handler means: its return value or its exception, as an outcome for the database."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _UNDONE = (Retry, Snooze, Fail, DeadLetter, Release)
 
 
 class Poison(Exception):
-    """This row's payload does not fit its handler: trying again is of no use."""
+    """This row's payload does not fit its handler: trying again does not help."""
 
 
 class Told(Exception):
-    """What was raised in another process, as text."""
+    """An exception of another process, as text."""
 
 
 def arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What to call a handler with, or Poison."""
+    """The arguments of a handler's call, or Poison."""
     try:
         return handler.arguments(job)
     except InvalidPayload as error:
@@ -32,9 +32,9 @@ def arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], di
 
 
 def as_outcome(value: Any) -> Outcome:
-    """What a handler returned, as an outcome that the database will take.
+    """What a handler returned, as an outcome for the database.
 
-    Anything that is none means Completed, unless it can only be a slip: the class of an outcome, or an exception.
+    Any other value means Completed, except a mistake: the class of an outcome, or an exception.
     """
     for kind in (Completed, *_UNDONE):
         if isinstance(value, kind):
@@ -46,7 +46,7 @@ def as_outcome(value: Any) -> Outcome:
 
 
 def _slip(value: Any) -> Retry | None:
-    """The retry for a value that only looks like the end of an attempt, with what to write instead."""
+    """A Retry for a value returned by mistake, with what to write instead."""
     if isinstance(value, type) and issubclass(value, _UNDONE):
         return _no_outcome(f"the class {value.__name__}", f"write `return {value.__name__}(...)`")
     if isinstance(value, type) and issubclass(value, BaseException):
@@ -57,11 +57,11 @@ def _slip(value: Any) -> Retry | None:
 
 
 def _no_outcome(returned: str, advice: str) -> Retry:
-    return Retry(f"the handler returned {returned}, which is no outcome: {advice}")
+    return Retry(f"the handler returned {returned}, which is not an outcome: {advice}")
 
 
 def _checked(kind: type[Outcome], value: Any) -> Outcome:
-    """The same, of the plain class, with text for an error and a number for a delay."""
+    """The same outcome with its error as text and its delay as a number."""
     if kind is Completed:
         return COMPLETED
     error = "" if value.error is None else _text(value.error)
@@ -74,22 +74,22 @@ def _checked(kind: type[Outcome], value: Any) -> Outcome:
 
 def _seconds(name: str, value: Any) -> float:
     if not isinstance(value, int | float) or not 0 <= value <= DELAY_SECONDS_MAX:
-        raise BadSettings(f"{name}={_text(value)} must be a number within 0 and {DELAY_SECONDS_MAX:.0f}")
+        raise BadSettings(f"{name}={_text(value)} must be a number between 0 and {DELAY_SECONDS_MAX:.0f}")
     return float(value)
 
 
 def said(error: BaseException) -> str:
-    """An exception with its traceback, whatever its own words do."""
+    """An exception with its traceback, even if its own text cannot be made."""
     if isinstance(error, Poison | Told):
         return str(error)
     try:
         return "".join(traceback.format_exception(error))[-8000:]
     except Exception:
-        return f"{type(error).__name__} (whose text cannot be had)"
+        return f"{type(error).__name__} (its text cannot be read)"
 
 
 def _text(value: Any, words: Callable[[Any], str] = str) -> str:
     try:
         return words(value)
     except Exception:
-        return f"{type(value).__name__} (whose text cannot be had)"
+        return f"{type(value).__name__} (its text cannot be read)"

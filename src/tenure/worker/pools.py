@@ -21,14 +21,18 @@ from .outcomes import Poison, arguments, as_outcome, said
 from .processes import Children, Errand, Unbegun, whereabouts
 from .shared import Shared
 
-TURNED_AWAY_SECONDS = 10.0  # for how long a row is out of the way that this worker cannot run
+TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
 UNBEGUN_SECONDS = 0.5
 LATER_SECONDS_MAX = 600.0
-OUR_OWN = ("lease_expired", "presence_lost", "drained")  # reasons to stop that the database has not confirmed
+OUR_OWN = (
+    "lease_expired",
+    "presence_lost",
+    "drained",
+)  # reasons of our own to stop: the database has not confirmed them
 
 
 class Pools:
-    """Starts attempts, and sees to it that each ends in exactly one outcome, whatever its handler does."""
+    """Starts attempts; each ends with exactly one outcome, whatever its handler does."""
 
     def __init__(self, shared: Shared, held: HeldAttempts, news: News) -> None:
         self._slots, self._url, self._bus = shared.terms.slots, shared.terms.url, shared.bus
@@ -38,7 +42,7 @@ class Pools:
         self._children = Children()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Coroutines run on this loop, and so does the clock of all others."""
+        """Coroutines run on this loop, and so do the timers of all attempts."""
         self._loop = loop
 
     def start(self, attempts: list[Attempt]) -> None:
@@ -62,17 +66,17 @@ class Pools:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
             self._threads.submit(self._run_plain, attempt, handler)
-        except Exception as error:  # a handler that no process could find, or no thread is to be had
+        except Exception as error:  # a child process could not find the handler, or no thread can be started
             self._turn_away(attempt, str(error))
 
     def _turn_away(self, attempt: Attempt, why: str) -> None:
-        attempt.job.lost = "drained"  # should it be started after all
+        attempt.job.lost = "drained"  # in case it starts after all
         self._end(attempt, _later(attempt, TURNED_AWAY_SECONDS, why))
 
     # -- on the loop
 
     def _call_on_loop(self, function: Callable[..., object], *args: Any) -> bool:
-        """From any thread; False when the loop is closed, and this worker at its end."""
+        """From any thread; False if the loop is closed because this worker ends."""
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(function, *args)
@@ -87,23 +91,23 @@ class Pools:
             attempt.stop = partial(self._call_on_loop, running.cancel)
 
     async def _run_async(self, attempt: Attempt) -> None:
-        """Run one coroutine to its end; a CancelledError is ours if we had a reason, else the handler's own."""
+        """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
         with self._span(attempt) as span:
             try:
                 handler = self._begin(attempt)
                 self._set_timer(attempt)
                 args, fields = arguments(handler, attempt.job)
-                # As below. Cancelling a task that has not begun would skip its end, and keep its slot for ever.
+                # As below. To cancel a task before it begins would skip its end, and its slot would stay taken.
                 attempt.job.check()
                 outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
-            except BaseException as error:  # SystemExit and the like end the attempt, not the worker
+            except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
                 outcome = self._of_error(attempt, error)
                 span.ended(outcome, error)
             else:
                 span.ended(outcome)
         self._end(attempt, outcome)
 
-    # -- in threads, which for a handler in a process just wait
+    # -- in threads; for a handler in a process, the thread only waits
 
     def _run_plain(self, attempt: Attempt, handler: Handler[..., Any]) -> None:
         with self._span(attempt) as span:
@@ -150,7 +154,7 @@ class Pools:
             attempt.timer = self._loop.call_later(seconds, self._overrun, attempt)
 
     def _overrun(self, attempt: Attempt) -> None:
-        """The row goes on without this handler, which is asked to stop and keeps its slot until it does."""
+        """Retry the row without this handler, which is asked to stop; its slot stays taken until it does."""
         job, seconds = attempt.job, _timeout_seconds(attempt)
         if job.lost or not self.let_go(attempt, Retry(f"timed out after {seconds:g} s")):
             return
@@ -168,7 +172,7 @@ class Pools:
     # -- the same for all
 
     def _span(self, attempt: Attempt) -> Span:
-        """The attempt as a span: current for the handler, and the parent of its settling."""
+        """The span of an attempt: current in the handler, and the parent of its settlement."""
         span = self._shared.tracing.processing(self._shared.worker_id, attempt.claimed)
         attempt.trace = span.context
         return span
@@ -197,7 +201,7 @@ class Pools:
             told = (error.current, error.reason, error.verb)
             self._bus.emit(StaleWriteBlocked(self._shared.worker_id, job.id, job.token, *told))
         if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
-            # Never a failure of the job. Where only we ourselves spoke, the row may still be ours to give back.
+            # Not a failure of the job. If the database has not confirmed it, we may still hold the row: release it.
             return Release() if job.lost in OUR_OWN else None
         if isinstance(error, Cancelled) or job.cancel_asked:
             return Release("cancelled on request")
@@ -208,14 +212,14 @@ class Pools:
         return Retry(said(error))
 
     def close(self) -> None:
-        """Take no more; what still runs is not waited for, and in a child it ends."""
+        """Start no more. Threads that still run are not waited for; child processes are killed."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         self._children.close()
 
 
 def _later(attempt: Attempt, seconds: float, why: str) -> Snooze:
-    """At no cost, but longer each time: what nobody can start must not be handed round for ever."""
+    """Give the row back for longer each time, so that a row nobody can start is not claimed all the time."""
     return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(attempt.job.token - 1, 10)), why)
 
 

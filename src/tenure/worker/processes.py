@@ -1,4 +1,4 @@
-"""Processes for CPU-bound handlers: each runs one job at a time, hears what befalls it, and leaves with its worker."""
+"""Child processes for CPU-bound handlers: each runs one job at a time, and ends with its worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 class Errand(NamedTuple):
-    """What a child is sent out with."""
+    """One job, as it is sent to a child."""
 
     module: str
     qualname: str
@@ -40,28 +40,28 @@ class Errand(NamedTuple):
 
 
 class Back(NamedTuple):
-    """What it comes back with. Exceptions come as a way to make them again: not every one can be unpickled."""
+    """What a child sends back. An exception comes as a function that makes it: not every exception can be pickled."""
 
     ended: Outcome | partial[Any]
     settled: bool
 
 
 class Unbegun(Told):
-    """The process died before it called the handler: nothing was tried."""
+    """The process died before it called the handler: no attempt was made."""
 
 
 class Child:
-    """One process, and the pipe to it: errands and words go down, the start and the end of each errand come up."""
+    """One process and the pipe to it: errands and notices go down, the start and the end of each errand come up."""
 
     def __init__(self) -> None:
         self._pipe, theirs = SPAWN.Pipe()
         self._sending = threading.Lock()
         self.process = SPAWN.Process(target=_live, args=[theirs])
         self.process.start()
-        theirs.close()  # now its end is the child's alone: should it die, the pipe ends
+        theirs.close()  # only the child has this end now: if it dies, the pipe ends
 
     def run(self, job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
-        """Blocks until the handler has ended; Told if its process did first, Unbegun if the handler was not called."""
+        """Block until the handler has ended; Told if its process died, Unbegun if it died before the call."""
         begun = False
         try:
             self._send(errand)
@@ -77,7 +77,7 @@ class Child:
         return word
 
     def tell(self, job: Job) -> None:
-        """Let the child know what has befallen a job; it does not care if it has another one by now."""
+        """Tell the child that a job is lost or cancelled; it ignores this if it runs another job now."""
         try:
             self._send((job.claimed.identity, job.lost, job.cancel_asked))
         except OSError:
@@ -89,7 +89,7 @@ class Child:
 
 
 class Children:
-    """The children of a worker: as many as it has jobs for at once, each used again as long as it lives."""
+    """The children of a worker: as many as jobs run at once, each used again while it is alive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class Children:
 
     @contextmanager
     def lent(self) -> Iterator[Child]:
-        """A child for one job; one that did not bring it to an end is not lent again."""
+        """A child for one job; a child that failed is killed and not used again."""
         with self._lock:
             if self._closed:
                 raise Told("its worker was stopped")
@@ -118,7 +118,7 @@ class Children:
             self._out.discard(child)
 
     def close(self) -> None:
-        """End them all, whatever they do."""
+        """Kill them all."""
         with self._lock:
             self._closed = True
             for child in [*self._idle, *self._out]:
@@ -126,7 +126,7 @@ class Children:
 
 
 def whereabouts(handler: Handler[..., Any]) -> tuple[str, str]:
-    """The module and name under which another process will find this handler."""
+    """The module and name under which another process finds this handler."""
     module, qualname = handler.function.__module__, handler.function.__qualname__
     try:
         found = _find(module, qualname)
@@ -152,8 +152,8 @@ _pool_of = functools.cache(HandlerPool)
 def _live(pipe: Any) -> None:
     """Errand after errand, until the worker ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        # What a terminal or an init system sends to all at once is for the worker alone. A handler that does nothing
-        # is not inherited as SIG_IGN would be by what a job starts.
+        # A terminal or an init system signals all processes at once, but only the worker should act. An empty handler
+        # is not inherited by what a job starts; SIG_IGN would be.
         signal.signal(number, lambda *_: None)
     errands: SimpleQueue[tuple[Job, Errand]] = SimpleQueue()
     threading.Thread(target=_listen, args=[pipe, errands], daemon=True).start()
@@ -167,7 +167,7 @@ def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
         try:
             word = pipe.recv()
         except (EOFError, OSError):
-            os._exit(1)  # nobody is left to work for
+            os._exit(1)  # the worker is gone
         if isinstance(word, Errand):
             job = Job(word.claimed, connections=_pool_of(word.url), schema=word.schema, accept_late=word.accept_late)
             errands.put((job, word))
@@ -180,9 +180,10 @@ def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
     ended: Outcome | partial[Any]
     try:
         handler = _find(errand.module, errand.qualname)
+        job.tracing = handler.tracing
         args, fields = arguments(handler, job)
-        job.check()  # it may have been lost on the way
-        started(time.monotonic())  # a clock that all processes share
+        job.check()  # it may be lost already
+        started(time.monotonic())  # all processes share this clock
         with within(errand.trace):
             ended = as_outcome(handler.function(*args, **fields))
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Attempts that have ended, on their way into the database: one statement for each verb, however many there are."""
+"""Settles attempts that ended: one statement for each verb, however many attempts there are."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _ENDED: dict[str | None, type[JobRetried]] = {
 
 
 class Settler:
-    """Gathers ended attempts, turns them into statements, and tells the world what the database answered."""
+    """Collects ended attempts, turns them into statements, and emits events for what the database answered."""
 
     def __init__(self, shared: Shared, held: HeldAttempts) -> None:
         self._shared, self._held = shared, held
         self._unsettled: list[Attempt] = []
-        self.one_by_one = False  # somebody may have a row of the batch locked: the others need not wait for it
+        self.one_by_one = False  # a row of the batch may be locked: the others must not wait for it
 
     def add(self, attempts: Sequence[Attempt]) -> None:
-        """These have ended, or were let go."""
+        """These attempts ended, or were let go."""
         self._unsettled += attempts
 
     @property
     def unsettled(self) -> list[Attempt]:
-        """What the database has not answered for yet."""
+        """Attempts that the database has not answered for yet."""
         return self._unsettled
 
     @property
@@ -60,7 +60,7 @@ class Settler:
         return sum(1 for attempt in self._unsettled if attempt.handler_returned)
 
     def skip_settled(self) -> None:
-        """Some need no word to the database: completed in a transaction of their own, or somebody else's by now."""
+        """Some need no statement: completed in their own transaction, or lost to another worker."""
         over = [each for each in self._unsettled if each.completed_itself or each.outcome is None]
         if not over:
             return
@@ -69,14 +69,14 @@ class Settler:
         completed(self._shared, [each for each in over if each.completed_itself], time.monotonic())
 
     def batches(self) -> list[Batch]:
-        """A statement for each verb; or one for each attempt, in any order, if one row held up the rest."""
+        """A statement for each verb; or one for each attempt, in random order, if a locked row blocked the batch."""
         if not self.one_by_one:
             return list(batches(self._unsettled))
         random.shuffle(self._unsettled)
         return [batch for attempt in self._unsettled for batch in batches([attempt])]
 
     def answered(self, attempts: list[Attempt], answers: Sequence[Settled]) -> bool:
-        """The database has answered: tell the world, free slots. True if some row is due again later."""
+        """The database has answered: emit events, free slots. True if some row is due again later."""
         at, later = time.monotonic(), False
         bus, worker_id = self._shared.bus, self._shared.worker_id
         self._shared.tally.settled(attempts, answers, at)
@@ -90,7 +90,7 @@ class Settler:
         return later
 
     def _end(self, attempts: list[Attempt]) -> None:
-        """These are settled: no lease is left to keep, and a slot is free where the handler has returned."""
+        """These are settled: stop renewing them, and free the slots of handlers that have returned."""
         for attempt in attempts:
             attempt.settle()
         self._held.drop(attempts)
@@ -111,7 +111,7 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
 
 
 def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
-    """One of a batch that no statement could be made for: if this outcome is the reason, its attempt has failed."""
+    """One attempt of a batch whose statement could not be made: if its outcome is the reason, the attempt failed."""
     try:
         return [attempt], _statement(kind, late, [attempt])
     except Exception as error:
@@ -146,13 +146,13 @@ def _delay(attempt: Attempt) -> float | None:
     try:
         return delay_for(attempt.handler.handling.backoff, attempt.job.attempt, random.random())  # noqa: S311
     except Exception:
-        return None  # a broken policy must not keep the attempt from ending: the database has a backoff of its own
+        return None  # an error in the policy must not stop the attempt from ending: use the database's backoff
 
 
 def report(bus: Bus, worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> None:
-    """Say what became of an attempt, once the database has answered."""
+    """Emit how an attempt ended, after the database has answered."""
     job = attempt.job
-    # Completed under this very token: by the handler's own transaction, of whose commit it may not have heard.
+    # Completed under this same token by the handler's own transaction; the reply to its commit may be lost.
     if settled.ok or settled.reason == "already_completed":
         if bus.each_job or not isinstance(attempt.outcome, Completed):
             bus.emit(_ended(worker_id, attempt, settled, run_seconds))
@@ -172,7 +172,7 @@ def _ended(worker_id: str, attempt: Attempt, settled: Settled, run_seconds: floa
 
 
 def completed(shared: Shared, attempts: Sequence[Attempt], at: float) -> None:
-    """Say which rows their handlers have completed themselves: to the tally always, one by one if somebody asks."""
+    """Count rows that their handlers completed themselves, and emit an event for each if somebody wants them."""
     shared.tally.completed(attempts, at)
     for attempt in attempts if shared.bus.each_job else ():
         job, run_seconds = attempt.job, at - attempt.started

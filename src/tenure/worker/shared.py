@@ -17,9 +17,9 @@ class Shared:
 
     terms: Terms
     bus: Bus
-    failed: Callable[[BaseException], None]  # a thread met a bug: the worker must stop rather than go on without it
-    drain: Callable[[], None]  # an operator asks this worker to stop
-    worker_id: str = ""  # a worker declared dead goes on under another id
+    failed: Callable[[BaseException], None]  # a thread ended with a bug: the worker must stop, not go on without it
+    drain: Callable[[], None]  # an operator asks this worker to drain
+    worker_id: str = ""  # changes if this worker was declared dead
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)
 

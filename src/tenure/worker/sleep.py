@@ -17,11 +17,11 @@ from typing import NamedTuple
 from ..model.jitter import jittered
 
 BOARD_SECONDS = 1.0  # how old the board may be while there is work
-BOARD_SHARE = 50  # a board that is slow to read (dead versions) is read so much more rarely
+BOARD_SHARE = 50  # a board that is slow to read (dead versions) is read less often
 SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
 AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
-DRAIN_SECONDS = 0.1  # how long it sleeps at most while it drains
-FULL_SECONDS = 1.0  # how long it sleeps at most while every slot is taken
+DRAIN_SECONDS = 0.1  # its longest sleep while it drains
+FULL_SECONDS = 1.0  # its longest sleep while every slot is taken
 
 
 class Rest(NamedTuple):
@@ -37,7 +37,7 @@ class Sleep:
     def __init__(self, poll_seconds: float) -> None:
         self._poll_seconds = poll_seconds
         self.board_at = 0.0  # when to read the board again
-        self._poll_at = 0.0  # when to look beyond our own buckets
+        self._poll_at = 0.0  # when to poll beyond our own buckets
         self._due_at = 0.0  # when the next row is due, as far as the board knew
         self.told = ""  # the ears under which producers were told to wake us
         self._awake_since = 0.0
@@ -64,13 +64,13 @@ class Sleep:
         return False if self.told and at - self._awake_since > AWAKE_SECONDS else None
 
     def producers_told(self, wake_us: bool, ears: str) -> None:
-        """Producers know it now. The poll that follows is no work: it must not clear what they were told."""
+        """Producers know it now. The poll that follows is not work: it must not clear `waiting` again."""
         self.told = ears if wake_us else ""
         if wake_us:
             self._awake_since = float("inf")
 
     def board_was_read(self, at: float, due_seconds: float | None, chance: float) -> bool:
-        """The board was asked for at this time and knew when the next row is due. True: it is time to poll."""
+        """The board was read at this time; it knows when the next row is due. Returns True if it is time to poll."""
         self.board_at = at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at))
         poll = at >= self._poll_at
         if poll:
@@ -85,9 +85,9 @@ class Sleep:
         self.board_at = 0.0
 
     def look_soon(self) -> None:
-        """There may be a row that is due later than now: only the board knows when."""
+        """There may be a row that is due soon: the board knows when."""
         self._due_at = min(self._due_at, time.monotonic() + SOON_SECONDS)
 
     def connection_lost(self) -> None:
-        """Nobody knows what happened meanwhile: tell producers again, and poll."""
+        """Anything may have happened meanwhile: tell producers again, and poll."""
         self.told, self._poll_at = "", 0.0

@@ -1,4 +1,4 @@
-"""The worker: one process that claims, runs and settles until it is asked to stop, and then leaves nothing behind."""
+"""The worker: one process that claims, runs and settles until it is asked to stop, then drains."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .news import News
 from .pools import Pools
 from .shared import Shared
 
-LAST_WORDS_SECONDS = 3.0  # how long the database gets to hear what was released
+LAST_WORDS_SECONDS = 3.0  # how long to try to release rows and leave, at the end
 
 
 class Worker:
-    """Runs an inbox's handlers under these terms; `run` blocks until `stop` was called, from any thread."""
+    """Runs the handlers of an inbox; `run` blocks until `stop` is called, from any thread."""
 
     def __init__(self, inbox: Inbox, terms: Terms, bus: Bus | None = None) -> None:
         self.inbox, self.terms, self.bus = inbox, terms, bus or Bus()
@@ -46,7 +46,7 @@ class Worker:
         self._over: asyncio.Event | None = None
         self._started, self._returned = threading.Event(), threading.Event()
         self._code = 0
-        self.at_last: Callable[[int], None] = lambda _code: None  # what ends a process whose loop is blocked
+        self.at_last: Callable[[int], None] = lambda _code: None  # ends a process whose loop is blocked
         self.shared = shared = Shared(terms, self.bus, self._failed, self._asked_to_drain, tracing=inbox.tracing)
         self.bus.subscribe(shared.tally, each_job=False)
         self.held, news = HeldAttempts(self.bus), News()
@@ -62,10 +62,10 @@ class Worker:
     # -- called from other threads and signal handlers
 
     def stop(self) -> None:
-        """Once: drain. Again: release what is held and leave now."""
+        """First call: drain. Second call: release all rows and leave now."""
         self._stops += 1
         if self._stops == 1:
-            # On a thread of its own: a handler that blocks the loop must not hold it up.
+            # On its own thread: a handler that blocks the loop must not delay it.
             threading.Thread(target=self._drain, name="tenure-drain", daemon=True).start()
 
     @property
@@ -81,10 +81,10 @@ class Worker:
     # -- the life of a worker
 
     def run(self) -> int:
-        """From start to exit code: 0 when nothing is left behind, 75 when rows are; a bug is raised.
+        """Returns the exit code: 0 if no row is left behind, 75 if some are; a bug is raised.
 
-        A handler that neither ends nor can be stopped keeps this from returning on the thread it blocks; `at_last` is
-        called with the exit code then.
+        If a handler blocks this thread and cannot be stopped, this does not return; then `at_last` is called with the
+        exit code.
         """
         with connect(self.terms.url, patience=Patience(statement_seconds=30), schema=self.terms.schema) as conn:
             migrate.require(conn, self.terms.schema)
@@ -92,7 +92,7 @@ class Worker:
                 run(conn, plan(schedule))
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
-            self.inbox.bus.subscribe(self.bus.emit)  # what its handlers enqueue
+            self.inbox.bus.subscribe(self.bus.emit)  # events of what its handlers enqueue
         try:
             loop.run_until_complete(self._serve(loop))
         finally:
@@ -119,7 +119,7 @@ class Worker:
             thread.start()
 
     def _drain(self) -> None:
-        """Claim no more, wait for handlers, stop those that take too long, give their rows back; bounded always."""
+        """Claim no more, wait for handlers, stop those that take too long, release their rows; in bounded time."""
         self._started.wait()
         try:
             self.bus.emit(WorkerDraining(self.id, self.held.slots_used))
@@ -147,11 +147,11 @@ class Worker:
             time.sleep(0.02)
 
     def _left(self) -> int:
-        """Rows that are neither settled nor given back."""
+        """How many rows are neither settled nor released."""
         return sum(1 for attempt in self.held.busy() if not attempt.settled)
 
     def _give_back(self) -> None:
-        """Stop what still runs, and release its rows at no cost; one that does not obey loses its row all the same."""
+        """Stop handlers that still run and release their rows, even if a handler does not stop; no attempt counts."""
         for attempt in self.held.busy():
             if attempt.state is State.RUNNING:
                 attempt.job.lost = "drained"
@@ -173,7 +173,7 @@ class Worker:
         reason = f"bug: {self._error!r}" if self._error else f"{left} rows left behind" if left else "drained"
         self.bus.emit(WorkerExit(self.id, reason))
         if self._loop is not None and self._over is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped
+            with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._over.set)
         if not self._returned.wait(LAST_WORDS_SECONDS):
             self.at_last(self._code)
@@ -185,7 +185,7 @@ class Worker:
         self.stop()
 
     def _asked_to_drain(self) -> None:
-        """An operator's word, repeated with every heartbeat: a second stop() would mean to leave at once."""
+        """An operator's request comes with every heartbeat, and a second stop() would mean: leave at once."""
         if not self.draining:
             self.stop()
 
@@ -203,7 +203,7 @@ class Worker:
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is left on the loop and close it, without waiting for what does not obey."""
+    """Cancel what is left on the loop and close it; do not wait for tasks that do not stop."""
     left = asyncio.all_tasks(loop)
     for each in left:
         each.cancel()

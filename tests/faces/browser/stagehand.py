@@ -19,7 +19,7 @@ from faces.browser.conftest import Visit
 from faces.browser.shop import served
 from world import World, new_world
 
-PLAYED_MS = 90_000
+PLAYED_MS = 240_000
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Thea
     button(page, "10 orders").click()
     eventually(lambda: theatre.count(page, "inbox WHERE status = 'pending'") == 10)
     button(page, "Heal database").click()
-    eventually(lambda: theatre.count(page, "ledger") == 11, seconds=40)
+    eventually(lambda: theatre.count(page, "ledger") == 11)
 
     page.get_by_role("switch", name="Handler dedupe").click()
     expect(page.get_by_role("switch", name="Handler dedupe")).to_have_attribute("aria-checked", "false")

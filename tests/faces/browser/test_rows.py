@@ -194,7 +194,7 @@ def test_a_refusal_of_the_server_is_said_and_nothing_is_changed(visit: Visit, sh
     expect(page.get_by_role("dialog")).to_be_visible()
     shop.dead("grows_meanwhile", 1)
     page.get_by_role("dialog").get_by_role("button", name="Redrive 2 rows").click()
-    expect(page.get_by_text("redrive would change 3 rows by now, not 2")).to_be_visible()
+    expect(page.get_by_text("redrive would now change 3 rows, not 2")).to_be_visible()
     assert shop.count("grows_meanwhile", "dead_letter") == 3
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from faces.browser.conftest import NARROW, WIDE, Visit, faults, serious
 from faces.browser.shop import Shop, served
+from slices import slice_of
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.model.filter import is_prefix, literal, parse
 
@@ -148,13 +149,13 @@ def test_the_door_asks_for_the_token_and_opens_for_it(visit: Visit, shop: Shop) 
 def test_who_has_no_link_is_told_which_one_to_open_and_who_opens_it_is_in(visit: Visit, shop: Shop) -> None:
     with served(shop.world) as url:
         page = visit("rows", url=url, expect="401", stranger=True)
-        expect(page.get_by_role("status")).to_have_text(re.compile("open the one that tenure serve printed last"))
+        expect(page.get_by_role("status").first).to_have_text(re.compile("open the one that tenure serve printed last"))
         expect(page.get_by_label("Token or password")).to_have_count(0)
         assert faults(page) == []
         known = visit("rows", url=url, expect="401")
         expect(known.get_by_role("heading", name="Rows")).to_be_visible()
         known.get_by_role("button", name="Log out").click()
-        expect(known.get_by_role("status")).to_have_text(re.compile("this dashboard opens by a link"))
+        expect(known.get_by_role("status").first).to_have_text(re.compile("this dashboard opens by a link"))
         page.close()
         known.close()
 
@@ -250,4 +251,5 @@ def test_what_only_fits_a_wide_screen_in_the_light_would_be_found(visit: Visit) 
     expect(page.locator("h1")).to_be_visible()
     page.locator("h1").evaluate("(title) => Object.assign(title.style, {color: '#222', minWidth: '900px'})")
     found = faults(page)
-    assert {fault.split(":")[0] for fault in found} == {"dark, 380 wide", "dark, 1280 wide", "380 wide"}, found
+    seen = {fault.split(":")[0] for fault in found}
+    assert seen == slice_of({"dark, 380 wide", "dark, 1280 wide", "380 wide"}, {"dark, 380 wide", "380 wide"}), found

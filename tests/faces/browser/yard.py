@@ -14,7 +14,7 @@ from tenure.verbs import fleet
 from world import World, new_world
 
 OPERATOR = {"TENURE_WEB_TOKENS": "ann:operate:a-token-of-the-yard"}
-expect.set_options(timeout=20_000)  # a machine with other work is slow, not wrong
+expect.set_options(timeout=90_000)  # a machine with other work is slow, not wrong
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from ...errors import NO, BadSettings, TenureError
 
-STOP_SECONDS_MAX = 5.0
-END_SECONDS_MAX = 5.0
+STOP_SECONDS_MAX = 15.0
+END_SECONDS_MAX = 15.0
 
 Heard = Callable[["Actor", dict[str, Any] | None], None]  # None: it has said its last
 State = Literal["running", "paused", "draining", "gone"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -37,6 +38,9 @@ class Event:
             and all(said.fields.get(name) == value for name, value in self.fields.items())
         )
 
+    def __str__(self) -> str:
+        return " ".join([self.name, *(f"{name}={value}" for name, value in self.fields.items())])
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -54,6 +58,14 @@ class Step:
     caption: str
     do: tuple[Act, ...] = ()
     expect: tuple[Event | Fact, ...] = ()
+
+    @property
+    def watches(self) -> bool:
+        """It sets nothing off: what it waits for may have come since the last step that did.
+
+        A backoff that is skipped may have run out by itself, while a reader took their time.
+        """
+        return all(isinstance(act, SkipBackoff) for act in self.do)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +120,13 @@ class Drill:
 
 def play(stage: Stage, scene: Scene, between: Callable[[], None] = lambda: None) -> Verdict:
     """Step by step to the verdict; `between` may take its time for a reader."""
-    began, checks, trouble, heard = stage.seconds, tuple[Check, ...](), None, 0
+    began, checks, trouble, since, used = stage.seconds, tuple[Check, ...](), None, 0, list[Said]()
     try:
         for n, step in enumerate(scene.steps, 1):
-            heard = _take(stage, n, step, scene, heard)
+            stage.say("drill", "step", step=n, of=len(scene.steps), caption=step.caption)
+            if not step.watches:
+                since = len(stage.log)
+            _take(stage, step, since, used)
             between()
         checks = tuple(proof.check(stage) for proof in scene.proofs)
     except TROUBLE as befell:
@@ -119,22 +134,20 @@ def play(stage: Stage, scene: Scene, between: Callable[[], None] = lambda: None)
     return Verdict(scene.name, scene.shows, checks, stage.seconds - began, trouble)
 
 
-def _take(stage: Stage, n: int, step: Step, scene: Scene, heard: int) -> int:
-    """One step; how much of the feed it has used up. One that only watches goes on where the last one stopped.
-
-    So does one that only skips a backoff: while a reader took their time, it may have run out by itself.
-    """
-    stage.say("drill", "step", step=n, of=len(scene.steps), caption=step.caption)
-    since = heard if all(isinstance(act, SkipBackoff) for act in step.do) else len(stage.log)
+def _take(stage: Stage, step: Step, since: int, used: list[Said]) -> None:
+    """One step: an event counts from the since-th on, in whatever order they come, and for one expectation only."""
     for act in step.do:
         act.do(stage)
     for each in step.expect:
         if isinstance(each, Event):
-            said = stage.expect(each.name, each.who, each.met_by, since=since, seconds=each.seconds_max)
-            heard = max(heard, stage.log.index(said) + 1)
+            met_by = partial(_meets, each, used)
+            used.append(stage.expect(str(each), each.who, met_by, since=since, seconds=each.seconds_max))
         else:
             stage.seen(each.sql, each.words, each.seconds_max)
-    return heard
+
+
+def _meets(event: Event, used: list[Said], said: Said) -> bool:
+    return event.met_by(said) and not any(said is each for each in used)
 
 
 def perform(

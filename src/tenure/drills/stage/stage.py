@@ -27,7 +27,7 @@ from .said import Said, said_by
 from .schema import drop_schema, mark_used
 from .server_address import reached
 
-EVENT_SECONDS_MAX = 20.0
+EVENT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.02
 WORKERS_MAX = 8
 NAMES = tuple(f"worker-{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

@@ -1,4 +1,4 @@
--- blocked_keys: ordered keys that cannot go on, the row that stands in the way, and how many rows wait behind it
+-- blocked_keys: ordered keys that cannot go on, the row that blocks each, and how many rows wait behind it
 -- in: n int
 -- out: queue, partition_key, head, status, reason (held, scheduled, waits_for_operator), waiting
 WITH taken AS (

@@ -1,4 +1,4 @@
--- channel: the name under which workers of this schema are woken
+-- channel: the channel on which workers of this schema are woken
 -- in: (none)
 -- out: channel
 SELECT tenure.channel()

@@ -1,4 +1,4 @@
--- dead_groups: what ended badly, by state, kind and error, the latest first, each group counted up to cap
+-- dead_groups: failed rows and dead letters by status, kind and error, the latest first, each group counted up to cap
 -- in: n int, cap int
 -- out: status, kind, fingerprint, n, first_at, last_at, last_error, sample uuid
 -- why: one probe of dead_groups finds the next group, whatever its size; only the groups that are shown are counted.

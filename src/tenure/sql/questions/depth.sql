@@ -1,4 +1,4 @@
--- depth: how many rows of each queue are in which state; pending rows not yet due are counted as scheduled
+-- depth: rows by queue and status; pending rows that are not due yet count as scheduled
 -- in: (none)
 -- out: queue, status, n
 SELECT i.queue, CASE WHEN i.status = 'pending' AND i.available_at > statement_timestamp() THEN 'scheduled' ELSE i.status END, count(*)

@@ -1,4 +1,4 @@
--- first_sent: the idempotency key of a row, and since when it is taken
+-- first_sent: the idempotency key of a row, and since when it is used
 -- in: id uuid
 -- out: key, created_at
 SELECT k.key, k.created_at

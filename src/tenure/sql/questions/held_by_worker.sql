@@ -1,7 +1,7 @@
 -- held_by_worker: how many rows each worker holds, as far as a quick look finds them
 -- in: (none)
 -- out: worker, n
--- why: no index knows who holds a row, for a claim would have to write to it; held rows are looked for where claims leave them.
+-- why: no index knows who holds a row: every claim would have to write to it. Held rows are searched where claims leave them.
 SELECT r.claimed_by, count(r.id)::int
 FROM tenure.seen_held() AS seen (id)
 JOIN tenure.live AS r ON r.id = seen.id

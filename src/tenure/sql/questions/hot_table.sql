@@ -1,4 +1,4 @@
--- hot_table: how the hot table stands with vacuum, as the statistics know it
+-- hot_table: size, dead versions and last vacuum of the hot table, by the statistics
 -- in: (none)
 -- out: live, dead, table_bytes, index_bytes, vacuumed_seconds (ago; NULL: never since the statistics began), enabled
 SELECT s.n_live_tup, s.n_dead_tup, pg_table_size(s.relid), pg_indexes_size(s.relid),

@@ -1,4 +1,4 @@
--- overdue: rows whose lease has been over for so long, which no sweep has ended yet
+-- overdue: rows whose lease ran out this long ago, and that no sweep has ended yet
 -- in: seconds float8
 -- out: n, oldest_seconds
 -- why: held rows are found where claims leave them, so the answer takes as long with a million rows behind them as with none.

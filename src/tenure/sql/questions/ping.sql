@@ -1,4 +1,4 @@
--- ping: is anybody there?
+-- ping: any answer, to test the session
 -- in: (none)
 -- out: yes
 SELECT true

@@ -1,4 +1,4 @@
--- queue_depths: how many rows of each queue are in which state, each counted up to a cap; the completed ones left out
+-- queue_depths: rows by queue and status without completed rows, each counted up to a cap
 -- in: cap int
 -- out: queue, status (pending ones not yet due are scheduled), n, more
 -- why: what is due or not yet due is counted in the index alone, and what is held is taken off; ordered rows have to be looked at,

@@ -1,4 +1,4 @@
--- queues: what was set for each queue that somebody has set something for, and how much of it is used
+-- queues: the settings of each queue that has some, and how much of each is used
 -- in: (none)
 -- out: queue, paused, max_running, max_per_key, rate_per_second, burst, running, tokens, updated_at
 SELECT q.queue, q.paused, q.max_running, q.max_per_key, q.rate_per_second, q.burst,

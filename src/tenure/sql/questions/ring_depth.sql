@@ -1,4 +1,4 @@
--- ring_depth: how many rows of these queues wait in each arc of 16 buckets, counted up to a cap in each lane
+-- ring_depth: how many pending rows of these queues are in each arc of 16 buckets, counted up to a cap in each lane
 -- in: queues text[], cap int
 -- out: arc, n
 WITH arcs AS (

@@ -1,4 +1,4 @@
--- dead_letter: end these rows as poison, for an operator to look at
+-- dead_letter: end these rows as dead letters, for an operator to look at
 -- in: ids uuid[], generations bigint[], fences bigint[], errors text[]
 -- out: id, fence_token, next_status, next_at
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at

@@ -1,8 +1,8 @@
--- delete: remove rows that nobody holds for good, with their tape, their effects and the key they kept
+-- delete: delete rows that nobody holds, with their tape, their effects and the ordered key they blocked
 -- in: ids uuid[]
 -- out: id, woken
--- why: the idempotency key stays until retention forgets it, so that a late duplicate does not run what was deleted. A row that
--- somebody has locked is passed over: it is being claimed, redriven or deleted in this very moment.
+-- why: the idempotency key stays until retention forgets it, so that a late duplicate does not run what was deleted. A
+-- locked row is skipped: it is being claimed, redriven or deleted right now.
 WITH waiting AS (
   DELETE FROM tenure.live AS i
   WHERE i.id = ANY (ARRAY(

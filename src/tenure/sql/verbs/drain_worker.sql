@@ -1,4 +1,4 @@
--- drain_worker: ask a living worker to claim nothing more, to finish what it holds and to leave
+-- drain_worker: ask a worker that is alive to drain
 -- in: worker text
 -- out: id, told
 -- why: its claims are refused from here on; it learns the rest from the answer to its next heartbeat, which the note brings on.

@@ -1,8 +1,8 @@
 -- enter: begin a fenced transaction: is this lease current, and not yet over?
 -- in: id uuid, generation bigint, fence bigint
 -- out: seconds_left, timeout
--- why: should its client fall silent inside it, the server ends the transaction when the lease was to end. What it has
--- locked would otherwise keep the next holder waiting for as long as a stopped process stays stopped.
+-- why: if its client falls silent, the server ends the transaction at the end of the lease. Otherwise its locks would
+-- make the next holder wait for as long as the process stays stopped.
 SELECT date_part('epoch', i.lease_expires_at - clock_timestamp()),
        set_config('idle_in_transaction_session_timeout',
                   ceil(1000 * date_part('epoch', i.lease_expires_at - clock_timestamp()))::int::text, true)

@@ -1,9 +1,9 @@
 -- evict: end the attempts of workers that are dead because their session was gone for longer than the grace
 -- in: grace_seconds float8, n int
 -- out: id, fence_token, next_status, next_at
--- why: their leases have not run out, but nobody is there to use them: the session ended, and the worker had half of the
--- grace to come back or to stop its handlers by itself. Should one write all the same, its token is refused.
--- Backoff counts from when the worker was missed: the wait that a first failure asks for is over by now.
+-- why: their leases have not run out, but nobody uses them: the session ended, and the worker had half of the grace to
+-- come back or to stop its handlers by itself. If it writes all the same, its token is refused.
+-- Backoff counts from when the session was gone: the wait after a first failure is over by now.
 WITH gone AS (
   SELECT w.id, w.gone_at FROM tenure.workers AS w
   WHERE w.status = 'dead'

@@ -1,7 +1,7 @@
--- fence: let a resource be written under this token, unless it has seen a newer one
+-- fence: admit a write to a resource under this fence, unless it has seen a newer one
 -- in: resource text, fence bigint
 -- out: fence_token
--- why: the row stays locked until the caller's transaction ends, so check and write cannot be torn apart.
+-- why: the row stays locked until the caller's transaction ends, so that no other write comes between check and write.
 INSERT INTO tenure.fences AS f (resource, fence_token) VALUES (:resource, :fence)
 ON CONFLICT (resource) DO UPDATE SET fence_token = EXCLUDED.fence_token, written_at = clock_timestamp()
   WHERE f.fence_token <= EXCLUDED.fence_token

@@ -1,7 +1,7 @@
 -- free_key: let an ordered key go on that waits for an operator; the row it waits for stays as it ended
 -- in: queue text, partition_key text
 -- out: queue, woken
--- why: a key that is in flight is its holder's: only one whose row has ended can be freed.
+-- why: the holder of a processing row keeps its key: only a key whose row has ended can be freed.
 WITH freed AS (
   DELETE FROM tenure.keys AS k
   WHERE k.queue = :queue

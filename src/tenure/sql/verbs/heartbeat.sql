@@ -1,4 +1,4 @@
--- heartbeat: say that this worker lives
+-- heartbeat: say that this worker is alive
 -- in: worker text, metadata text (JSON)
 -- out: status
 -- why: never changes the status: a draining worker stays draining, and one declared dead must register under a new id.

@@ -1,7 +1,7 @@
--- lock_free: lock those of some waiting, held or ended rows that nobody else has locked; the others are left out
+-- lock_free: lock those of these rows that nobody else has locked; the others are left out
 -- in: ids uuid[]
 -- out: id
--- why: a statement that would wait for one row has all those before it locked meanwhile, and a held row that stays locked
+-- why: a statement that waits for one row keeps all rows before it locked meanwhile, and the lease of a locked row
 -- cannot be renewed.
 WITH live AS (
   SELECT i.id FROM tenure.live AS i

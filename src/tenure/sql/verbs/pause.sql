@@ -1,4 +1,4 @@
--- pause: let nothing more of this queue start; what runs goes on
+-- pause: start no more rows of this queue; jobs that run go on
 -- in: queue text
 -- out: queue, told (nothing at all if it was paused already)
 WITH changed AS (

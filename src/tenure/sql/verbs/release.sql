@@ -1,4 +1,4 @@
--- release: give these rows back unstarted: pending at once (or after a delay), and the attempt is not counted
+-- release: give these rows back: pending at once (or after a delay), and the attempt is not counted
 -- in: ids uuid[], generations bigint[], fences bigint[], errors text[], delays float8[] (NULL: at once)
 -- out: id, fence_token, next_status, next_at
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at

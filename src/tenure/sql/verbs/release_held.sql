@@ -1,8 +1,8 @@
--- release_held: take held rows from their holders and let them run at once, at no cost of an attempt
+-- release_held: take rows from their holders and make them pending at once; the attempt does not count
 -- in: ids uuid[], reason text
 -- out: id, told, woken
--- why: from here on the holder's token is stale, whatever it writes. It is told to renew, which shows it that the row is lost.
--- A row that somebody has locked is passed over: its holder may be about to end it, and must not wait for this.
+-- why: from here on the holder's token is stale and every write of it is refused. A note makes it renew, which shows it
+-- that the row is lost. A locked row is skipped: its holder may be about to settle it, and must not wait for this.
 WITH held AS (
   SELECT i.id, i.lease_generation, i.fence_token, i.claimed_by, i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket
   FROM tenure.live AS i

@@ -1,8 +1,8 @@
 -- renew: extend every lease of the list that is still current and not yet over
 -- in: ids uuid[], generations bigint[], fences bigint[], lease_seconds float8[]
 -- out: id, fence_token, ends_seconds, cancel_asked
--- why: touches nothing an index mentions, so a renewal is a HOT update. A lease that ran out is not revived: somebody may be
--- about to take the row. A row that somebody has locked is passed over, so that it cannot cost the others their leases.
+-- why: touches nothing an index mentions, so a renewal is a HOT update. A lease that ran out is not renewed: somebody may be
+-- about to claim the row. A locked row is skipped, so that it cannot cost the others their leases.
 WITH mine AS (
   SELECT i.id, lease.seconds
   FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[], :lease_seconds::float8[]) AS lease (id, generation, fence, seconds)

@@ -1,4 +1,4 @@
--- resume: let a paused queue go on
+-- resume: let a paused queue start rows again
 -- in: queue text
 -- out: queue, told (nothing at all if it was not paused)
 WITH changed AS (

@@ -1,7 +1,7 @@
--- retry_now: let pending rows that wait for their time, after a failure or until a date, be due now
+-- retry_now: make scheduled rows due now
 -- in: ids uuid[]
 -- out: id, woken
--- why: a row that somebody has locked is passed over: whoever it is has just changed it or is about to.
+-- why: a locked row is skipped: somebody has just changed it or is about to.
 WITH waiting AS (
   SELECT i.id FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])

@@ -1,4 +1,4 @@
--- take_turn: the chores that are due, for the first who asks
+-- take_turn: the chores that are due, for the first worker that asks
 -- in: worker text
 -- out: name
 -- why: one server-side call: a worker that is stopped right after it keeps nobody from the next turn. Not flushed: a turn
