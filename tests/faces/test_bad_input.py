@@ -148,9 +148,9 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "nul in the idempotency key": ({"idempotency_key": "\0"}, "idempotency_key contains a NUL"),
     "surrogate in the idempotency key": ({"idempotency_key": "\ud800"}, "idempotency_key contains a lone surrogate"),
     "negative delay": ({"delay_seconds": -1}, "delay_seconds=-1 must be between 0 and 315576000"),
-    "nan delay": ({"delay_seconds": math.nan}, "delay_seconds=nan must be within"),
-    "endless delay": ({"delay_seconds": math.inf}, "delay_seconds=inf must be within"),
-    "huge delay": ({"delay_seconds": 1e12}, "delay_seconds=1000000000000.0 must be within"),
+    "nan delay": ({"delay_seconds": math.nan}, "delay_seconds=nan must be between"),
+    "endless delay": ({"delay_seconds": math.inf}, "delay_seconds=inf must be between"),
+    "huge delay": ({"delay_seconds": 1e12}, "delay_seconds=1000000000000.0 must be between"),
     "a text as delay": ({"delay_seconds": "5"}, "delay_seconds='5' must be"),
     "no delay": ({"delay_seconds": None}, "delay_seconds=None must be"),
     "high priority": ({"priority": 101}, "priority=101 must be a whole number between -100 and 100"),
@@ -381,7 +381,7 @@ WRONG_URLS = [
 
 @pytest.mark.parametrize("url", WRONG_URLS)
 def test_a_wrong_address_is_refused_without_showing_its_password(url: str) -> None:
-    with pytest.raises(BadSettings, match=r"--database-url.* is ") as refused:
+    with pytest.raises(BadSettings, match=r"--database-url.* (is|must be) ") as refused:
         settings.load(database_url=url, environ={})
     _is_one_sentence(str(refused.value))
     assert "s3" not in str(refused.value)

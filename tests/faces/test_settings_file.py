@@ -227,7 +227,7 @@ def test_a_worker_takes_its_numbers_from_the_file_and_refuses_those_that_contrad
     assert answer.returncode == BAD_SETTINGS
     assert "drain_seconds=25 must be below lease_seconds=10" in answer.stderr
     answer = _tenure("worker", "app:inbox", TENURE_SLOTS="0", TENURE_DRAIN_SECONDS="5")
-    assert "slots=0 must be within" in answer.stderr
+    assert "slots=0 must be between" in answer.stderr
 
 
 def test_the_place_of_the_embedded_server_may_stand_in_the_file(here: Path) -> None:

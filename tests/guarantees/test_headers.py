@@ -141,7 +141,7 @@ def test_the_sql_function_takes_nothing_but_texts(world: World, headers: str, wo
         ([("a", "b")], r"headers=\[\('a', 'b'\)\] must be a mapping of text to text, not list"),
         ("traceparent", "headers='traceparent' must be a mapping"),
         ({"a": 1}, r"headers\['a'\]=1 must have text as name and value: use str\(\)"),
-        ({"a": None}, r"headers\['a'\]=None must be text"),
+        ({"a": None}, r"headers\['a'\]=None must have text as name and value"),
         ({1: "a"}, r"headers\[1\]='a' must have text as name and value"),
         ({"a": "\0"}, r"headers\['a'\] contains a NUL"),
         ({"\ud800": "a"}, "headers: the name .* contains a lone surrogate"),

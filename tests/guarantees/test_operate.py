@@ -276,7 +276,7 @@ def test_an_action_inside_a_transaction_is_refused(world: World) -> None:
     send(world, 1)
     conn = user_connection(world)
     conn.execute("SELECT 1")
-    with pytest.raises(BadSettings, match="in no transaction"):
+    with pytest.raises(BadSettings, match="outside a transaction"):
         operate.act(conn, "cancel", parse("kind:a"), ANN, schema=world.schema)
     assert (world.count("live"), audit(world)) == (1, [])
 
