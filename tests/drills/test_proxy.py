@@ -159,9 +159,10 @@ def test_a_tcp_server_that_does_not_encrypt_hears_nothing_without_the_secret() -
 
 def test_who_begins_with_tls_is_left_to_a_tcp_server() -> None:
     server = Answering(b"hello")
-    with FaultProxy(server.url) as line:
-        assert knock(line, TLS_HELLO) == b"hello"
-    assert b"".join(server.heard) == TLS_HELLO
+    with FaultProxy(server.url) as line, socket.create_connection(address(line), WAIT_SECONDS_MAX) as client:
+        client.sendall(TLS_HELLO)
+        eventually(lambda: b"".join(server.heard) == TLS_HELLO)
+        assert client.recv(5) == b"hello"
 
 
 def test_a_statement_is_cancelled_through_the_line(line: FaultProxy) -> None:

@@ -14,7 +14,15 @@ from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.drills.stage.proxy import FaultProxy
-from tenure.events import DatabaseBack, JobCompleted, LeaseLost, LeasesRenewed, LeasesSwept, StaleWriteBlocked
+from tenure.events import (
+    DatabaseBack,
+    ExecutionStarted,
+    JobCompleted,
+    LeaseLost,
+    LeasesRenewed,
+    LeasesSwept,
+    StaleWriteBlocked,
+)
 from tenure.verbs import fleet, questions
 from world import World
 
@@ -143,7 +151,7 @@ def test_a_worker_cut_off_stops_its_handlers_before_the_lease_ends_elsewhere(wor
         working(world, inbox, url=proxy.url, lease_seconds=2.0, drain_seconds=1.0, grace_seconds=600) as hired,
     ):
         id = world.enqueue("long")
-        eventually(lambda: world.row(id).status == "processing")
+        hired.saw(ExecutionStarted)  # the row is processing a moment before this worker hears of it
         proxy.blackhole()
         hired.saw(LeaseLost)
         eventually(lambda: stopped)
@@ -169,8 +177,8 @@ def test_control_without_the_watchdog_a_handler_cut_off_goes_on_past_its_lease(w
         working(world, inbox, url=proxy.url, lease_seconds=2.0, drain_seconds=1.0, grace_seconds=600) as hired,
     ):
         hired.worker._watchdog.end()
-        id = world.enqueue("long")
-        eventually(lambda: world.row(id).status == "processing")
+        world.enqueue("long")
+        hired.saw(ExecutionStarted)  # the row is processing a moment before this worker hears of it
         proxy.blackhole()
         eventually(lambda: world.run(questions.stuck()))
         assert stopped == []
