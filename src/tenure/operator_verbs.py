@@ -23,15 +23,15 @@ class OperatorVerb(NamedTuple):
     on: Literal["rows", "queue", "key", "worker", "schedule"]  # rows by a filter, all others by name
     role: Role
     does: str
-    past: str  # what was done to it, after "were" or "is"
+    past: str  # "5 rows redriven"
     command: str  # after `tenure`
     statement: str  # its SQL, and the function in verbs/ that makes it
     button: str  # on the dashboard
-    asks: Asks = "always"  # a typed command names its one target; a click may slip
-    grave: bool = False  # it cannot be taken back
+    asks: Asks = "always"  # before it acts; a command that names one target need not ask, a click may be a slip
+    grave: bool = False  # it cannot be undone
     statuses: tuple[str, ...] = ()  # of the rows it takes
-    waits: bool = False  # for rows that somebody has locked; the others pass them over
-    told: bool = False  # the reason is written to the row as well
+    waits: bool = False  # for rows that another session has locked; other verbs skip them
+    told: bool = False  # the reason is written to the row too
 
     @property
     def brief(self) -> str:
@@ -64,8 +64,8 @@ OPERATOR_VERBS = {
             "retry",
             on="rows",
             role="operate",
-            does="Let rows that wait for their time run now; be it a backoff or a date.",
-            past="made to run now",
+            does="Make scheduled rows due now; it does not matter whether they wait for a backoff or for a date.",
+            past="made due now",
             command="retry",
             statement="retry_now",
             button="Retry now",
@@ -75,8 +75,8 @@ OPERATOR_VERBS = {
             "release",
             on="rows",
             role="operate",
-            does="Take held rows from their holders, to run again now; what a holder still writes is refused, and it "
-            "costs no attempt.",
+            does="Take rows from the workers that hold them and make them due now; later writes of those workers are "
+            "refused, and no attempt is used up.",
             past="released",
             command="release",
             statement="release_held",
@@ -88,7 +88,7 @@ OPERATOR_VERBS = {
             "cancel",
             on="rows",
             role="operate",
-            does="End pending rows as cancelled, ask the holders of running ones to stop; they run no more.",
+            does="Cancel pending rows, and ask the workers that hold processing rows to stop; they do not run again.",
             past="cancelled",
             command="cancel",
             statement="cancel",
@@ -102,8 +102,8 @@ OPERATOR_VERBS = {
             "delete",
             on="rows",
             role="admin",
-            does="Remove rows for good that nobody holds; their attempts and effects go with them, an ordered key goes "
-            "on with its next row, and idempotency keys stay until retention forgets them.",
+            does="Delete rows that nobody holds; their attempts and effects are deleted too, an ordered key goes on "
+            "with its next row, and idempotency keys stay until retention deletes them.",
             past="deleted",
             command="delete",
             statement="delete",
@@ -115,7 +115,7 @@ OPERATOR_VERBS = {
             "pause_queue",
             on="queue",
             role="operate",
-            does="Let nothing more of a queue start; what runs goes on.",
+            does="Pause a queue; no more of its rows start, and what runs goes on.",
             past="paused",
             command="queues pause",
             statement="pause",
@@ -126,7 +126,7 @@ OPERATOR_VERBS = {
             "resume_queue",
             on="queue",
             role="operate",
-            does="Let a paused queue go on.",
+            does="Resume a paused queue; its rows start again.",
             past="resumed",
             command="queues resume",
             statement="resume",
@@ -137,7 +137,7 @@ OPERATOR_VERBS = {
             "limit_queue",
             on="queue",
             role="operate",
-            does="Limit a queue across all workers; a lowered limit stops nothing that runs.",
+            does="Limit a queue across all workers; a lower limit stops no row that runs already.",
             past="limited",
             command="queues limit",
             statement="limit",
@@ -148,8 +148,8 @@ OPERATOR_VERBS = {
             "drain_worker",
             on="worker",
             role="operate",
-            does="Ask a living worker to claim nothing more, to finish what it holds, and to exit; whatever starts "
-            "workers may start another.",
+            does="Ask a worker to claim nothing more, to finish or give back what it holds, and to exit; your process "
+            "manager may start another.",
             past="drained",
             command="workers drain",
             statement="drain_worker",
@@ -160,7 +160,7 @@ OPERATOR_VERBS = {
             "pause_schedule",
             on="schedule",
             role="operate",
-            does="Let a schedule enqueue nothing until it is resumed; what comes due meanwhile is missed.",
+            does="Pause a schedule; it enqueues nothing until it is resumed, and ticks in between are missed.",
             past="paused",
             command="schedules pause",
             statement="pause_schedule",
@@ -171,7 +171,7 @@ OPERATOR_VERBS = {
             "resume_schedule",
             on="schedule",
             role="operate",
-            does="Let a paused schedule go on; its misfire policy decides about the ticks it missed.",
+            does="Resume a paused schedule; its misfire policy decides about the ticks it missed.",
             past="resumed",
             command="schedules resume",
             statement="resume_schedule",
@@ -194,7 +194,7 @@ OPERATOR_VERBS = {
             "free_key",
             on="key",
             role="operate",
-            does="Let an ordered key go on that waits for an operator; its head stays as it ended, and the rows behind "
+            does="Free an ordered key that waits for an operator; its first row stays as it ended, and the rows behind "
             "it may run.",
             past="freed",
             command="queues free",

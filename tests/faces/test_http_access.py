@@ -261,7 +261,11 @@ def test_addresses_that_only_this_machine_reaches() -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "words"),
-    [("ann:read", "entry 1"), ("ann:king:12345678", "'king'"), ("ok:read:12345678,ann:read:short", "shorter than 8")],
+    [
+        ("ann:read", "entry 1"),
+        ("ann:king:12345678", "'king'"),
+        ("ok:read:12345678,ann:read:short", "must have 8 characters"),
+    ],
 )
 def test_credentials_that_cannot_be_are_refused_without_a_word_of_the_secret(tokens: str, words: str) -> None:
     with pytest.raises(BadSettings, match=words) as refused:

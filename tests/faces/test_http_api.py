@@ -279,7 +279,9 @@ def test_an_action_counts_first_then_changes_exactly_that_and_is_in_the_audit(wo
         would = said(web.post("/api/actions", json=asked))
         assert (would["matched"], would["statuses"]["dead_letter"]["n"]) == (3, 3)
         assert world.count("dead") == 3
-        assert said(web.post("/api/actions", json={**asked, "dry_run": False}), 400)["error"].startswith("how many")
+        assert said(web.post("/api/actions", json={**asked, "dry_run": False}), 400)["error"].startswith(
+            "redrive needs `expect`"
+        )
         fewer = said(web.post("/api/actions", json={**asked, "dry_run": False, "expect": 2}), 409)
         assert "3 rows" in fewer["error"]
         done = said(web.post("/api/actions", json={**asked, "dry_run": False, "expect": 3, "reason": "fixed"}))

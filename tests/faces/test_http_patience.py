@@ -233,7 +233,7 @@ def test_the_head_of_an_export_asks_nothing_and_a_stop_breaks_it_off_with_a_word
         monkeypatch.setattr(export, "row_shape", last)
         lines = httpx.get(f"{address}/api/rows/export", timeout=120).text.splitlines()
         assert len(lines) == 2
-        assert "not complete" in json.loads(lines[1])["error"]
+        assert "is incomplete" in json.loads(lines[1])["error"]
 
 
 def test_ctrl_c_does_not_wait_for_whoever_reads_an_export_slowly(world: World) -> None:

@@ -196,7 +196,7 @@ test("an event is told by its fields, without what the line has already", () => 
     share: 0.123,
   };
   assert.equal(words.fields(said), "token 2 · key order:1 · error E: a · share 0.12");
-  assert.equal(words.counts_words({ processing: 2, dead_letter: 1 }), "2 held · 1 dead letter");
+  assert.equal(words.counts_words({ processing: 2, dead_letter: 1 }), "2 processing · 1 dead letter");
   assert.equal(words.is_noise("lease_renewed"), true);
   assert.equal(words.is_noise("stale_write_blocked"), false);
 });

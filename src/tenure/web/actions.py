@@ -1,4 +1,4 @@
-"""Actions: a verb over a filter, first as an exact count, then in batches that go on when the request has ended."""
+"""Actions: a verb on the rows of a filter; first an exact count, then batches that outlast the request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .route import Ask, Asked, Error, FilterText, Reply, Route, when
 if TYPE_CHECKING:
     RowVerb = str
 else:
-    RowVerb = Literal[tuple(ON_ROWS)]  # so that the description names them, and no other is taken
+    RowVerb = Literal[tuple(ON_ROWS)]  # the API's description lists them, and any other is refused
 
 ANSWER_SECONDS = 60.0
 
 
 class ActionAsked(Asked, frozen=True):
-    """Which verb on which rows. A dry run counts; the real one says how many rows it expects at most, and why."""
+    """Which verb on which rows. A dry run counts; a real run says how many rows it expects at most, and why."""
 
     rules = (when({"dry_run": {"const": False}}, {"expect": {"type": "integer"}}),)
 
@@ -64,7 +64,7 @@ class DoneShape(msgspec.Struct, frozen=True):
 
 
 class Going(msgspec.Struct, frozen=True):
-    """It goes on: GET /api/actions/{action} tells how far it is."""
+    """The action goes on: GET /api/actions/{action} says how far it is."""
 
     action: int
     verb: str
@@ -74,11 +74,11 @@ class Going(msgspec.Struct, frozen=True):
 
 
 async def action(ask: Ask[Any, ActionAsked]) -> Would | DoneShape | Reply:
-    """Count what a verb would change in a filter's rows, or change it."""
+    """Count the rows of a filter that a verb would change, or change them."""
     ask.require(ask.body.verb)
     wanted = ask.site.filter(ask.body.filter)
     if not ask.body.dry_run and ask.body.expect is None:
-        raise Refused(400, f"how many rows may {ask.body.verb} change? Say it with `expect`; a dry run counts them")
+        raise Refused(400, f"{ask.body.verb} needs `expect`, the number of rows it may change: a dry run counts them")
     return await _would(ask, wanted) if ask.body.dry_run else await _do(ask, wanted)
 
 
@@ -94,14 +94,14 @@ async def _would(ask: Ask[Any, ActionAsked], wanted: Filter) -> Would:
 
 
 async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
-    """To the end, or for as long as a request may last; the rest is done without it."""
+    """Wait for the end, or for as long as a request may last; the rest is done after the answer."""
     began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     doing = asyncio.ensure_future(ask.site.store.blocking(partial(_acted, ask, wanted, _tell(began)), "action"))
     await asyncio.wait([doing], timeout=ANSWER_SECONDS)
     either: list[asyncio.Future[Any]] = [doing, began]
-    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)  # a long count comes before the first batch
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)  # a long count may run before the first batch
     if not doing.done():
-        doing.add_done_callback(lambda late: late.cancelled() or late.exception())  # its end stands in the audit
+        doing.add_done_callback(lambda late: late.cancelled() or late.exception())  # the audit has its end
         return Reply(202, Going(began.result(), ask.body.verb, str(wanted), False, hint_of(wanted)))
     done = doing.result()
     changed = (done.matched, done.changed, done.skipped, done.done)
@@ -111,7 +111,7 @@ async def _do(ask: Ask[Any, ActionAsked], wanted: Filter) -> DoneShape | Reply:
 def _acted(ask: Ask[Any, ActionAsked], wanted: Filter, began: Any, conn: QueueConnection) -> Done:
     def progress(_rows: int) -> None:
         if ask.site.closed:
-            raise Refused(503, "the server stops: this was broken off after a batch, the audit says how far it came")
+            raise Refused(503, "the server stops, and this action after a batch: the audit says how far it came")
 
     return operate.act(
         conn,
@@ -127,13 +127,13 @@ def _acted(ask: Ask[Any, ActionAsked], wanted: Filter, began: Any, conn: QueueCo
 
 
 def _tell(began: asyncio.Future[int]) -> Any:
-    """Set a future of the loop from a thread; it may have been closed meanwhile."""
+    """A function that sets this future of the loop from another thread."""
     loop = began.get_loop()
     return lambda action: loop.call_soon_threadsafe(began.set_result, action)
 
 
 async def told(ask: Ask[Any, None]) -> NotedShape:
-    """How far an action is, as the audit has it; one without done_at still goes on, or was broken off."""
+    """How far an action is, from the audit; without done_at it still goes on, or was stopped."""
     found = await ask.site.store.ask(operate.audit(1, ask.path["action"] + 1))
     if not found or found[0].id != ask.path["action"]:
         raise Refused(404, f"there is no action {ask.path['action']}: GET api/audit lists them")

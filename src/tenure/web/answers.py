@@ -16,18 +16,18 @@ from ..verbs.search import Count as Counted
 from .site import Site
 
 EXCERPT_MAX = 300
-HEAD_MAX = 2000  # of a payload that is shown as an excerpt: redaction may shorten it
+HEAD_MAX = 2000  # of a payload, read for an excerpt: redaction may make it shorter
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How many; with `more` at least so many."""
+    """How many; with `more`, at least so many."""
 
     n: int
     more: bool
 
 
 class RowShape(msgspec.Struct, frozen=True):
-    """A row in whatever state. Tokens are text: they have 64 bits, which a number of JavaScript does not."""
+    """A row in any state. Tokens and fences are text: they have 64 bits, and numbers of JavaScript have 53."""
 
     id: UUID
     status: str
@@ -58,7 +58,7 @@ class RowShape(msgspec.Struct, frozen=True):
 
 
 def row_shape(row: Row, now: datetime, site: Site, *, excerpt: bool = False) -> RowShape:
-    """A row as this site shows it; an excerpt has 300 characters of what may be long: of an error its telling line."""
+    """A row as this site shows it. An excerpt has at most 300 characters of payload and error."""
     most = EXCERPT_MAX if excerpt else None
     left = (row.lease_expires_at - now).total_seconds() if row.lease_expires_at else None
     return RowShape(

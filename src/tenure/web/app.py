@@ -1,4 +1,4 @@
-"""The app: routes made of the table, each request let in, understood, answered, and every error one sentence."""
+"""The app: routes from one table; each request is let in, checked and answered, and every error is one sentence."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def _described(prefix: str, drills: bool) -> dict[str, Any]:
 
 
 def _routes(*, drills: bool) -> tuple[Route, ...]:
-    """The table, and those of the stage where there is one."""
+    """The table, and the routes of the stage where drills are served."""
     if not drills:
         return ROUTES
-    from . import stage  # here: it can be read only where there are signals to stop a process with
+    from . import stage  # imported here: it needs signals that Windows does not have
 
     return (*ROUTES, *stage.ROUTES)
 
@@ -101,14 +101,15 @@ def app(
 ) -> Starlette:
     """The HTTP API and the dashboard as an ASGI app, to be mounted under any prefix.
 
-    `access` says who asks: access(request) -> Access(actor, role), or None for nobody; awaitable if it likes. Without
-    it the tokens and users of the settings decide, and without those there is no app: it would be open to everybody.
-    Connections are made when they are needed; `tenure.web.lifespan(app)` gives them back. With `drills` admins on this
-    machine may start processes that play drills in schemas of their own; `tenure.web.local` is no `access` for that.
+    `access` says who asks: access(request) -> Access(actor, role), or None for nobody; it may be async.
+    Without it, the access tokens and users of the settings decide; without those there is no app, because it would be
+    open to everybody. Connections are opened when they are needed; `tenure.web.lifespan(app)` closes them. With
+    `drills`, admins on this machine may start processes that play drills in schemas of their own; that does not work
+    with `access=tenure.web.local`.
     """
     chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
     if chosen.database_url is None:
-        raise BadSettings("no database is named: give database_url=…, or set TENURE_DATABASE_URL")
+        raise BadSettings("no database is given: pass database_url=…, or set TENURE_DATABASE_URL")
     names = [*redact, *_setting("TENURE_WEB_REDACT").split(",")]
     store, door = Store(chosen.database_url, chosen.schema), access or _door()
     site = Site(
@@ -132,7 +133,7 @@ def app(
 
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
-    """Give back what the app holds when the block ends: for the lifespan of an app it is mounted in."""
+    """Close what the app holds when the block ends: for the lifespan of an app it is mounted in."""
     app.state.site.open()
     try:
         yield
@@ -142,9 +143,9 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 
 def _hosts(url: str, door: Door) -> Hosts:
     settings.check_drills()
-    if isinstance(door, Open):  # on loopback that is every user of the machine, and stages run processes as this one
+    if isinstance(door, Open):  # every user of the machine could then start processes as this user
         raise BadSettings(
-            "drills are not played where everybody is let in: set TENURE_WEB_TOKEN, or give another access=…"
+            "drills need a dashboard that does not let everybody in: set TENURE_WEB_TOKEN, or give another access=…"
         )
     from ..drills.host import Hosts
 
@@ -166,7 +167,7 @@ def _setting(name: str) -> str:
 
 
 def _paths(site: Site, routes: Sequence[Route]) -> list[Path]:
-    """One path for each, with all its methods: so that a 405 can name them."""
+    """One entry for each path with all its methods, so that a 405 can name them."""
     by_path: dict[str, dict[str, Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
@@ -185,7 +186,7 @@ def _endpoint(site: Site, methods: dict[str, Route]) -> Any:
 
 
 async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
-    """Who asks and for what; or a refusal, in this order: 401, 403, 415, 413, 400."""
+    """Who asks for what; or a refusal, checked in this order: 401, 403, 415, 413, 400."""
     access = NOBODY
     if route.verb != PUBLIC:
         access = await site.admit(request)
@@ -200,10 +201,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path[:100]
     if error.status_code == 405:
-        return response(Refused(405, f"{request.method} is not answered at {path}", error.headers))
+        return response(Refused(405, f"{request.method} is not supported at {path}", error.headers))
     if error.status_code == 404 and pages.wants_page(request):
         return pages.no_page(request)
-    return response(Refused(error.status_code, f"there is nothing at {path}: GET api/openapi.json lists what there is"))
+    return response(Refused(error.status_code, f"there is nothing at {path}: GET api/openapi.json lists every route"))
 
 
 async def _bug(_request: Request, error: Exception) -> Response:
@@ -211,13 +212,13 @@ async def _bug(_request: Request, error: Exception) -> Response:
 
 
 class Named:
-    """Gives every answer the name of its request, and headers that keep browsers strict."""
+    """Adds the request id and the security headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """One request, as ASGI calls it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

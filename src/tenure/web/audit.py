@@ -24,7 +24,7 @@ class AuditAsked(Asked, frozen=True):
 
 
 class NotedShape(msgspec.Struct, frozen=True):
-    """One line; done_at is null while the action goes on, and for ever if it was broken off."""
+    """One line; done_at is null while the action goes on, and stays null if it was stopped."""
 
     id: int
     at: datetime
@@ -38,7 +38,7 @@ class NotedShape(msgspec.Struct, frozen=True):
 
 
 class AuditShape(msgspec.Struct, frozen=True):
-    """Lines, the latest first, and where to go on."""
+    """Lines, the latest first, and `before` of the next page."""
 
     audit: list[NotedShape]
     next: int | None
@@ -53,7 +53,7 @@ async def audit(ask: Ask[AuditAsked, None]) -> AuditShape:
 
 
 def noted_shape(each: Noted, site: Site) -> NotedShape:
-    """A line with its times in UTC, and no value in its filter that this site does not show."""
+    """A line with its times in UTC; values that this site hides are hidden in its filter too."""
     target = site.target(each.target) if each.verb in ON_ROWS else each.target
     return NotedShape(
         each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, target, each.rows, each.reason

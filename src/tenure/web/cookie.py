@@ -1,4 +1,4 @@
-"""The cookie of this app: for its own path, unread by scripts, sent by no other site."""
+"""The cookie of this app: for its own path, hidden from scripts, never sent from another site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 
 def give(answer: Response, request: Request, name: str, value: str, seconds: int | None) -> None:
-    """Put a cookie into an answer: for so long, or for as long as the browser runs."""
+    """Set a cookie in an answer, for so many seconds or until the browser closes."""
     answer.set_cookie(
         name,
         value,

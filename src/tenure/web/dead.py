@@ -1,4 +1,4 @@
-"""What ended badly, grouped by error, and ordered keys that cannot go on."""
+"""Failed rows and dead letters grouped by error, and ordered keys that are blocked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DeadShape(msgspec.Struct, frozen=True):
 
 
 class KeyShape(msgspec.Struct, frozen=True):
-    """A key, the row that stands in the way, and how many wait behind it."""
+    """A key, the row that blocks it, and how many rows wait behind that row."""
 
     queue: str
     key: str
@@ -55,7 +55,7 @@ class KeyShape(msgspec.Struct, frozen=True):
 
 
 class BlockedShape(msgspec.Struct, frozen=True):
-    """The keys, the longest queue behind them first."""
+    """The keys; the one with the most rows behind it first."""
 
     keys: list[KeyShape]
 
@@ -98,7 +98,7 @@ def _group(each: search.DeadGroup) -> GroupShape:
 
 
 async def blocked(ask: Ask[HowMany, None]) -> BlockedShape:
-    """Ordered keys that cannot go on, the longest queue behind them first."""
+    """Ordered keys that are blocked; the one with the most rows behind it first."""
     return BlockedShape([KeyShape(*each) for each in await ask.site.store.ask(questions.blocked_keys(ask.query.n))])
 
 

@@ -20,7 +20,7 @@ HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class NewRowAsked(Asked, frozen=True):
-    """A row as a producer sends it; what is left out is as in Python."""
+    """A row as a producer sends it; defaults are those of the Python API."""
 
     rules = (
         {"not": together({"at": {"type": "string"}, "delay_seconds": {"exclusiveMinimum": 0}})},
@@ -43,14 +43,14 @@ class NewRowAsked(Asked, frozen=True):
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):
-    """The id of the row, or of the one that was first."""
+    """The id of the new row, or of the row that already has the idempotency key."""
 
     id: UUID
     outcome: Literal["enqueued", "duplicate"]
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Whose the idempotency key is."""
+    """Which row already has the idempotency key."""
 
     error: str
     id: UUID

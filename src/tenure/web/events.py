@@ -11,14 +11,14 @@ from .route import Ask, Asked, Route
 
 
 class EventsAsked(Asked, frozen=True):
-    """Whether to hear the fleet, and where to go on, for those who cannot send the Last-Event-ID header."""
+    """Whether to send events of the fleet, and where to resume for clients that cannot send Last-Event-ID."""
 
     fleet: bool = False
     last_event_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 async def events(ask: Ask[EventsAsked, Any]) -> Response:
-    """Ticks every two seconds, with fleet also its events as they happen, as Server-Sent Events with resume."""
+    """A tick every two seconds, and with `fleet` every event of the fleet, as Server-Sent Events with resume."""
     last = ask.request.headers.get("last-event-id") or ask.query.last_event_id
     if ask.request.method == "HEAD":
         return Response(media_type="text/event-stream")

@@ -28,7 +28,7 @@ PAGE_BYTES = 4 * 1024 * 1024
 TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 COLUMNS = RowShape.__struct_fields__
 Write = Callable[[RowShape], bytes]
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run a cell that begins so
 
 
 class ExportAsked(Asked, frozen=True):
@@ -40,24 +40,24 @@ class ExportAsked(Asked, frozen=True):
 
 
 async def export(ask: Ask[ExportAsked, None]) -> Response:
-    """The rows of a filter as CSV or JSON lines, newest first; an export that breaks off says so in its last line."""
+    """The rows of a filter as CSV or JSON lines, newest first; the last line of an incomplete export says so."""
     wanted, form = ask.site.filter(ask.query.filter), ask.query.format
     named = f'attachment; filename="tenure-rows.{form}"'
     headers = {"content-disposition": named, "cache-control": "no-store"}
     if ask.request.method == "HEAD":
         return Response(headers=headers, media_type=TYPES[form])
     pages = _pages(ask.site, wanted, ask.query.n, _csv if form == "csv" else _jsonl)
-    first = await anext(pages)  # a database that is away is told by the status, not in the middle of a file
+    first = await anext(pages)  # report an unreachable database by the status, not in the middle of a file
     return StreamingResponse(_written(first, pages, form), headers=headers, media_type=TYPES[form])
 
 
 async def _pages(site: Site, wanted: Filter, left: int, write: Write) -> AsyncIterator[bytes]:
-    """Page by page, each as large as the rows of the last one let it be: memory is what a reader must not cost."""
+    """Page by page; large rows make the next page smaller, so that memory stays bounded."""
     before: UUID | None = None
     n, done = ROWS_FIRST, False
     while left > 0 and not done:
         if site.closed:
-            raise Refused(503, "the server stops: this export is not complete")
+            raise Refused(503, "the server stops: this export is incomplete, start it again")
         async with site.store.reading() as conn:
             now = await postgres.run(conn, questions.clock(), site.store.schema)
             found = await postgres.run(conn, search.page(wanted, before=before, n=min(n, left)), site.store.schema)
@@ -100,7 +100,7 @@ def _line(cells: Iterable[Any]) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """A value no spreadsheet takes for a formula."""
+    """The value, quoted if a spreadsheet would read it as a formula."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

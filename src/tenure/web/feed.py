@@ -1,6 +1,6 @@
-"""The feed: a tick for all open tabs, one ear at the database for those that want the fleet's events too.
+"""The feed: ticks for all open tabs, and the fleet's events over one connection for those that ask for them.
 
-It asks the fleet only while somebody wants to hear it. Through a pooler no events come, and the ticks alone go on.
+Workers send events only while somebody asks for them. Through a pooler there are no events, only ticks.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ KEPT_MAX = 1000
 STREAMS_MAX = 200
 TICK_SECONDS = 2.0
 PING_SECONDS = 15.0
-LINGER_SECONDS = 15.0  # how long the ear stays for a tab that may come back
-AWAY_SECONDS = 2.0  # between two tries to reach a database that is away
+LINGER_SECONDS = 15.0  # how long we go on listening for a tab that may come back
+AWAY_SECONDS = 2.0  # between two attempts to reach the database
 RETRY_MS = 2000
 END_SECONDS = 0.2
 
@@ -41,11 +41,11 @@ class Told(NamedTuple):
 
 
 class Feed:
-    """What happens, told to every stream; a stream that comes back too late is told to fetch everything anew."""
+    """Sends ticks and events to every stream; a stream that comes back too late gets `reset` and fetches all again."""
 
     def __init__(self, store: Store, tick: Callable[[], Awaitable[Any]]) -> None:
         self._store, self._make_tick = store, tick
-        self._boot = secrets.token_hex(4)  # another process counts anew
+        self._boot = secrets.token_hex(4)  # event numbers count from the start of this process
         self._kept: deque[Told] = deque(maxlen=KEPT_MAX)
         self._n = 0
         self._tick: tuple[int, bytes] = (0, b"")
@@ -60,9 +60,9 @@ class Feed:
     # -- one stream
 
     def open(self, last_id: str | None, *, fleet: bool = False) -> AsyncIterator[bytes]:
-        """The stream of one tab, with the fleet's events from what it saw last; refused when there are too many."""
+        """The stream of one tab, which resumes after the last event it saw; refused when too many are open."""
         if self.closed:
-            raise Refused(503, "the server is about to stop: come back in a moment")
+            raise Refused(503, "the server is about to stop: try again in a moment")
         if self._streams >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} streams are open already: close a tab")
         return self._stream(last_id, fleet)
@@ -92,7 +92,7 @@ class Feed:
             self._leave(fleet)
 
     def _resumed(self, last_id: str | None) -> tuple[int, bool]:
-        """Where to go on, and whether nothing between was lost."""
+        """Where to resume, and whether no event was missed."""
         if not last_id:
             return self._n, True
         boot, _, number = last_id.partition("-")
@@ -101,14 +101,14 @@ class Feed:
         return (at, True) if known else (self._n, False)
 
     def _oldest(self) -> int:
-        """The number a stream must have seen so that it misses nothing."""
+        """The last event that a stream must have seen to miss nothing."""
         return self._kept[0].n - 1 if self._kept else self._n
 
     def _said(self, event: str, body: bytes, n: int | None = None) -> bytes:
         number = self._n if n is None else n
         return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self._boot.encode(), number, event.encode(), body)
 
-    # -- the clock and the ear
+    # -- the ticks and the listener
 
     def _enter(self, fleet: bool) -> None:
         self._streams += 1
@@ -125,7 +125,7 @@ class Feed:
             self._unheard_at = now
 
     def _begin(self, _ended: object = None) -> None:
-        """Start what somebody waits for; again when one of them ends, for somebody may have come in that moment."""
+        """Start the tasks that are needed; again when one ends, because a stream may have opened at that moment."""
         if self.closed or self._loop is None:
             return
         if self._streams and (self._clock is None or self._clock.done()):
@@ -139,7 +139,7 @@ class Feed:
         return not self.closed and (n > 0 or time.monotonic() - left_at < LINGER_SECONDS)
 
     async def _tick_on(self) -> None:
-        """A tick every two seconds as long as somebody listens; and nobody hears the fleet for whom nobody cares."""
+        """A tick every two seconds while streams are open; the listener ends when no stream needs it."""
         while self._wanted(self._streams, self._left_at):
             await self._ticked()
             if self._ear is not None and not self._wanted(self._hearers, self._unheard_at):
@@ -164,14 +164,14 @@ class Feed:
             try:
                 await self._listen_once()
             except Exception as error:
-                refusal(error)  # a bug is logged, and no reason to be deaf from now on
+                refusal(error)  # a bug is logged, and listening goes on
                 await self._pause(AWAY_SECONDS)
 
     async def _listen_once(self) -> None:
         conn, name = await self._store.listen(), ""
         try:
             if conn.pooled:
-                await asyncio.Event().wait()  # no note comes through a pooler: until somebody cancels this
+                await asyncio.Event().wait()  # no NOTIFY comes through a pooler: wait until this is cancelled
             name = channel_of(await postgres.run(conn, channel(), self._store.schema))
             await conn.execute(f'LISTEN "{name}"'.encode())
             while True:
@@ -180,7 +180,7 @@ class Feed:
                     self._keep(heard.payload.splitlines())
         finally:
             if name:
-                self._gap()  # what happens until we listen again is lost: streams are told to fetch anew
+                self._gap()  # events until we listen again are missed: tell streams to fetch everything
             with suppress(Exception):
                 await conn.close()
 
@@ -207,13 +207,13 @@ class Feed:
     # -- the end
 
     def close(self) -> None:
-        """End every stream now; from any thread, also out of a signal handler."""
+        """End every stream now; call it from any thread or a signal handler."""
         self.closed = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
     async def aclose(self) -> None:
-        """Stop listening to the database; one that is stuck is not waited for."""
+        """Stop listening to the database, without waiting for one that is stuck."""
         running = [each for each in (self._clock, self._ear) if each is not None and not each.done()]
         for each in running:
             each.cancel()

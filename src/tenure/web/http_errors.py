@@ -1,4 +1,4 @@
-"""What goes wrong, as HTTP says it: a status and one sentence."""
+"""Errors as HTTP answers: a status and one sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_EXIT_CODE = {USAGE: 400, BAD_SETTINGS: 400, NO: 409, NOT_ALLOWED: 403, UNREA
 
 
 class Refused(Exception):
-    """An answer that is not the one asked for; its text is one sentence that names the value and the next step."""
+    """A refusal; its text is one sentence that names the value and the next step."""
 
     def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None, **facts: Any) -> None:
         super().__init__(sentence)
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 def response(refused: Refused) -> Response:
-    """As JSON: {"error": sentence} and what else is known."""
+    """As JSON: {"error": sentence} and further facts."""
     headers = {"cache-control": "no-store", **refused.headers}
     if refused.status == 503:
         headers["retry-after"] = str(RETRY_SECONDS)
@@ -38,10 +38,10 @@ def response(refused: Refused) -> Response:
 
 
 def refusal(error: Exception) -> Refused:
-    """What an error means to whoever asked; a bug is logged with its traceback and told without it."""
+    """The refusal for an error; a bug is logged with its traceback and answered without it."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, HTTPException):  # of the app this is mounted in, when it says who asks
+    if isinstance(error, HTTPException):  # from the `access` of the app around this one
         return Refused(error.status_code, str(error.detail), error.headers)
     if isinstance(error, SchemaMismatch):
         return Refused(503, str(error))
@@ -60,7 +60,7 @@ def _of_database(error: psycopg.Error) -> Refused:
     if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName | pg.UndefinedFunction | pg.UndefinedColumn):
         return Refused(503, f"{said}: run `tenure migrate`")
     if isinstance(error, pg.InsufficientPrivilege):
-        return Refused(403, f"{said}: the server's database user lacks the right")
+        return Refused(403, f"{said}: grant it to the server's database user")
     if isinstance(error, psycopg.DataError):
         return Refused(400, f"{said}: correct the value")
     if trouble_of(error) == "away":
@@ -70,4 +70,4 @@ def _of_database(error: psycopg.Error) -> Refused:
 
 def _bug(error: Exception) -> Refused:
     _LOG.error("a bug in Tenure: please report it with these lines", exc_info=error)
-    return Refused(500, f"this is a bug in Tenure ({type(error).__name__}): its log has the lines to report")
+    return Refused(500, f"this is a bug in Tenure ({type(error).__name__}): please report the lines in its log")

@@ -1,4 +1,4 @@
-"""Login and logout: a token for a cookie that no script can read, and its end."""
+"""Login and logout: an access token buys a cookie that no script can read; logout deletes it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from .route import Ask, Asked, Error, Route
 
 
 class LoginAsked(Asked, frozen=True):
-    """A token; or the name of a user, and the password as token."""
+    """An access token; or the name of a user, with the password as token."""
 
     token: Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] | None = None
 
 
 async def login(ask: Ask[Any, LoginAsked]) -> Response:
-    """Take a token, give a cookie for half a day."""
+    """Give a cookie for 12 hours in exchange for an access token."""
     known = ask.site.credentials
     if known is None:
-        raise Refused(404, "there is no login here: a link or the app around this says who comes in, or it is open")
+        raise Refused(
+            404,
+            "there is no login by token here: open the link that the server printed, or log in to the app around it",
+        )
     value = known.cookie(ask.body.name, ask.body.token)
     if value is None:
-        raise Refused(401, "this token is nobody's: check it, or ask whoever runs the server")
+        raise Refused(401, "this access token is unknown: check it, or ask whoever runs the server")
     answer = _done()
     cookie.give(answer, ask.request, COOKIE, value, COOKIE_SECONDS)
     return answer
 
 
 async def logout(ask: Ask[Any, None]) -> Response:
-    """Forget the cookie, and the session of one that came by a link."""
+    """Delete the cookie, and the session of a browser that came by link."""
     answer, door = _done(), ask.site.door
     if isinstance(door, ByLink):
         door.leave(ask.request, answer)

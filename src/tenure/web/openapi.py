@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, written from the same table that the API is made of."""
+"""OpenAPI 3.1, written from the table of routes that the API itself uses."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SAME_SITE = {
     "name": "x-tenure",
     "in": "header",
     "required": True,
-    "description": "Keeps other sites' forms out, which cannot send it.",
+    "description": "Keeps forms of other sites out: they cannot send it.",
     "schema": {"type": "string", "enum": ["1"]},
 }
 REFUSALS = {
-    400: "Something in it cannot be: the sentence names the value.",
-    401: "Who are you?",
-    403: "Your role is not enough, or the request could be another site's.",
+    400: "A value is wrong: the sentence names it.",
+    401: "Not logged in.",
+    403: "Your role is not enough, or the request may come from another site.",
     413: "The body is longer than 2 MiB.",
     415: "The body is not application/json.",
     503: "The database does not answer, or took too long.",
@@ -39,7 +39,7 @@ REFUSALS = {
 
 
 def document(routes: Iterable[Route], prefix: str) -> dict[str, Any]:
-    """The whole description, for an app that is mounted here."""
+    """The whole description, for an app mounted at this prefix."""
     routes = list(routes)
     schemas, components = _schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
@@ -55,7 +55,7 @@ def document(routes: Iterable[Route], prefix: str) -> dict[str, Any]:
 
 
 def _schemas(routes: list[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """The schema of every type that a route mentions, and what they refer to."""
+    """The schema of every type that a route uses, and the schemas those refer to."""
     types: list[Any] = [Error]
     for route in routes:
         types += [kind for answer in route.answers.values() for kind in _kinds(answer)]
@@ -67,7 +67,7 @@ def _schemas(routes: list[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
 
 
 def _kinds(answer: Any) -> list[Any]:
-    """The types of an answer: none if it is text, several if it may be one of them."""
+    """The types of an answer: none for text, several where it may be one of them."""
     if answer is None or isinstance(answer, tuple):
         return []
     return answer if isinstance(answer, list) else [answer]
@@ -101,7 +101,7 @@ def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _needs(route: Route) -> str:
-    """The role; of an action over rows, which verb does what, and those that need a higher one."""
+    """The role a route needs; for actions on rows, the role and sentence of each verb."""
     if route.verb != "act":
         return f"Needs the role {VERBS[route.verb]}."
     return "\n".join(f"- {verb.name} needs the role {verb.role}: {verb.does}" for verb in ON_ROWS.values())
@@ -148,7 +148,7 @@ def _answer(kind: Any, schemas: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _ruled(kind: Any, schemas: Mapping[Any, Any]) -> Any:
-    """A body's schema, and what must hold between its fields."""
+    """A body's schema, and the rules between its fields."""
     schema, rules = schemas[repr(kind)], getattr(kind, "rules", ())
     return {"allOf": [schema, *rules]} if rules else schema
 

@@ -1,4 +1,4 @@
-"""The overview: the inbox in a few numbers, what the fleet did lately, and who asks."""
+"""The overview: the inbox in a few numbers, charts, refused writes, and who asks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSALS_MAX = 20
 
 
 class OverviewAsked(Asked, frozen=True):
-    """How far back, and of which queue the charts are."""
+    """How far back, and the queue of the charts."""
 
     seconds: Annotated[int, msgspec.Meta(ge=60, le=7 * 86_400)] = 3600
     queue: Name | UnsetType = UNSET
@@ -38,7 +38,7 @@ class WorkersCount(msgspec.Struct, frozen=True):
 
 
 class Fence(msgspec.Struct, frozen=True):
-    """What became of leases in so many seconds."""
+    """What happened to leases in so many seconds."""
 
     seconds: int
     acquired: int
@@ -50,7 +50,7 @@ class Fence(msgspec.Struct, frozen=True):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """The inbox in a few numbers: what a tick of the feed carries."""
+    """The inbox in a few numbers; every tick of the feed has them."""
 
     at: datetime
     runnable: Count
@@ -64,7 +64,7 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class PointShape(msgspec.Struct, frozen=True):
-    """Attempts ended in one step, by outcome, and how long rows waited and handlers ran, in seconds."""
+    """Attempts that ended in one step by outcome, and how long rows waited and handlers ran, in seconds."""
 
     at: datetime
     completed: int
@@ -88,7 +88,7 @@ class OverviewShape(Numbers, frozen=True):
 
 
 class VerbShape(msgspec.Struct, frozen=True):
-    """One entry of the operators' table, as buttons and the audit need it; `audited` is its name there."""
+    """One entry of the table of operator verbs; `audited` is its name in the audit."""
 
     name: str
     on: Literal["rows", "queue", "key", "worker", "schedule"]
@@ -170,7 +170,7 @@ async def overview(ask: Ask[OverviewAsked, None]) -> OverviewShape:
 
 
 async def tick(store: Store) -> Numbers:
-    """What every open tab hears every two seconds."""
+    """The numbers that every open tab gets every two seconds."""
     async with store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), store.schema)
         inbox = await postgres.run(conn, search.overview(), store.schema)

@@ -1,4 +1,4 @@
-"""The dashboard's files: one index.html for every page, the rest by name, under a policy that lets nothing else in."""
+"""The dashboard's files: one index.html for all pages, other files by name, and a strict content security policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .http_errors import Refused, response
 
 STATIC = Path(__file__).parent / "static"
 PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit")
-NOT_PAGES = ("api", "static", "health", "metrics")  # by the first word of their path
+NOT_PAGES = ("api", "static", "health", "metrics")  # by the first part of the path
 BASE = '<base href="/">'
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -54,14 +54,14 @@ def routes(*, drills: bool) -> list[Route]:
 
 
 def wants_page(request: Request) -> bool:
-    """Is this a person who typed an address? Then a page that says so helps more than a sentence of JSON."""
+    """Did a person type this address? Then a page helps more than a JSON sentence."""
     first, _, _ = request.scope["path"].removeprefix(request.scope.get("root_path", "")).strip("/").partition("/")
     accepts = {kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")}
     return request.method in ("GET", "HEAD") and "text/html" in accepts and first not in NOT_PAGES
 
 
 def no_page(request: Request) -> Response:
-    """The dashboard, which says that there is no such page and leads back."""
+    """The dashboard, which says that there is no such page."""
     page = _shell(request)
     page.status_code, page.headers["vary"] = 404, "accept"
     return page
@@ -69,7 +69,7 @@ def no_page(request: Request) -> Response:
 
 async def _page(request: Request) -> Response:
     door = request.app.state.site.door
-    # Not by HEAD: a program that looks where a link leads must not use it up.
+    # Not for HEAD: a program that checks a link must not use it up.
     if isinstance(door, ByLink) and LINK in request.query_params and request.method == "GET":
         try:
             return door.enter(request)
@@ -79,7 +79,7 @@ async def _page(request: Request) -> Response:
 
 
 def _shell(request: Request) -> Response:
-    """index.html, whose addresses count from where this app is mounted."""
+    """index.html, with the prefix of this app as the base of its links."""
     try:
         text = (STATIC / "index.html").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -106,7 +106,7 @@ async def _file(request: Request) -> Response:
 def _is_ours(path: Path) -> bool:
     try:
         return path.resolve().is_relative_to(STATIC.resolve()) and path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # no file can have this name
         return False
 
 

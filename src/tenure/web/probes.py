@@ -1,4 +1,4 @@
-"""Probes and metrics: whether the server lives and is ready, and what the fleet adds up to, for Prometheus."""
+"""Probes and metrics: is the server alive and ready, and the fleet's numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The database answers and holds the schema this package speaks."""
+    """The database answers and has the schema of this version."""
 
     status: Literal["ready"]
     schema: int
 
 
 class NotReady(msgspec.Struct, frozen=True):
-    """What is in the way."""
+    """Why it is not ready."""
 
     status: Literal["not ready"]
     error: str

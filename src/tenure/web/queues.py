@@ -1,4 +1,4 @@
-"""Queues: what stands in each and what was set for it; pause, resume, limit."""
+"""Queues: the rows of each, its settings; pause, resume, limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .route import Ask, Asked, Route, when
 
 
 class QueueShape(msgspec.Struct, frozen=True):
-    """One queue: rows by state, what was set, and how much of it is used; of the states in `more` at least so many."""
+    """One queue: rows by state, its limits and how much of them is used; states in `more` have at least so many."""
 
     queue: str
     pending: int
@@ -41,7 +41,7 @@ class QueuesShape(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """Whether it was otherwise before."""
+    """Whether that changed anything."""
 
     queue: str
     changed: bool
@@ -53,7 +53,7 @@ Slots = Annotated[int, msgspec.Meta(ge=1, le=SLOTS_MAX)]
 
 
 class LimitsAsked(Asked, frozen=True):
-    """All limits of a queue: one that is null or left out is taken away."""
+    """All limits of a queue; a limit that is null or missing is removed."""
 
     rules = (when({"burst": {"type": "integer"}}, {"rate_per_second": {"type": "number"}}),)
 

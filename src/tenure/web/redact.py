@@ -1,4 +1,4 @@
-"""Redaction: values of secret names are replaced in the JSON text itself, so that no other digit of it changes."""
+"""Redaction: values of secret names are replaced in the JSON text, so that nothing else in it changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = (
 )
 STARS = '"***"'
 
-# A string, with its colon if it is a name; the last one may be cut off. Then a bracket, or what stands for itself.
+# A string, with its colon if it is a name; the last one may be cut off. Else a bracket, or a plain value.
 _STRING = r'("[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z))(\s*:\s*)?'
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _TOKENS = re.compile(_STRING + r'|([\[{])|([\]}])|[^\s"\[\]{},:]+', re.DOTALL)
@@ -49,7 +49,7 @@ _RUNS = re.compile(r"[^\W\d_]+|\d+")
 
 
 class Redaction:
-    """Knows which names are secret: one is when the words of a listed name stand in it side by side.
+    """Knows which names are secret: those that contain the words of a listed name side by side.
 
     `token` covers access_token, authToken and refresh_tokens, not tokens_used; `card` does not cover discard.
     """
@@ -58,7 +58,7 @@ class Redaction:
         self.names = tuple(dict.fromkeys(names))
         for name in self.names:
             if not _words(name):
-                raise BadSettings(f"{name!r} has no letter or digit to be found by: give a name to redact by its words")
+                raise BadSettings(f"a name to redact must have a letter or a digit, {name!r} has none")
         self._secret = {_words(name) for name in self.names}
         self._first = {words[0] for words in self._secret}
         self._known: dict[str, bool] = {}
@@ -73,7 +73,7 @@ class Redaction:
         return self._known[name]
 
     def __call__(self, text: str) -> str:
-        """The JSON text with the values of secret names replaced by "***"; of a text that is cut off also the last."""
+        """The JSON text with the values of secret names replaced by "***", also where the text is cut off."""
         if self._is_harmless(text):
             return text
         parts: list[str] = []
@@ -84,7 +84,7 @@ class Redaction:
         return "".join([*parts, text[kept_until:]])
 
     def _is_harmless(self, text: str) -> bool:
-        """No secret word stands in it, nor could one be written in escapes: seen at a glance, for most payloads."""
+        """A quick check: the text has no secret word and no escape that could hide one, as most payloads."""
         if not text.isascii() or "\\u" in text:
             return False
         folded = text.lower()
@@ -126,7 +126,7 @@ def _humps(run: str) -> Iterator[str]:
 
 
 def _stands_in(secret: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Side by side; as the last words of the name also in the plural."""
+    """Are these words side by side in the name? At its end the last word may be a plural."""
     n = len(secret)
     if words[len(words) - n :] == (*secret[:-1], f"{secret[-1]}s"):
         return True

@@ -1,4 +1,4 @@
-"""The ring: who owns which bucket, how deep the arcs are, and what each change of the fleet moved."""
+"""The ring: who owns which bucket, how many rows are pending there, and what each change of the fleet moved."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ARCS = 64
 
 
 class RingAsked(Asked, frozen=True):
-    """The ring of which set of queues, as `sets` names it: mail,reports."""
+    """Which set of queues, as in `sets`: mail,reports."""
 
     queues: Annotated[str, msgspec.Meta(max_length=4000)] | UnsetType = UNSET
 
 
 class ChangeShape(msgspec.Struct, frozen=True):
-    """A worker that joined, left or died, and what that moved; needless moves are between two that stayed."""
+    """A worker joined, left or died, and what that moved; needless moves are between workers that stayed."""
 
     at: datetime
     what: str
@@ -38,7 +38,7 @@ class ChangeShape(msgspec.Struct, frozen=True):
 
 
 class RingShape(msgspec.Struct, frozen=True):
-    """One ring: the owner of each bucket as an index into workers, -1 for none; rows that wait, by 16 buckets."""
+    """One ring: the owner of each bucket as an index into workers, -1 for none; pending rows for each 16 buckets."""
 
     queues: list[str]
     sets: list[list[str]]

@@ -1,4 +1,4 @@
-"""A route is a value: method, path, verb, what it takes and answers. The API and its description are made of it."""
+"""A route is a value: method, path, verb, input and answers. The API and its description are made of routes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FilterText = Annotated[str, msgspec.Meta(max_length=4000, extra_json_schema={"fo
 
 
 class Text(PathConvertor):
-    """Any name in a path, as {name:text}: names of queues and workers may hold slashes, and even line breaks."""
+    """Any name in a path, as {name:text}: names of queues and workers may contain slashes and line breaks."""
 
     regex = r"[\s\S]*"
 
@@ -45,9 +45,9 @@ register_url_convertor("text", Text())
 
 
 class Asked(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a query or a body may hold; a field nobody knows is refused.
+    """The fields of a query or a body; unknown fields are refused.
 
-    `rules` are for the description: what holds between its fields, as JSON Schema.
+    `rules` are for the description: rules between the fields, as JSON Schema.
     """
 
     rules: ClassVar[tuple[Mapping[str, Any], ...]] = ()
@@ -64,18 +64,18 @@ class Error(msgspec.Struct, frozen=True):
 
 
 def when(given: Mapping[str, Any], then: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A rule: where these fields are so, those must be there and be so."""
+    """A rule: if these fields have these values, those must be given too."""
     return {"if": together(given), "then": together(then)}
 
 
 def together(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """All of these fields are there, and are so."""
+    """All of these fields are given and match."""
     return {"properties": fields, "required": list(fields)}
 
 
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[Q, B]):
-    """One request, let in and understood: who asks, for what."""
+    """One request after its checks: who asks for what."""
 
     request: Request
     site: Site
@@ -86,7 +86,7 @@ class Ask(Generic[Q, B]):
 
     @property
     def actor(self) -> Actor:
-        """Whom the audit names."""
+        """The name in the audit."""
         return Actor(self.access.actor, "http")
 
     def require(self, verb: str) -> None:
@@ -110,16 +110,16 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is done for a method on a path, and which verb of access.VERBS that is."""
+    """What a method on a path does, and its verb in access.VERBS."""
 
     method: str
     path: str
     verb: str
     run: Callable[[Ask[Any, Any]], Awaitable[Any]]
-    answers: Mapping[int, Any]  # by status: a type, a list of which it is one, a tuple of media types, None
+    answers: Mapping[int, Any]  # by status: a type, a list of types of which it is one, a tuple of media types, or None
     query: type[Asked] = Nothing
-    body: Any = None  # a struct, mostly an Asked, or a union of them
-    types: Mapping[str, Any] = field(default_factory=dict)  # of the names in the path
+    body: Any = None  # a struct, usually an Asked, or a union of them
+    types: Mapping[str, Any] = field(default_factory=dict)  # types of the names in the path
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS and self.verb != PUBLIC:
@@ -132,7 +132,7 @@ class Route:
 
     @property
     def says(self) -> str:
-        """What it does: in the words of the operators' table, else of the function that does it."""
+        """What it does: the sentence of its operator verb, else the docstring of its function."""
         if self.verb in OPERATOR_VERBS:
             return OPERATOR_VERBS[self.verb].does
         return (self.run.__doc__ or "").strip().splitlines()[0]
@@ -145,7 +145,7 @@ def require(access: Access, verb: str) -> None:
 
 
 async def understood(request: Request, route: Route) -> tuple[Any, Any, dict[str, Any]]:
-    """Query, body and path of a request as the route wants them, or a refusal that names what is wrong."""
+    """Query, body and path of a request as the route's types, or a refusal that names the wrong value."""
     types = {"id": UUID, "name": Name, **route.types}
     path = {name: converted(value, types[name], name) for name, value in request.path_params.items()}
     query = converted(_once(request.query_params), route.query, "query")
@@ -163,10 +163,10 @@ def _once(params: QueryParams) -> dict[str, str]:
 
 
 def converted(value: Any, kind: type[S], where: str) -> S:
-    """Text as the type it is meant to be, or a refusal."""
+    """The value as this type, or a refusal."""
     texts = value.values() if isinstance(value, dict) else [value]
     if any("\x00" in text for text in texts):
-        raise Refused(400, f"{where} holds a NUL character, which no text of the inbox can: remove it")
+        raise Refused(400, f"{where} contains a NUL character, which Postgres cannot store: remove it")
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -176,7 +176,7 @@ def converted(value: Any, kind: type[S], where: str) -> S:
 async def _body(request: Request, kind: type[S]) -> S:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
-        raise Refused(415, f"content-type {content_type[:60]!r} is not read here: send application/json")
+        raise Refused(415, f"content-type {content_type[:60]!r} is not supported: send application/json")
     try:
         return _decoded(await _bytes(request), kind)
     except msgspec.ValidationError as error:
@@ -186,7 +186,7 @@ async def _body(request: Request, kind: type[S]) -> S:
 
 
 def _decoded(body: bytes, kind: type[S]) -> S:
-    """The body as this type; 3.0 is taken where a whole number is wanted, for JSON knows no difference."""
+    """The body as this type; 3.0 is accepted as a whole number, because JSON has one kind of number."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -209,7 +209,7 @@ async def _bytes(request: Request) -> bytes:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """The words of msgspec, and for a field nobody knows the nearest one that there is."""
+    """The message of msgspec; for an unknown field, the nearest known one."""
     said = str(error)
     if "unknown field" not in said:
         return said[0].lower() + said[1:]

@@ -1,4 +1,4 @@
-"""Rows: pages of a filter, counts of it, and one row with all that is known about it."""
+"""Rows: the rows of a filter page by page, their counts, and one row with everything about it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEIGHBOURS_MAX = 10
 
 
 class PageAsked(Asked, frozen=True):
-    """Which rows, and from where on."""
+    """Which rows, and where the page begins."""
 
     filter: FilterText = ""
     before: UUID | UnsetType = UNSET
@@ -30,7 +30,7 @@ class PageAsked(Asked, frozen=True):
 
 
 class CountAsked(Asked, frozen=True):
-    """Which rows, and whether every single one is to be counted."""
+    """Which rows, and whether to count all of them."""
 
     filter: FilterText = ""
     exact: bool = False
@@ -43,7 +43,7 @@ class FilterAsked(Asked, frozen=True):
 
 
 class PageShape(msgspec.Struct, frozen=True):
-    """Rows, newest first. Not done and nothing found: the search stopped, ask on with before=next."""
+    """Rows, newest first. If `done` is false, the search stopped early: go on with before=next."""
 
     filter: str
     rows: list[RowShape]
@@ -63,7 +63,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class AttemptShape(msgspec.Struct, frozen=True):
-    """One stretch of the lease tape."""
+    """One attempt on the lease tape."""
 
     generation: str
     fence: str
@@ -75,7 +75,7 @@ class AttemptShape(msgspec.Struct, frozen=True):
 
 
 class RefusalShape(msgspec.Struct, frozen=True):
-    """A write that was refused: the stale mark on the tape."""
+    """A stale write that was refused."""
 
     at: datetime
     row: UUID
@@ -89,7 +89,7 @@ class RefusalShape(msgspec.Struct, frozen=True):
 
 
 class EffectShape(msgspec.Struct, frozen=True):
-    """What the handler has done once."""
+    """An effect that the handler has done once."""
 
     effect: str
     fence: str
@@ -138,7 +138,7 @@ async def counted(ask: Ask[CountAsked, None]) -> Counts:
 
 
 async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:
-    """How many rows match a filter in each state, whatever states it names."""
+    """How many rows match a filter in each state; the states in the filter do not count."""
     found = await ask.site.store.ask(search.statuses(ask.site.filter(ask.query.filter)))
     return {status: count(n) for status, n in found.items()}
 
@@ -150,7 +150,7 @@ async def one(ask: Ask[Any, None]) -> RowPage:
         now = await postgres.run(conn, questions.clock(), site.store.schema)
         row = await postgres.run(conn, questions.row(id), site.store.schema)
         if row is None:
-            raise Refused(404, f"there is no row {id}: it may have been archived away or deleted")
+            raise Refused(404, f"there is no row {id}: it may have been deleted, or its retention is over")
         why = await postgres.run(conn, questions.why(id), site.store.schema)
         tape = await postgres.run(conn, questions.tape(id), site.store.schema)
         refused = await postgres.run(conn, history.refusals(id), site.store.schema)
@@ -173,7 +173,7 @@ async def one(ask: Ask[Any, None]) -> RowPage:
 
 
 def _neighbours(row: Row) -> Filter:
-    """The rows that keep order with this one; of a row that keeps none, no others."""
+    """The rows of the same ordered key; for a row without order, only itself."""
     if not row.ordered:
         return Filter(ids=(row.id,))
     key = row.partition_key
@@ -193,7 +193,7 @@ def _attempt(each: Attempt) -> AttemptShape:
 
 
 def refusal_shape(each: history.Refusal, key: str | None = None) -> RefusalShape:
-    """A refused write with its tokens as text, and the key of its row where that is known."""
+    """A refused write with its tokens as text, and the key of its row if it is known."""
     current = None if each.current_token is None else str(each.current_token)
     return RefusalShape(
         utc(each.at), each.row_id, each.kind, each.worker, each.verb, str(each.stale_token), current, each.reason, key

@@ -1,4 +1,4 @@
-"""Schedules: what runs by the clock, in words; pause, resume, remove."""
+"""Schedules: what they enqueue and when, in words; pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _shape(each: Planned) -> ScheduleShape:
 
 
 def _words(cron: str) -> str:
-    """Cron for people; the fields themselves where there are no words for them."""
+    """The cron expression in words, or as it is where there are none."""
     try:
         return CronSim(ALIASES.get(cron.strip().lower(), cron), datetime(2000, 1, 1)).explain()
     except Exception:

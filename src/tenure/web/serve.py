@@ -1,4 +1,4 @@
-"""The server process: uvicorn with our app below its prefix, and streams that end with the first signal."""
+"""The server process: uvicorn with our app under its prefix; streams end at the first signal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ if find_spec("uvicorn") is None:
 
 import uvicorn
 
-LAST_SECONDS = 0.5  # for requests that are being answered: it is to end within a second, whatever the database does
+LAST_SECONDS = (
+    0.5  # for requests that are being answered: the server must end within a second, even if the database is stuck
+)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listener whose answers leave at once: else what is sent in two parts waits 40 ms for the first to be read."""
+    """A listener with TCP_NODELAY: without it, an answer sent in two parts waits 40 ms for an acknowledgement."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host.strip("[]"), port), family=family)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -29,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Ends its streams when it is told to stop: uvicorn alone would wait for as long as a tab is open."""
+    """Ends its streams when it is told to stop; uvicorn alone would wait until every tab is closed."""
 
     def __init__(self, app: Starlette, prefix: str = "") -> None:
         outer = Starlette(routes=[Mount(prefix, app)], lifespan=lambda _outer: lifespan(app)) if prefix else app
@@ -46,13 +48,13 @@ class Server(uvicorn.Server):
         self._site = app.state.site
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """As uvicorn's, after the streams; and the signal is not raised again: to be told to stop is no failure."""
+        """End the streams, then do what uvicorn does; the signal is not raised again, so the exit code is 0."""
         self._site.close()
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's; after a second signal, which does not wait for the app's end, stages are still waited for."""
+        """As uvicorn's, then end the stages: a second signal skips the app's own end."""
         await super().serve(sockets)
         if self._site.hosts is not None:
             self._site.hosts.end()

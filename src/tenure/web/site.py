@@ -1,4 +1,4 @@
-"""What one app of the web is made of: its database, its rules about payloads, who may come in, and its feed."""
+"""One app of the web: its database, its rules about payloads, who may come in, and its feed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .store import Store, in_thread
 if TYPE_CHECKING:
     from ..drills.host import Hosts
 
-CHALLENGE = {"www-authenticate": 'Bearer realm="tenure"'}  # not Basic: a browser would open a window of its own
+CHALLENGE = {"www-authenticate": 'Bearer realm="tenure"'}  # not Basic: a browser would open its own login window
 
 
 @dataclass(frozen=True)
 class Site:
-    """One app; `close` ends its streams at once, `aclose` gives its connections back."""
+    """One app; `close` ends its streams at once, `aclose` closes its connections."""
 
     store: Store
     feed: Feed
@@ -34,75 +34,77 @@ class Site:
     redaction: Redaction = field(default_factory=lambda: Redaction(NAMES))
     hide_payloads: bool = False
     read_only: bool = False
-    hosts: Hosts | None = None  # of the stages, where drills may be played
+    hosts: Hosts | None = None  # the stages, where drills are served
 
     @cached_property
     def metrics(self) -> FleetMetrics:
-        """What the fleet adds up to."""
+        """The fleet's numbers."""
         return FleetMetrics(self.store.schema)
 
     @property
     def credentials(self) -> Credentials | None:
-        """The list to log in against, if there is one."""
+        """The credentials for a login, if there are any."""
         return self.door if isinstance(self.door, Credentials) else None
 
     def logged_in(self, request: Request) -> bool:
-        """Does this come by a cookie of ours, which can be given back?"""
+        """Did this come with a cookie of ours, so that a logout is possible?"""
         return isinstance(self.door, ByLink) or (self.credentials is not None and COOKIE in request.cookies)
 
     async def admit(self, request: Request) -> Access:
-        """Who asks, or a refusal: 401 for nobody."""
+        """Who asks; 401 if that is unknown."""
         found = self.door(request)
         access = found if isinstance(found, Access) or found is None else await found
         if access is None:
-            raise Refused(401, "who are you? Send a token as `authorization: Bearer …`, or log in", CHALLENGE)
+            raise Refused(
+                401, "you are not logged in: send an access token as `authorization: Bearer …`, or log in", CHALLENGE
+            )
         return replace(access, role="read") if self.read_only else access
 
     def filter(self, text: str) -> Filter:
-        """A filter that asks for nothing hidden: whoever may not see a value may not find it by guessing either."""
+        """The filter of this text; refused if it searches hidden values, which could then be found by guessing."""
         found = parse(text)
         for name, value in found.payload:
             if self._hides(name, value):
-                raise Refused(403, f"payload.{name} is not shown here, nor can it be searched: filter by another field")
+                raise Refused(403, f"payload.{name} is hidden here and cannot be searched: filter by another field")
         return found
 
     def target(self, text: str) -> str:
-        """A filter of the audit as this site shows it: whoever may not see a value does not read it there either."""
+        """A filter of the audit as this site shows it, with hidden values replaced."""
         try:
             found = parse(text)
-        except BadFilter:  # written by another version: nobody knows what is in it
+        except BadFilter:  # written by another version: it may contain hidden values
             return "***"
         stars = ((name, "***" if self._hides(name, value) else value) for name, value in found.payload)
         return str(replace(found, payload=tuple(stars)))
 
     def _hides(self, name: str, value: str) -> bool:
-        """Secret by its name, or by one inside it: a value that is an object is compared as text."""
+        """Is the value secret, by its name or by a name inside it? A value may be an object as text."""
         return self.hide_payloads or self.redaction.covers(name) or self.redaction(value) != value
 
     def payload(self, text: str | None) -> str | None:
-        """A payload as this site shows it: not at all, or with the secret names' values replaced."""
+        """A payload as this site shows it: hidden, or with the values of secret names replaced."""
         return None if text is None or self.hide_payloads else self.redaction(text)
 
     @property
     def closed(self) -> bool:
-        """True once it was told to end."""
+        """True after `close`."""
         return self.feed.closed
 
     def open(self) -> None:
-        """Take requests, again if need be."""
+        """Take requests, also after an end."""
         self.feed.closed = self.store.closed = False
         if self.hosts is not None:
             self.hosts.closed = False
 
     def close(self) -> None:
-        """End every stream and change now, and begin to end every stage; from any thread."""
+        """End every stream and change now, and start to end every stage; call it from any thread."""
         self.feed.close()
         self.store.close()
         if self.hosts is not None:
             self.hosts.close()
 
     async def aclose(self) -> None:
-        """Give everything back."""
+        """Close everything."""
         self.close()
         await self.feed.aclose()
         await self.store.aclose()

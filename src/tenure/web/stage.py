@@ -1,4 +1,4 @@
-"""The stage over HTTP: drills played on real processes, for guests of this machine only."""
+"""The stage over HTTP: drills on real processes, only for users of this machine."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ StageId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}$")]
 
 
 class SaidAsked(Asked, frozen=True):
-    """Where to go on, for those who cannot send the Last-Event-ID header."""
+    """Where to resume, for clients that cannot send Last-Event-ID."""
 
     last_event_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 def near(run: Run) -> Run:
-    """Only for whoever is on this machine and asks for it by its own name, whatever they may show."""
+    """Refuse requests from other machines, under other names, or through a proxy, whatever their role is."""
 
     @functools.wraps(run)
     async def checked(ask: Ask[Any, Any]) -> Any:
         if not is_near(ask.request):
-            raise Refused(403, "drills start and stop processes: ask on this machine, of localhost, and by no proxy")
+            raise Refused(403, "drills start and stop processes: use localhost on this machine, without a proxy")
         return await run(ask)
 
     return checked
@@ -58,13 +58,13 @@ def near(run: Run) -> Run:
 
 @near
 async def drills(_ask: Ask[Any, None]) -> DrillsShape:
-    """Every drill there is, in the order in which to read them."""
+    """Every drill, in the order in which to read them."""
     return DrillsShape([drill_shape(make()) for make in BOOK.values()], WORKERS_MAX, hosting.IDLE_SECONDS)
 
 
 @near
 async def open_stage(ask: Ask[Any, Plan]) -> Reply:
-    """Open a stage in a schema of its own and play what is asked for, or nothing: then it is the guest's to act."""
+    """Open a stage in its own schema and play a drill on it; without a drill, the caller acts."""
     host = _hosts(ask.site).open(ask.body)
     try:
         await _answered(host.begun)
@@ -77,7 +77,7 @@ async def open_stage(ask: Ask[Any, Plan]) -> Reply:
 
 @near
 async def stage(ask: Ask[Any, None]) -> StageShape:
-    """A stage as it stands: its rows, leases, ledger, mailbox, workers and ring."""
+    """A stage now: its rows, leases, ledger, mailbox, workers and ring."""
     host = _host(ask)
     plan, seconds = host.plan, round(host.seconds, 3)
     return StageShape(host.id, host.schema, plan.drill, plan.control, host.playing, seconds, host.picture)
@@ -85,14 +85,14 @@ async def stage(ask: Ask[Any, None]) -> StageShape:
 
 @near
 async def do(ask: Ask[Any, AnyAct]) -> DoneShape:
-    """Do one thing on a stage on which nothing plays: enqueue, start, pause, resume, kill, drain, cut, heal, set, …"""
+    """Do one act on a stage where no scene plays: enqueue, start, pause, resume, kill, drain, cut, heal, set, …"""
     await _answered(_host(ask).do(ask.body))
     return DoneShape(str(ask.body.__struct_config__.tag))
 
 
 @near
 async def events(ask: Ask[SaidAsked, None]) -> Response:
-    """Everything said on a stage since it was opened and from now on, as Server-Sent Events with resume."""
+    """Everything that happened on a stage, and what happens next, as Server-Sent Events with resume."""
     host = _host(ask)
     if host.record.hearers >= STREAMS_MAX:
         raise Refused(503, f"{STREAMS_MAX} streams of this stage are open already: close a tab")
@@ -109,17 +109,17 @@ async def row(ask: Ask[Any, None]) -> ShownShape:
     id = ask.path["job_id"]
     found = await _answered(_host(ask).ask(lambda stage: shown(stage, id)))
     if found is None:
-        raise Refused(404, f"there is no row {id} on this stage")
+        raise Refused(404, f"there is no row {id} on this stage: GET api/stage/{ask.path['id']} lists its rows")
     return msgspec.convert(found, ShownShape)
 
 
 @near
 async def close_stage(ask: Ask[Any, None]) -> Response:
-    """End a stage: its processes have ended and its schema is removed when this is answered."""
+    """End a stage: when the answer comes, its processes have ended and its schema is dropped."""
     host = _host(ask)
     host.close()
     if not await in_thread(host.join):
-        raise Refused(503, f"stage {host.id} takes its time to end: ask again")
+        raise Refused(503, f"stage {host.id} has not ended yet: ask again")
     if host.left:
         raise Refused(503, f"stage {host.id} has ended, but its schema could not be removed: run `{host.left}`")
     await _note(ask, "close_stage", host)
@@ -154,18 +154,18 @@ async def _note(ask: Ask[Any, Any], verb: str, host: Host) -> None:
 
 
 async def _said(site: Site, host: Host, at: int) -> AsyncIterator[bytes]:
-    """From the at-th on to the last word, or until the server is told to stop."""
+    """Events from the at-th on, until the stage or the server ends."""
     loop, news = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop has ended before the stage
+        with suppress(RuntimeError):  # the loop ended before the stage did
             loop.call_soon_threadsafe(news.set)
 
     with host.record.heard(wake):
         yield b"retry: 1000\n\n"
         while not site.closed:
             news.clear()
-            over = host.over  # before the log is read: what is said last is said before it is over
+            over = host.over  # read before the log: the last event comes before `over` is set
             for told in host.record.since(at):
                 at = told.n
                 yield b"id: %d\nevent: said\ndata: %s\n\n" % (told.n, told.line)
@@ -178,7 +178,7 @@ async def _said(site: Site, host: Host, at: int) -> AsyncIterator[bytes]:
 
 
 def _number(last_id: str) -> int:
-    """What was heard last; from whoever says something else, nothing was heard."""
+    """The number of the last event that was received; 0 for anything else."""
     return int(last_id) if last_id.isascii() and last_id.isdigit() and len(last_id) < 18 else 0
 
 

@@ -19,7 +19,7 @@ class StepsShape(msgspec.Struct, frozen=True):
 
 
 class DrillShape(msgspec.Struct, frozen=True):
-    """A drill, and its control where it rests on a guard: the same without it."""
+    """A drill, and its control: the same drill without its guard."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ class OpenedShape(msgspec.Struct, frozen=True):
 
 
 class StageShape(OpenedShape, frozen=True):
-    """A stage as it stands."""
+    """A stage now."""
 
     playing: bool
     seconds: float
@@ -65,7 +65,7 @@ class DoneShape(msgspec.Struct, frozen=True):
 
 
 class HeldShape(msgspec.Struct, frozen=True):
-    """Who held a row, under which token, from when to when, and how it ended."""
+    """Who held a row, with which token, from when to when, and how it ended."""
 
     worker: str | None
     token: int

@@ -1,8 +1,7 @@
-"""The database as the web sees it: questions awaited on a few connections, changes made in threads on a few others.
+"""The web's connections: a few async ones for questions, and a few blocking ones, in threads, for changes.
 
-Not psycopg_pool: that answers a server that is away with a timeout; here whoever asks learns the reason at once, and
-the first question after the server's return finds it. Every wait has an end: for a slot, for a kept connection to
-answer, for a new one.
+Not psycopg_pool: while the server is away, a pool answers with a timeout. Here the reason comes at once, and the first
+question after the server's return is answered. Every wait has a limit: for a slot, for an answer, for a new connection.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ..verbs.statement import Statement
 from .http_errors import Refused
 
 T = TypeVar("T")
-# How many at once. Whoever is slow by nature waits among its own kind: a change never stands behind a long count.
+# How many at once. Each kind has its own slots, so that a change never waits behind a long count.
 Slots = Literal["read", "probe", "change", "action", "count", "metrics"]
 SLOTS: dict[Slots, int] = {"read": 8, "probe": 2, "change": 4, "action": 2, "count": 2, "metrics": 1}
 SLOT_SECONDS = 2.0
@@ -38,7 +37,7 @@ CHANGING = Patience(silence_seconds=SILENCE_SECONDS, statement_seconds=CHANGE_SE
 
 
 class Store:
-    """Connections made when they are first needed, kept while they are good, and given up by `aclose`."""
+    """Connections that are opened when needed, kept while they work, and closed by `aclose`."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url, self.schema = url, schema
@@ -69,10 +68,10 @@ class Store:
                 if _is_good(conn):
                     self._reading.append(conn)
                 else:
-                    await asyncio.shield(_end(conn))  # whoever asked may have left in the middle of an answer
+                    await asyncio.shield(_end(conn))  # the client may have left in the middle of an answer
 
     async def blocking(self, do: Callable[[QueueConnection], T], slots: Slots = "change") -> T:
-        """What a blocking function of operate answers, run in a thread on a connection of its own."""
+        """The result of a blocking function, which runs in a thread on its own connection."""
         async with self._slot(slots):
             return await in_thread(lambda: self._blocked(do))
 
@@ -91,9 +90,9 @@ class Store:
                 conn.close()
 
     def _check_open(self) -> None:
-        """What has waited for the database until nobody waits for the answer any more is not done late."""
+        """A change that waited until the server stops is not made: nobody would get the answer."""
         if self.closed:
-            raise Refused(503, "the server is about to stop, this was not done: come back in a moment")
+            raise Refused(503, "the server is about to stop, and nothing was changed: try again in a moment")
 
     @asynccontextmanager
     async def _slot(self, name: Slots) -> AsyncIterator[None]:
@@ -101,14 +100,14 @@ class Store:
             async with asyncio.timeout(SLOT_SECONDS):
                 await self._slots[name].acquire()
         except TimeoutError:
-            raise Refused(503, f"{SLOTS[name]} requests of this kind ({name}) are at work already: try again") from None
+            raise Refused(503, f"{SLOTS[name]} requests of this kind ({name}) run already: try again") from None
         try:
             yield
         finally:
             self._slots[name].release()
 
     async def _readable(self) -> AsyncQueueConnection:
-        """One that has just answered: kept ones may have been cut off since, and then all of them."""
+        """A connection that has just answered a ping; if a kept one is broken, all kept ones are dropped."""
         while (conn := _taken(self._reading)) is not None:
             patience, conn.answer_seconds = conn.answer_seconds, PING_SECONDS
             try:
@@ -143,23 +142,23 @@ class Store:
             conn = _taken(self._changing)
 
     async def listen(self) -> AsyncQueueConnection:
-        """A connection outside the count, for whoever keeps it."""
+        """A connection that uses no slot; the caller closes it."""
         return await postgres.connect_async(self.url, application_name=f"{NAME} events", patience=READING)
 
     def close(self) -> None:
-        """Begin no further change and break off those that are made: none of them is half made; from any thread."""
+        """Start no more changes and cancel those under way; none is left half done. Call it from any thread."""
         self.closed = True
         for conn in list(self._busy):
             threading.Thread(target=_cancel, args=[conn], daemon=True).start()
 
     async def aclose(self) -> None:
-        """Let every connection go; the next question makes new ones."""
+        """Close every connection; the next question opens new ones."""
         await self._drop_readable(_taken(self._reading))
         self._drop_changeable(_taken(self._changing))
 
 
 def in_thread(do: Callable[[], T]) -> Awaitable[T]:
-    """What a function answers that takes a while, from a thread of its own, which no end of the process waits for."""
+    """The result of a slow function, run in a daemon thread, so that it cannot delay the end of the process."""
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
     answer.set_running_or_notify_cancel()
 
@@ -176,7 +175,7 @@ def in_thread(do: Callable[[], T]) -> Awaitable[T]:
 
 
 def _taken(kept: list[T]) -> T | None:
-    """The last one, if there is one: several threads take from the same list."""
+    """The last one, or None; several threads take from the same list."""
     with suppress(IndexError):
         return kept.pop()
     return None

@@ -1,4 +1,4 @@
-"""Workers: who works, since when, with how much of it taken; drain one."""
+"""Workers: who is alive, since when, and how many slots are used; drain one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .route import Ask, Error, Route
 
 
 class WorkerShape(msgspec.Struct, frozen=True):
-    """One process of the fleet, with what it says of itself at each heartbeat."""
+    """One process of the fleet, with what it reports at each heartbeat."""
 
     id: str
     status: str
@@ -36,20 +36,20 @@ class WorkerShape(msgspec.Struct, frozen=True):
 
 
 class WorkersShape(msgspec.Struct, frozen=True):
-    """The registry, the dead last."""
+    """Every known worker, the dead ones last."""
 
     workers: list[WorkerShape]
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """Whom was asked."""
+    """Which worker was asked to drain."""
 
     worker: str
     changed: bool
 
 
 async def workers(ask: Ask[Any, None]) -> WorkersShape:
-    """Every worker the registry knows, the dead last."""
+    """Every known worker, the dead ones last."""
     schema = ask.site.store.schema
     async with ask.site.store.reading() as conn:
         found = await postgres.run(conn, questions.workers(), schema)

@@ -19,9 +19,9 @@ def test_each_number_leads_to_its_rows(visit: Visit) -> None:
     page = visit()
     for number, leads_to in [
         (r"^10k\+ Runnable", "status:runnable"),
-        (r"^\d+ Held", "status:processing"),
-        (r"^2,\d+ Waiting for time", "status:scheduled"),
-        (r"^[\d,]+ Dead", "status:failed,dead_letter"),
+        (r"^\d+ Processing", "status:processing"),
+        (r"^2,\d+ Scheduled", "status:scheduled"),
+        (r"^[\d,]+ Failed, dead letters", "status:failed,dead_letter"),
         (r"^\d+ \w.* Oldest runnable", "status:runnable"),
     ]:
         page.get_by_role("navigation", name="Now").get_by_role("link", name=re.compile(number)).click()
@@ -78,7 +78,7 @@ def test_the_period_stands_in_the_address(visit: Visit) -> None:
 
 def test_the_numbers_move_without_a_reload(visit: Visit, shop: Shop) -> None:
     page = visit()
-    waiting = page.get_by_role("link", name="Waiting for time").locator("b")
+    waiting = page.get_by_role("link", name="Scheduled").locator("b")
     expect(waiting).to_have_text(re.compile(r"^2,\d+$"))
     before = int(waiting.inner_text().replace(",", ""))
     shop.world.sql(

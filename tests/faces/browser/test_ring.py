@@ -52,7 +52,7 @@ def test_arrow_keys_walk_the_buckets_and_enter_keeps_one(visit: Visit, yard: Yar
     dial.press("Enter")
     expect(page).to_have_url(f"{yard.url}/ring?bucket=27")
     expect(page.get_by_role("heading", name="Bucket 27")).to_be_visible()
-    expect(page.get_by_role("link", name="waiting in it")).to_have_attribute(
+    expect(page.get_by_role("link", name="pending in it")).to_have_attribute(
         "href", "rows?filter=status%3Apending+bucket%3A27"
     )
 
@@ -106,7 +106,7 @@ def test_rows_that_wait_are_bars_around_it(visit: Visit, yard: Yard) -> None:
     for n in range(30):
         yard.world.enqueue("haul", key=f"k{n}")
     page = visit("ring", url=yard.url)
-    expect(page.locator(".ring-centre")).to_contain_text("30 rows waiting")
+    expect(page.locator(".ring-centre")).to_contain_text("30 rows pending")
     assert page.locator(".ring-depth").count() > 10
 
 

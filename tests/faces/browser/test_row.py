@@ -41,7 +41,7 @@ def test_the_same_stands_in_words_below(visit: Visit, shop: Shop) -> None:
     table = page.get_by_role("table", name="Attempts and refused writes")
     expect(table.locator("tr.refused")).to_contain_text("complete, row at token 2")
     expect(table.get_by_text("lease expired")).to_be_visible()
-    expect(table.get_by_text("held now")).to_be_visible()
+    expect(table.get_by_text("processing", exact=True)).to_be_visible()
     table.locator("summary", has_text="TimeoutError: the bank did not answer within 10 s").click()
     expect(table.get_by_text("bank.py")).to_be_visible()
 

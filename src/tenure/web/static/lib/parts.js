@@ -41,7 +41,7 @@ export function Panel({ title, aside, children, className = "" }) {
 
 /** A row's status as a mark and a word. @param {{status: string, cancel_asked?: boolean}} props */
 export function Status({ status, cancel_asked = false }) {
-  const word = status === "dead_letter" ? "dead letter" : status === "processing" ? "held" : status;
+  const word = status.replace("_", " ");
   return html`
     <span class=${`status is-${status}`}>
       <i aria-hidden="true"></i>

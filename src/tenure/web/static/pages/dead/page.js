@@ -84,10 +84,10 @@ function Entry({ group }) {
           <button
             class="button danger"
             disabled=${leaving}
-            aria-label=${`Discard the group ${group.kind}: ${last(group.last_error)}`}
-            onClick=${() => plan("delete", group.filter, "Discard")}
+            aria-label=${`Delete the group ${group.kind}: ${last(group.last_error)}`}
+            onClick=${() => plan("delete", group.filter)}
           >
-            Discard
+            Delete
           </button>
         `}
         <${Copy}

@@ -23,22 +23,22 @@ const planned = signal(/** @type {Planned[]} */ ([]));
 export const isPlanned = (filter) => planned.value.some((each) => each.filter === filter);
 
 /**
- * Counts on the server, asks, and sends in ten seconds unless somebody thinks better of it.
+ * Counts on the server, asks, and sends in ten seconds unless somebody presses Undo.
  * @param {string} verb
  * @param {string} filter
- * @param {string} label
  */
-export async function plan(verb, filter, label = verb_of(verb).button) {
+export async function plan(verb, filter) {
+  const { button: label, does, past, grave } = verb_of(verb);
   try {
     const dry = await api("api/actions", { method: "POST", body: { verb, filter, dry_run: true } });
-    if (!dry.matched) return void toast(`No row here can be ${verb_of(verb).past} any more.`);
+    if (!dry.matched) return void toast(`No row here can be ${past} any more.`);
     const yes = await confirm({
       title: `${label} ${plural(dry.matched, "row")}?`,
       verb: label,
       count: dry.matched,
       filter: dry.filter,
-      body: `${verb_of(verb).does} You can undo this for ten seconds.`,
-      danger: verb_of(verb).grave,
+      body: `${does} You can undo this for ten seconds.`,
+      danger: grave,
     });
     if (yes) wait({ verb, filter, rows: dry.matched, reason: yes.reason, said: label });
   } catch (error) {

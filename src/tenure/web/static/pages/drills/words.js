@@ -100,8 +100,8 @@ export function tally(words) {
   return counts;
 }
 
-/** "2 held · 1 dead letter": how many rows are in which state. @param {Record<string, number>} counts */
+/** "2 processing · 1 dead letter": how many rows are in which state. @param {Record<string, number>} counts */
 export const counts_words = (counts) =>
   Object.entries(counts)
-    .map(([status, n]) => `${n} ${status === "processing" ? "held" : status.replace("_", " ")}`)
+    .map(([status, n]) => `${n} ${status.replace("_", " ")}`)
     .join(" · ");

@@ -64,13 +64,17 @@ function Numbers({ now }) {
       <${Figure} label="Runnable" href=${rows("status:runnable")} mark="pending">
         <${Count} count=${now.runnable} />
       <//>
-      <${Figure} label="Held" href=${rows("status:processing")} mark="processing">
+      <${Figure} label="Processing" href=${rows("status:processing")} mark="processing">
         <${Count} count=${now.held} />
       <//>
-      <${Figure} label="Waiting for time" href=${rows("status:scheduled")} mark="scheduled">
+      <${Figure} label="Scheduled" href=${rows("status:scheduled")} mark="scheduled">
         <${Count} count=${now.scheduled} />
       <//>
-      <${Figure} label="Dead" href=${rows("status:failed,dead_letter")} mark="dead_letter">
+      <${Figure}
+        label="Failed, dead letters"
+        href=${rows("status:failed,dead_letter")}
+        mark="dead_letter"
+      >
         <${Count} count=${now.dead} />
       <//>
       <${Figure} label="Oldest runnable" href=${rows("status:runnable")}>

@@ -10,7 +10,7 @@ import { filter_word, number, plural } from "../../lib/words.js";
 /** @type {Record<string, string>} */
 const REASONS = {
   held: "is held by a worker",
-  scheduled: "waits for its time",
+  scheduled: "is not due yet",
   waits_for_operator: "waits for you",
 };
 
@@ -101,6 +101,6 @@ const free = ({ queue, key, waiting }) =>
     title: `Free the key ${key}?`,
     note:
       `${plural(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} there. ` +
-      "To run the head first, redrive it instead.",
+      "To run the first row again, redrive it instead.",
     said: `${key} goes on without its head.`,
   });

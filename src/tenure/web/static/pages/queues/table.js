@@ -16,9 +16,9 @@ import { Limits } from "./limits.js";
 const STATES = /** @type {const} */ ([
   ["pending", "Pending"],
   ["scheduled", "Scheduled"],
-  ["processing", "Held"],
+  ["processing", "Processing"],
   ["failed", "Failed"],
-  ["dead_letter", "Dead"],
+  ["dead_letter", "Dead letters"],
   ["cancelled", "Cancelled"],
 ]);
 const OLD_SECONDS = 60;

@@ -16,7 +16,7 @@ import {
   runs,
   ticks,
 } from "./shape.js";
-import { colours, named, range, waiting } from "./words.js";
+import { colours, named, pending, range } from "./words.js";
 
 const PAGE = 16;
 /** @type {Record<string, (bucket: number) => number>} */
@@ -137,7 +137,7 @@ function Centre({ ring, arcs, bucket }) {
       <div class="ring-centre" aria-hidden="true">
         <b>${plural(ring.workers.length, "worker")}</b>
         <span>${number(BUCKETS)} buckets</span>
-        <span class="quiet">${waiting(ring)}</span>
+        <span class="quiet">${pending(ring)}</span>
       </div>
     `;
   const run = runAt(arcs, bucket);
@@ -164,5 +164,5 @@ function sentence(ring, arcs, bucket) {
 function deepness(ring, bucket) {
   const width = BUCKETS / ring.depth.length;
   const nth = Math.floor(bucket / width);
-  return `${plural(ring.depth[nth], "row")} waiting in ${nth * width} to ${(nth + 1) * width - 1}`;
+  return `${plural(ring.depth[nth], "row")} pending in ${nth * width} to ${(nth + 1) * width - 1}`;
 }

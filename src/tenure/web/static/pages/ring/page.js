@@ -83,7 +83,7 @@ function Picture({ ring, only }) {
       </p>
       ${ring.workers.length > 0 && html`
         <p class="ring-scale quiet">
-          Ticks: buckets by owner. Bars: rows waiting in ${BUCKETS / ring.depth.length} buckets each, by
+          Ticks: buckets by owner. Bars: pending rows in ${BUCKETS / ring.depth.length} buckets each, by
           square root; the deepest has ${number(Math.max(0, ...ring.depth))}.
         </p>
       `}

@@ -75,8 +75,8 @@ export function Bucket({ ring }) {
         <div>
           <dt>Rows</dt>
           <dd>
-            <a href=${to("rows", { filter: `status:pending bucket:${bucket}` })}>waiting in it</a>,${" "}
-            <a href=${to("rows", { filter: `status:processing bucket:${bucket}` })}>held</a>
+            <a href=${to("rows", { filter: `status:pending bucket:${bucket}` })}>pending in it</a>,${" "}
+            <a href=${to("rows", { filter: `status:processing bucket:${bucket}` })}>processing</a>
           </dd>
         </div>
       </dl>

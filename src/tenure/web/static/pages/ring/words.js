@@ -45,15 +45,15 @@ export function described(ring) {
   if (!ring.workers.length) return "No worker is alive: nobody owns a bucket.";
   const said = shares(ring).map((each) => `${each.worker} owns ${each.buckets}`);
   const among = `${number(BUCKETS)} buckets among ${plural(ring.workers.length, "worker")}`;
-  return `${among}: ${said.join(", ")}. ${waiting(ring)}.`;
+  return `${among}: ${said.join(", ")}. ${pending(ring)}.`;
 }
 
-/** "412 rows waiting". @param {Ring} ring */
-export const waiting = (ring) =>
+/** "412 rows pending". @param {Ring} ring */
+export const pending = (ring) =>
   `${plural(
     ring.depth.reduce((sum, rows) => sum + rows, 0),
     "row",
-  )} waiting`;
+  )} pending`;
 
 /**
  * The colour class of every worker, as elsewhere; who shares a colour gets a tint of it.

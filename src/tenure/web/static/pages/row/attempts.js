@@ -18,7 +18,7 @@ const TAGS = /** @type {Record<string, string>} */ ({
   released: "",
 });
 const WORDS = /** @type {Record<string, string>} */ ({
-  processing: "held now",
+  processing: "processing",
   dead_lettered: "dead letter",
   dead_letter: "dead letter",
   expired: "lease expired",
@@ -65,7 +65,7 @@ function Attempted({ attempt }) {
   const seconds = ended_at && (Date.parse(ended_at) - Date.parse(claimed_at)) / 1000;
   return html`
     <tr>
-      <td data-label="Token" class="right" title=${`fence token ${fence}`}>
+      <td data-label="Token" class="right" title=${`fence ${fence}`}>
         <b>${generation}</b>
       </td>
       <td data-label="Worker">

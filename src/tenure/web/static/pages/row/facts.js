@@ -24,7 +24,7 @@ export function Facts({ row }) {
     ["Due", html`<${Ago} at=${row.available_at} />`],
     row.finished_at && ["Ended", html`<${Ago} at=${row.finished_at} />`],
     row.generation > 0 && ["Token", html`<b>${row.generation}</b>`],
-    row.fence && row.fence !== "0" && ["Fence token", html`<span class="mono">${row.fence}</span>`],
+    row.fence && row.fence !== "0" && ["Fence", html`<span class="mono">${row.fence}</span>`],
   ].filter(Boolean);
   return html`
     <${Panel} title="Facts">
@@ -73,7 +73,7 @@ export function Keyed({ row, answer: { idempotency, effects, key_neighbours } })
 /** @param {any} effect */
 const Effect = ({ effect, fence, done_at }) => html`
   <li key=${effect}>
-    <b>${effect}</b> <span class="quiet">under</span> <span class="mono">${fence}</span>${" "}
+    <b>${effect}</b> <span class="quiet">under fence</span> <span class="mono">${fence}</span>${" "}
     <${Ago} at=${done_at} />
   </li>
 `;

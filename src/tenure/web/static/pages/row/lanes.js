@@ -56,7 +56,8 @@ export function label(lane) {
 export function lane_words(lane) {
   const { generation, worker, claimed_at, outcome, fence } = lane.attempt;
   const ending = lane.held ? `held for ${ran(lane)} so far` : `${outcome} after ${ran(lane)}`;
-  return `Attempt ${generation}, ${worker}: claimed ${exact(claimed_at)}, ${ending}. Token ${fence}.`;
+  const numbers = `Token ${generation}, fence ${fence}.`;
+  return `${worker}: claimed ${exact(claimed_at)}, ${ending}. ${numbers}`;
 }
 
 /** A write that came too late, on hover. @param {Refusal} late */

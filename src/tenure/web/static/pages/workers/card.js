@@ -164,7 +164,6 @@ function Kinds({ kinds }) {
 const drain = (worker) =>
   change("drain_worker", "POST", `api/workers/${encodeURIComponent(worker.id)}/drain`, {
     title: `Drain ${worker.id}?`,
-    note:
-      worker.held === 0 ? "It holds nothing." : `It finishes or gives back its ${rows_held(worker)}.`,
+    note: worker.held === 0 ? "It holds nothing." : `It holds ${rows_held(worker)} now.`,
     said: `${worker.id} drains.`,
   });
