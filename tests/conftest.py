@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import servers
 from spares import Spares
 from world import World
+
+# How quickly examples are made says something about the machine, not about the code.
+settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

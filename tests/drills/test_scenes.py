@@ -232,7 +232,7 @@ def test_all_of_them_are_a_line_each_and_one_that_fails_fails_them_all(
     told = [line.split() for line in ran.output.splitlines()[2:]]
     assert ran.exit_code == 1
     assert [line[:2] for line in told[:3]] == [["✓", "rollback"], ["✓", "rollback"], ["✗", "sums"]]
-    assert told[3] == ["not", "so:", *never.sentence.split()]
+    assert told[3] == ["failed:", *never.sentence.split()]
     assert told[-1][:3] == ["2", "of", "3"]
 
 

@@ -383,7 +383,7 @@ def test_a_second_receipt_takes_its_proof_away(stage: Stage) -> None:
 
 
 def test_the_till_takes_no_more_orders_than_can_wait(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(till, "WAITING_MAX", 5)
+    monkeypatch.setattr(till, "BACKLOG_MAX", 5)
     busy = till.Till(stage, 1e9)
     for _ in range(9):
         busy.tend()

@@ -101,7 +101,7 @@ def test_a_setting_that_cannot_be_is_a_finding_and_every_other_check_is_made(
     assert (answer.returncode, answer.stderr) == (NO, "")
     assert set(found) == {*CHECKS, "termination"}
     assert [name for name, each in found.items() if each["level"] == "fault"] == ["lease", "termination", "pooler"]
-    assert found["termination"]["said"].startswith("TENURE_TERMINATION_GRACE_SECONDS='abc' is no number")
+    assert found["termination"]["said"].startswith("TENURE_TERMINATION_GRACE_SECONDS='abc' must be a number")
     assert found["connections"]["said"].endswith("takes up to 23")
 
 

@@ -190,7 +190,7 @@ def _words(queue: Mapping[str, Any]) -> str:
     """The settings of a queue, for people."""
     said = ["paused"] if queue["paused"] else []
     if queue.get("max_running"):
-        said.append(f"{queue['running']} of {queue['max_running']} running")
+        said.append(f"{queue['running']} of {queue['max_running']} processing")
     if queue.get("max_per_key"):
         said.append(f"{queue['max_per_key']} per key")
     if queue.get("rate_per_second"):

@@ -36,7 +36,7 @@ class WorkerShape(msgspec.Struct, frozen=True):
 
 
 class WorkersShape(msgspec.Struct, frozen=True):
-    """Every known worker, the dead ones last."""
+    """Every known worker; workers whose heartbeat stopped come last."""
 
     workers: list[WorkerShape]
 
@@ -49,7 +49,7 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 async def workers(ask: Ask[Any, None]) -> WorkersShape:
-    """Every known worker, the dead ones last."""
+    """Every known worker; workers whose heartbeat stopped come last."""
     schema = ask.site.store.schema
     async with ask.site.store.reading() as conn:
         found = await postgres.run(conn, questions.workers(), schema)
