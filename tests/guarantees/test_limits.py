@@ -796,7 +796,7 @@ def test_the_command_shows_pauses_resumes_and_limits(world: World) -> None:
     _send(world, 3)
     _send(world, 1, queue="default", delay_seconds=60)
     assert _said(world, "limit", MAIL, "--max-running", "2", "--rate", "0.5") == (
-        "mail: 0 of 2 running · 0.5 per second, burst 1\n"
+        "mail: 0 of 2 processing · 0.5 per second, burst 1\n"
     )
     assert _said(world, "limit", MAIL, "--max-per-key", "4", "--clear") == "mail: 4 per key\n"
     assert _said(world, "limit", MAIL, "--clear") == "mail: no limits\n"
