@@ -270,7 +270,7 @@ def test_a_folder_that_is_not_utf8_is_told_in_one_sentence(
     answer = _tenure(*command, **{name: bad})
     assert answer.returncode == BAD_SETTINGS, answer.stderr
     assert f"{bad + rest!r}"[:-1] in answer.stderr
-    assert "must be UTF-8" in answer.stderr
+    assert "not UTF-8" in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
     assert not os.path.exists(os.fsencode(here) + b"/x\xff")
 
@@ -282,7 +282,7 @@ def test_a_working_directory_that_is_not_utf8_has_no_server_of_its_own(here: Pat
     answer = _tenure("pg", "--here", "start")
     assert answer.returncode == BAD_SETTINGS, answer.stderr
     assert "x\\udcff/.tenure/pg" in answer.stderr
-    assert "must be UTF-8: name another folder" in answer.stderr
+    assert "not UTF-8: name another folder" in answer.stderr
     assert os.listdir(bad) == []
 
 

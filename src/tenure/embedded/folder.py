@@ -34,7 +34,7 @@ class Folder:
             str(self.path).encode()
         except UnicodeEncodeError:
             raise BadSettings(
-                f"{str(self.path)!r} must be UTF-8: name another folder with TENURE_HOME=/your/folder"
+                f"{str(self.path)!r} is not UTF-8: name another folder with TENURE_HOME=/your/folder"
             ) from None
 
     @property
