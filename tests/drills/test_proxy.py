@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 import psycopg
 import pytest
@@ -134,7 +134,7 @@ class Answering:
 
     def _serve(self) -> None:
         conn, _ = self._listener.accept()
-        with closing(self._listener), conn:
+        with closing(self._listener), conn, suppress(ConnectionResetError):  # the line ends by RST
             for word in self._words:
                 self.heard.append(conn.recv(1000))
                 conn.sendall(word)

@@ -148,9 +148,9 @@ def test_whatever_a_reader_sets_a_scene_ends_as_it_must(server_url: str, name: s
 
 
 def test_what_a_scene_rests_on_is_not_to_be_set() -> None:
-    with pytest.raises(BadSettings, match="lease_seconds is not to be set in crash"):
+    with pytest.raises(BadSettings, match="lease_seconds cannot be set in crash"):
         scene_of("crash", False).with_props(lease_seconds=5.0)
-    with pytest.raises(BadSettings, match="dedupe is not to be set in drain"):
+    with pytest.raises(BadSettings, match="dedupe cannot be set in drain"):
         scene_of("drain", False).with_props(dedupe=False)
 
 

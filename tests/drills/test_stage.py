@@ -84,7 +84,7 @@ def test_trouble_with_the_database_is_a_red_verdict_and_leaves_nothing(server_ur
 def test_an_act_that_is_refused_in_a_scene_is_its_trouble(server_url: str) -> None:
     nobody = Step("Nobody is killed.", (acts.Kill("worker-A"),))
     verdict = perform(server_url, dataclasses.replace(RECEIPT, steps=(nobody,)), silent)
-    assert verdict.trouble == "there is no worker-A on this stage: nobody is"
+    assert verdict.trouble == "there is no worker-A on this stage: it has nobody"
 
 
 def test_an_act_upon_somebody_who_is_not_there_is_refused_by_name(server_url: str) -> None:
@@ -98,7 +98,7 @@ def test_a_word_that_nobody_waits_for_is_refused_and_ends_nobody(server_url: str
         with pytest.raises(BadSettings, match="worker-A waits for nothing yet"):
             acts.Answer("worker-A").do(stage)
         acts.Work("worker-A").do(stage)
-        with pytest.raises(BadSettings, match="worker-A is at work already"):
+        with pytest.raises(BadSettings, match="worker-A works already"):
             acts.Work("worker-A").do(stage)
 
 
@@ -133,7 +133,7 @@ def test_one_that_stands_still_is_answered_once(server_url: str) -> None:
         acts.Start("worker-A", gated=True).do(stage)
         acts.Pause("worker-A").do(stage)
         acts.Answer("worker-A").do(stage)
-        with pytest.raises(BadSettings, match="worker-A has its answer and stands still"):
+        with pytest.raises(BadSettings, match="worker-A has its answer and is stopped"):
             acts.Answer("worker-A").do(stage)
 
 
@@ -162,7 +162,7 @@ def test_one_connection_that_cannot_be_had_ends_the_others_at_once(server_url: s
                 raise psycopg.OperationalError("too many\nclients")
             return stage.connect()
 
-        with pytest.raises(DrillFailed, match=r"4 transactions at once could not be had \(too many clients\)"):
+        with pytest.raises(DrillFailed, match=r"4 transactions at once could not be run \(too many clients\)"):
             at_once(4, connect, lambda conn: conn.info.backend_pid)
         assert len(set(at_once(4, stage.connect, lambda conn: conn.info.backend_pid))) == 4
     assert time.monotonic() - began < soon(CONNECT_SECONDS_MAX)

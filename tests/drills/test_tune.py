@@ -36,11 +36,11 @@ TRICKLE = replace(CALM, arrivals_per_second=10.0, arrived=50, rows=49, lag_p50_s
         (replace(CALM, rows=99, arrived=99), "no backlog", "99 rows for 2 x 10 slots were done in 5.00 s"),
         (TRICKLE, "producer", "49 of 50 rows that came were done"),
         (replace(TRICKLE, listen=False, lag_p50_seconds=0.45), "poll interval", "waited 0.45 s or more"),
-        (replace(CALM, listen=False, rows=0, seconds=0.0), "poll interval", "no worker has looked"),
+        (replace(CALM, listen=False, rows=0, seconds=0.0), "poll interval", "no worker polled"),
         (
             replace(CALM, listen=False, rows=1000, seconds=0.4, first_claim_seconds=0.9),
             "poll interval",
-            "waited 0.90 s for the first look",
+            "waited 0.90 s for the first poll",
         ),
     ],
 )

@@ -222,9 +222,9 @@ def test_what_cannot_be_done_is_one_sentence_that_names_it(held: Held, act: dict
         ({"tune": {"workers": 99}}, "$.tune.workers"),
         ({"pace_seconds": 60}, "$.pace_seconds"),
         ({"props": {"lease": 1}}, "'lease'"),
-        ({"drill": "drain", "props": {"lease_seconds": 2}}, "lease_seconds is not to be set in drain"),
-        ({"drill": "crash", "props": {"dedupe": False}}, "dedupe is not to be set in crash"),
-        ({"explore": {}, "props": {"lease_seconds": 2}}, "lease_seconds is not to be set in explore"),
+        ({"drill": "drain", "props": {"lease_seconds": 2}}, "lease_seconds cannot be set in drain"),
+        ({"drill": "crash", "props": {"dedupe": False}}, "dedupe cannot be set in crash"),
+        ({"explore": {}, "props": {"lease_seconds": 2}}, "lease_seconds cannot be set in explore"),
     ],
 )
 def test_a_plan_that_cannot_be_is_one_sentence_that_names_it(held: Held, plan: dict[str, Any], named: str) -> None:

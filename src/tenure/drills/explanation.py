@@ -1,14 +1,14 @@
-"""What a run of the explorer has shown, in one sentence: which guard stopped the stale write, or why nothing did."""
+"""What a run of the explorer showed, in one sentence: which guard stopped the stale write, or why none did."""
 
 from __future__ import annotations
 
 from typing import Literal, Protocol
 
-# What comes of a stale worker's return: it had nothing to be stale about; its write was refused; it was taken in
-# place of the rightful one; or both were taken.
+# What happens when a stopped worker returns: it still holds the row; its write is refused; its write counts instead
+# of the current holder's; or both writes count.
 Harm = Literal["no race", "stopped", "stolen", "duplicate"]
 
-# While worker-B was at work.
+# While worker-B worked.
 REFUSED = {
     "owner": "the row was worker-B's by then, and worker-A's name did not match",
     "generation": "the row was at token 2, and worker-A could show only token 1",
@@ -35,19 +35,19 @@ PASSED = {
 
 
 class Played(Protocol):
-    """What a run was made of, as far as the sentence needs it."""
+    """The settings of a run that the sentence needs."""
 
     @property
     def guard(self) -> str:
-        """What is asked before a late write counts."""
+        """What is checked before a late write counts."""
 
     @property
     def lease_seconds(self) -> float:
-        """Of the first holder."""
+        """The lease of the first holder."""
 
     @property
     def stall_seconds(self) -> float:
-        """How long it stood still."""
+        """How long the first holder stood still."""
 
     @property
     def second(self) -> str:
@@ -55,11 +55,11 @@ class Played(Protocol):
 
     @property
     def kept(self) -> bool:
-        """Was the lease renewed all the while?"""
+        """Was the lease renewed during the stall?"""
 
 
 def explanation(explore: Played, harm: Harm | None, reason: str) -> str:
-    """The sentence for what was seen; `reason` is what the refused one was told."""
+    """The sentence for what happened; `reason` is the reason of the refusal."""
     if harm is None:
         return "The run was not played to its end, so it shows nothing."
     if harm == "no race":

@@ -17,8 +17,8 @@ from .stage.stage import Stage
 from .stage.verdict import Verdict
 
 A, B = "worker-A", "worker-B"
-MARGIN_SECONDS = 0.5  # what a write that is in time has left of its lease, at least
-BUSY_SECONDS = 60.0  # the second holder's lease: it outlives the run
+MARGIN_SECONDS = 0.5  # a write in time has at least so much of its lease left
+BUSY_SECONDS = 60.0  # the second holder's lease: longer than the run
 SECONDS_MAX = 30.0
 
 SHOWS: dict[Harm, str] = {
@@ -27,7 +27,7 @@ SHOWS: dict[Harm, str] = {
     "stolen": "stale write won",
     "duplicate": "duplicate shown",
 }
-# What the matrix plays with every guard, by name.
+# What the matrix runs with every guard, by name.
 SITUATIONS: dict[str, dict[str, Any]] = {
     "short stall": {"lease_seconds": 2.0, "stall_seconds": 0.2},
     "renewed": {"lease_seconds": 0.6, "stall_seconds": 1.2, "stall": "slow", "renews": True},
@@ -43,7 +43,7 @@ FROM (SELECT claimed_at FROM tenure.live WHERE lease_generation = 1 AND claimed_
 
 
 class Explore(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the reader sets: who stands still for how long, and what is asked before a late write counts."""
+    """What the reader sets: who stands still for how long, and what is checked before a late write counts."""
 
     guard: Guard = "fence"
     lease_seconds: Annotated[float, Meta(ge=0.2, le=10)] = 1.0
@@ -58,12 +58,12 @@ class Explore(Struct, frozen=True, forbid_unknown_fields=True):
         if 0 < left < MARGIN_SECONDS and not self.kept:
             raise BadSettings(
                 f"stall_seconds={self.stall_seconds:g} ends less than {MARGIN_SECONDS:g} s before"
-                f" lease_seconds={self.lease_seconds:g}: which comes first would be chance, set them further apart"
+                f" lease_seconds={self.lease_seconds:g}: which comes first would be chance: set them further apart"
             )
 
     @property
     def kept(self) -> bool:
-        """The lease is renewed all the while: only a process that lives can do that."""
+        """The lease is renewed during the stall: only a process that runs can do that."""
         return self.renews and self.stall == "slow"
 
     @property
@@ -72,14 +72,14 @@ class Explore(Struct, frozen=True, forbid_unknown_fields=True):
         return self.stall_seconds >= self.lease_seconds and not self.kept
 
     def scene(self) -> Scene:
-        """The run, and what must come of it."""
+        """The run, and the result it must have."""
         harm = expected(self)
         steps = (*_first(self), *(_race(self) if self.raced else _no_race(self)))
         return Scene("explore", "The lease-race explorer", _story(self), SHOWS[harm], steps, PROOFS[harm])
 
 
 def expected(explore: Explore) -> Harm:
-    """What must come of this combination, by reason alone; the run is compared with it."""
+    """The expected result of this combination, by reasoning; the run is compared with it."""
     if not explore.raced:
         return "no race"
     if explore.guard == "none":
@@ -87,21 +87,21 @@ def expected(explore: Explore) -> Harm:
     if explore.second == "done" or explore.guard in ("generation", "fence"):
         return "stopped"
     if explore.guard == "downstream":
-        return "duplicate"  # nothing newer has written yet, so the older token is let in, and then the newer one
+        return "duplicate"  # nothing newer has written yet, so the older fence passes, and then the newer one
     if explore.guard == "lease_time" or explore.taker == "same":
-        return "stolen"  # the lease that is asked for, or the name, is the second holder's
+        return "stolen"  # the lease or the name that is checked belongs to the second holder
     return "stopped"
 
 
 def explore(url: str, asked: Explore, tell: Callable[[Said], None]) -> tuple[Verdict, dict[str, Any]]:
-    """Play it on a stage of its own: the verdict, and what was seen in words."""
+    """Run it on its own stage: the verdict, and what happened in words."""
     words = dict[str, Any]()
     verdict = perform(url, asked.scene(), tell, lambda stage: words.update(explained(stage, asked)))
     return verdict, words
 
 
 def explained(stage: Stage, explore: Explore) -> dict[str, Any]:
-    """What the run has shown, read from the ledger and the feed: never from what was expected."""
+    """What the run showed, read from the ledger and the feed, never from what was expected."""
     written = stage.sql("SELECT worker, token FROM tenure.ledger ORDER BY n LIMIT 10")
     harm = seen(stage)
     return {
@@ -113,7 +113,7 @@ def explained(stage: Stage, explore: Explore) -> dict[str, Any]:
 
 
 def seen(stage: Stage) -> Harm | None:
-    """What came of it, as the ledger has it; None when the run did not get so far."""
+    """The result according to the ledger; None if the run did not get so far."""
     tokens = [token for (token,) in stage.sql("SELECT token FROM tenure.ledger ORDER BY token LIMIT 10")]
     reclaimed = bool(stage.reported("lease_acquired", B))
     if tokens == [1, 2]:

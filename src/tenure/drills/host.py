@@ -1,6 +1,7 @@
-"""The host of a stage: the thread on which all of it happens, and the limits that end it.
+"""The host of a stage: the thread that runs it, and the limits that end it.
 
-Linux kills the processes of a stage when the thread that started them ends, so whoever wants something done asks here.
+Linux kills the processes of a stage when the thread that started them ends. So one thread does everything, and others
+ask it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ IDLE_SECONDS = 300.0
 LIFE_SECONDS = 600.0
 LOOK_SECONDS = 0.25
 END_SECONDS_MAX = 15.0
-LAST_SECONDS_MAX = 4.0  # when the server ends: a database that is stuck is not waited for
+LAST_SECONDS_MAX = 4.0  # when the server ends: do not wait for a database that is stuck
 
 Reason = Literal["asked", "idle", "time", "trouble"]
 T = TypeVar("T")
@@ -43,7 +44,7 @@ _LOG = logging.getLogger("tenure.drills")
 
 
 class NotNow(TenureError):
-    """It cannot be done at this moment; its text says when it can."""
+    """It cannot be done now; the text says when it can."""
 
     exit_code = NO
 
@@ -53,17 +54,17 @@ class _Enough(Exception):
 
 
 class Host:
-    """One stage on a thread of its own; ask it from any thread, and `close` it also out of a signal handler."""
+    """One stage on its own thread; ask it from any thread, and `close` it from any thread or a signal handler."""
 
     def __init__(self, url: str, plan: Plan) -> None:
         self.id = secrets.token_hex(4)
         self.schema = f"tenure_drill_{self.id}"
         self.plan, self._scene = plan, plan.scene
-        self.begun: Future[None] = Future()  # done when there is a stage, or why there is none
+        self.begun: Future[None] = Future()  # done when the stage is built; else the error
         self.begun.set_running_or_notify_cancel()
         self.playing = self._scene is not None or plan.tune is not None
         self.over = False
-        self.left = ""  # how to remove the schema, if it could not be
+        self.left = ""  # how to drop the schema, if that failed
         self.picture: dict[str, Any] = {}
         self.record = Record()
         self._stage = Stage(url, self._keep, props=plan.setting, schema=self.schema)
@@ -78,14 +79,14 @@ class Host:
         """How long it has been open."""
         return self._stage.seconds
 
-    # -- asked from outside
+    # -- called from any thread
 
     def do(self, act: AnyAct) -> Future[None]:
-        """Do this on the stage; refused while a scene plays, which no guest may disturb."""
+        """Do this act on the stage; refused while a scene plays."""
         return self.ask(lambda stage: self._act(stage, act))
 
     def ask(self, question: Callable[[Stage], T]) -> Future[T]:
-        """What this answers on the stage's thread, at its leisure."""
+        """The answer of this question, which runs on the stage's thread."""
         answer: Future[T] = Future()
         self._asked.put((question, answer))
         if self.over:
@@ -93,12 +94,12 @@ class Host:
         return answer
 
     def close(self) -> None:
-        """Begin to end; `join` waits for it."""
+        """Start to end; `join` waits for it."""
         self._reason = self._reason or "asked"
         self.record.wake()
 
     def join(self, seconds: float = END_SECONDS_MAX) -> bool:
-        """Wait until its processes have ended and its schema is removed; False if that takes longer."""
+        """Wait until its processes have ended and its schema is dropped; False if that takes longer."""
         self._thread.join(max(0.0, seconds))
         return not self._thread.is_alive()
 
@@ -142,7 +143,7 @@ class Host:
                 answer.set_exception(NotNow("this stage has ended: open another"))
 
     def _at_leisure(self) -> None:
-        """While the stage waits: end it if that is due, answer whoever asked, look around."""
+        """Called while the stage waits: end it if its time is up, answer questions, take a picture."""
         now = time.monotonic()
         if self._reason is None and now - self._began > LIFE_SECONDS:
             self._reason = "time"
@@ -169,7 +170,7 @@ class Host:
 
     def _act(self, stage: Stage, act: AnyAct) -> None:
         if self.playing:
-            raise NotNow("a scene plays on this stage: act when it has its verdict, or open a stage without a drill")
+            raise NotNow("a scene plays on this stage: act after its verdict, or open a stage without a drill")
         self._acted = time.monotonic()
         try:
             act.do(stage)
@@ -190,7 +191,7 @@ class Host:
     # -- what is played
 
     def _play(self, stage: Stage) -> None:
-        """Play what was asked for, and say how it ended; by then its guest may act."""
+        """Play the plan and report its result; after that the caller may act."""
         if self._scene is not None:
             event, fields = "verdict", self._verdict(stage, self._scene)
         elif self.plan.tune is not None:
@@ -216,7 +217,7 @@ class Host:
             return {"trouble": in_a_line(trouble)}
 
     def _rest(self, stage: Stage) -> None:
-        """Between two steps, for a reader; but where the reader set the clocks, those count."""
+        """A pause between two steps for the reader; none where the reader set the times."""
         by = time.monotonic() + (self.plan.pace_seconds if self.plan.explore is None else 0.0)
         while time.monotonic() < by:
             stage.hear()
@@ -228,19 +229,19 @@ class Host:
 
 
 class Hosts:
-    """The stages of one server: few at a time, and none that outlives it."""
+    """The stages of one server: a few at a time; all end with it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._hosts: dict[str, Host] = {}
         self.closed = False
-        self._told = False  # what was left behind has been named
-        atexit.register(self.end)  # for an app that nobody told that it is over
+        self._told = False  # the schemas left behind have been logged
+        atexit.register(self.end)  # for an app whose lifespan is not used
 
     def open(self, plan: Plan) -> Host:
-        """A stage for this plan; NotNow if there are too many already."""
+        """Open a stage for this plan; NotNow if too many are open."""
         if self.closed:
-            raise NotNow("the server is about to stop: come back in a moment")
+            raise NotNow("the server is about to stop: try again in a moment")
         here = [host.id for host in self._hosts.values() if not host.over]
         if len(here) >= STAGES_MAX:
             raise NotNow(f"{STAGES_MAX} stages are open already ({', '.join(here)}): close one of them first")
@@ -249,20 +250,20 @@ class Hosts:
         return host
 
     def find(self, id: str) -> Host | None:
-        """The stage of this name, as long as it is open."""
+        """The stage with this id, while it is open."""
         host = self._hosts.get(id)
         return None if host is None or host.over else host
 
     def close(self) -> None:
-        """Begin to end all of them; from any thread, also out of a signal handler."""
+        """Start to end all of them; call it from any thread or a signal handler."""
         self.closed = True
         for host in list(self._hosts.values()):
             host.close()
 
     def end(self) -> None:
-        """No process and no schema of theirs is left when this returns; what the database does not let go is named."""
+        """End all stages: no process and no schema is left; a schema that could not be dropped is logged."""
         self.close()
-        if self._told:  # they have had their time
+        if self._told:  # this was done before
             return
         by = time.monotonic() + LAST_SECONDS_MAX
         left = [host.schema for host in self._hosts.values() if not host.join(by - time.monotonic()) or host.left]

@@ -1,4 +1,4 @@
-"""What a stage is opened for: a drill, a question to the explorer or the tuner, or nothing, and then its guest acts."""
+"""What a stage is opened for: a drill, a run of the explorer or the tuner, or nothing, so that the caller acts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Name = Annotated[str, Meta(extra_json_schema={"enum": list(BOOK)})]
 
 
 class Setting(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the guest sets otherwise than the drill would."""
+    """What the caller sets differently from the drill."""
 
     lease_seconds: LeaseSeconds | None = None
     handler_seconds: Seconds | None = None
@@ -29,7 +29,7 @@ class Setting(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be played, how slowly, and with what."""
+    """What to play, how slowly, and with which settings."""
 
     drill: Name | None = None
     control: bool = False
@@ -40,7 +40,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def scene(self) -> Scene | None:
-        """What is played step by step, None for the tuner and for free play; BadSettings for what cannot be."""
+        """The scene to play, None for the tuner and for free play; BadSettings for a wrong plan."""
         if sum(each is not None for each in (self.drill, self.explore, self.tune)) > 1:
             raise BadSettings("a stage has one plan: give drill, explore or tune, or none of them")
         if self.control and self.drill is None:
@@ -51,7 +51,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def setting(self) -> Props:
-        """What the stage is set with: the scene's props, but for what the guest sets."""
+        """The props of the stage: the scene's, with the caller's changes."""
         scene = self.scene
         return scene.props if scene else replace(Props(), **self._given)
 
@@ -63,18 +63,18 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
         drill = drill_of(name)
         scene = drill.control if self.control else drill.scene
         if scene is None:
-            raise BadSettings(f"drill {name!r} takes no guard away, so it has no control: leave control out")
+            raise BadSettings(f"drill {name!r} has no control, because it takes no guard away: leave control out")
         return scene
 
 
 def drill_of(name: str) -> Drill:
-    """The drill of this name, or BadSettings with those that there are."""
+    """The drill with this name; BadSettings lists the names."""
     if name not in BOOK:
         raise BadSettings(f"there is no drill {name[:60]!r}: there are {', '.join(BOOK)}")
     return BOOK[name]()
 
 
 def in_full(verdict: Verdict) -> dict[str, Any]:
-    """A verdict with its sentences, for whoever draws it."""
+    """A verdict with its sentences, for the page."""
     checks = [{"name": each.name, "sentence": each.sentence, "ok": each.ok} for each in verdict.checks]
     return {**verdict.fields(), "checks": checks}

@@ -1,4 +1,4 @@
-"""How a drill is told: aligned lines for people, one JSON object a line for programs."""
+"""How a drill is printed: aligned lines for people, one JSON object a line for programs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .stage.said import Said
 from .stage.scene import Event, Scene
 from .stage.verdict import Check, Verdict
 
-# Fields that only programs need: named by the column before, the same in every line, or a clock's.
+# Fields that only programs need: shown in another column, the same in every line, or a time.
 _HIDDEN = ("worker", "job_id", "kind", "queue", "queues", "wait_seconds", "run_seconds", "error_class", "role")
 _LOUD = {"stale_write_blocked": "yellow", "lease_lost": "yellow", "ledger_written": "green"}
 
-# What people are spared: the engine's own clockwork, the ring, and where rows are many, each of them.
+# Events that people need not see: routine work, the ring, and every row where there are many.
 _CLOCKWORK = frozenset({"woken", "chore_done", "lease_renewed", "wakeup_changed"})
 _RING = frozenset({"ring_changed"})
 _OF_JOBS = ("enqueued", "lease_acquired", "execution_started", "job_completed")
@@ -31,7 +31,7 @@ _WORDS = {
     "worker_paused": ("{worker} paused", "SIGSTOP to pid {pid}"),
     "worker_resumed": ("{worker} resumed", "SIGCONT to pid {pid}"),
     "worker_killed": ("{worker} killed", "SIGKILL to pid {pid}"),
-    "worker_asked_to_drain": ("{worker} asked out", "SIGTERM to pid {pid}"),
+    "worker_asked_to_drain": ("{worker} drains", "SIGTERM to pid {pid}"),
     "worker_gone": ("{worker} ended", "exit code {exit_code}"),
     "worker_seen": ("worker_seen", "{other} is {seen}"),
     "worker_draining": ("draining", "{held} rows held"),
@@ -40,24 +40,24 @@ _WORDS = {
     "orders_taken": ("{rows} orders taken", "{first} to {last}"),
     "buckets_moved": ("buckets moved", "{to_newcomer} of {of} to worker-D, {between_others} between the others"),
     "order_rolled_back": ("rolled back", "order={order}"),
-    "database_cut": ("line cut", "no worker reaches the database"),
+    "database_cut": ("line cut", "workers cannot reach the database"),
     "database_healed": ("line healed", ""),
     "database_unreachable": ("database away", "{line} ({error_class})"),
     "database_back": ("database back", "{line}, after {away_seconds:.1f} s"),
-    "poison_cured": ("catalogue mended", ""),
+    "poison_cured": ("catalogue repaired", ""),
     "seen": ("seen", "{words}"),
 }
 _WIDTH = 100  # of the fields of a line, and of two assertions side by side
 
 
 class Teller(Protocol):
-    """Whoever tells a drill."""
+    """Something that prints a drill."""
 
     def event(self, said: Said) -> None:
-        """Tell one thing that happened, as it happens."""
+        """Print one event as it happens."""
 
     def verdict(self, verdict: Verdict) -> None:
-        """Tell how it ended."""
+        """Print the verdict."""
 
 
 class Json:
@@ -73,7 +73,7 @@ class Json:
 
 
 class Plain:
-    """For people: each step's caption, what happened below it, and the assertions at last, two to a line."""
+    """For people: each step's caption with its events below, and at the end the assertions, two a line."""
 
     def __init__(self, scene: Scene | None = None, *, verbose: bool = False) -> None:
         self._spared = frozenset() if verbose else _spared(scene)
@@ -103,7 +103,7 @@ def _assertion(check: Check, width: int) -> str:
 
 
 def _spared(scene: Scene | None) -> frozenset[str]:
-    """What people need not see of this scene; the ring only where a step waits for it."""
+    """Events of this scene that people need not see; the ring is shown if a step waits for it."""
     rows = _OF_EACH if scene and scene.crowd else frozenset({"orders_taken"})
     awaited = {each.name for step in (scene.steps if scene else ()) for each in step.expect if isinstance(each, Event)}
     return _CLOCKWORK | rows | (_RING - awaited)
@@ -123,12 +123,12 @@ def _in_words(said: Said) -> tuple[str, str]:
         return name.format(**said.fields), _short(fields.format(**said.fields))
     shown = {key: value for key, value in said.fields.items() if key not in _HIDDEN and value not in ("", 0)}
     if "key" in shown:
-        shown.pop("order", None)  # it is in the key
+        shown.pop("order", None)  # the key names it
     return said.event, " ".join(f"{key}={_value(value)}" for key, value in shown.items())
 
 
 def _value(value: Any) -> str:
-    """Of a traceback its last line."""
+    """The last line of a traceback."""
     return "none" if value is None else _short(str(value).strip().rpartition("\n")[2])
 
 

@@ -1,4 +1,4 @@
-"""The performance tuner: real workers on a real backlog, measured, and the name of what held them up."""
+"""The performance tuner: measures real workers on a real backlog and names the bottleneck."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FROM tenure.archive"""
 
 
 class Tune(Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be turned, and how much there is to do."""
+    """The settings of a run, and how much there is to do."""
 
     workers: Annotated[int, Meta(ge=1, le=4)] = 1
     slots: Annotated[int, Meta(ge=1, le=100)] = 10
@@ -51,7 +51,7 @@ class Tune(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def tune(stage: Stage, asked: Tune) -> dict[str, Any]:
-    """Run it: what was measured, the bottleneck and its sentence; the workers are gone when this returns."""
+    """Run it: the measurements, the bottleneck and its sentence; the workers have ended when this returns."""
     run = Run(stage, asked)
     try:
         run.start()
@@ -62,7 +62,7 @@ def tune(stage: Stage, asked: Tune) -> dict[str, Any]:
 
 
 def perform(url: str, asked: Tune, tell: Callable[[Said], None]) -> dict[str, Any]:
-    """The same on a stage of its own, and nothing of it left afterwards."""
+    """The same on its own stage; nothing is left behind."""
     with Stage(url, tell) as stage:
         stage.build()
         return tune(stage, asked)
@@ -88,22 +88,22 @@ def told(m: Measured, samples: list[tuple[float, int]]) -> dict[str, Any]:
 
 
 class Run:
-    """A crew of pullers, a backlog, and what is seen from outside while it is worked off."""
+    """A few pullers, a backlog, and what is measured from outside while they work."""
 
     def __init__(self, stage: Stage, asked: Tune) -> None:
         self._stage, self._asked = stage, asked
-        self._crew: list[Actor] = []
+        self._pullers: list[Actor] = []
         self._came = 0
         self._at_work: list[int] = []
         self._trips: list[float] = []
         self.samples: list[tuple[float, int]] = []
 
     def start(self) -> None:
-        """Every worker is in the ring and waits for rows; an idle round trip is known."""
+        """Start the workers, wait until all are in the ring, and measure an idle round trip."""
         asked = self._asked
         turned = {name: getattr(asked, name) for name in ("slots", "handler_seconds", "poll_seconds", "listen")}
-        self._crew = [self._stage.pull(name, **turned) for name in NAMES[: asked.workers]]
-        for actor in self._crew:
+        self._pullers = [self._stage.pull(name, **turned) for name in NAMES[: asked.workers]]
+        for actor in self._pullers:
             self._stage.expect(
                 "ring_changed",
                 actor.name,
@@ -118,7 +118,7 @@ class Run:
         self._before = self._counted()
 
     def watch(self) -> None:
-        """Let the rows come, and look on until they are done or the time is over."""
+        """Enqueue the rows, and measure until they are done or the time is over."""
         began = sampled = time.monotonic()
         while (at := time.monotonic() - began) < self._asked.seconds:
             self._let_come(at)
@@ -131,7 +131,7 @@ class Run:
         self._sample(time.monotonic() - began)
 
     def measured(self) -> Measured:
-        """All of it, once it is over."""
+        """All measurements, at the end."""
         after = self._counted()
         ((rows, seconds, first, p50, p95, held),) = self._stage.sql(FIGURES)
         used = [{name: then[name] - was[name] for name in was} for was, then in zip(self._before, after, strict=True)]
@@ -156,19 +156,19 @@ class Run:
         )
 
     def end(self) -> None:
-        """Drain the crew; whoever does not leave in time is ended."""
-        for actor in self._crew:
+        """Drain the workers; kill those that do not leave in time."""
+        for actor in self._pullers:
             actor.drain()
         deadline = time.monotonic() + GONE_SECONDS_MAX
-        while not all(actor.silent for actor in self._crew) and time.monotonic() < deadline:
+        while not all(actor.silent for actor in self._pullers) and time.monotonic() < deadline:
             self._stage.hear()
-        for actor in self._crew:
+        for actor in self._pullers:
             actor.kill()
 
-    # -- its own
+    # -- private
 
     def _let_come(self, at: float) -> None:
-        """The rows that are due: all at once, or as many as should have come by now."""
+        """Enqueue what is due: all rows at once, or those that should have come by now."""
         rate, backlog = self._asked.arrivals_per_second, self._asked.backlog
         due = min(backlog, int(at * rate) + 1) if rate else backlog
         if due == self._came:
@@ -179,13 +179,13 @@ class Run:
         else:
             with self._stage.conn.transaction():
                 postgres.copy(self._stage.conn, rows, self._stage.schema)
-                self._stage.sql(WAKE)  # COPY wakes nobody
+                self._stage.sql(WAKE)  # COPY sends no NOTIFY
         self._came = due
 
     def _look(self) -> None:
-        """How long does a round trip take now, and how many of the crew have the server at work?"""
+        """How long does a round trip take now, and for how many workers is the server busy?"""
         self._trips.append(self._ping())
-        names = [f"tenure claimer {actor.name}-{actor.pid}-%" for actor in self._crew]
+        names = [f"tenure claimer {actor.name}-{actor.pid}-%" for actor in self._pullers]
         ((at_work,),) = self._stage.sql(AT_WORK, names)
         self._at_work.append(at_work)
 
@@ -196,7 +196,7 @@ class Run:
         return int(done)
 
     def _trip(self) -> float:
-        """After a rest, as during the run: a connection that is asked without a pause answers quicker."""
+        """A round trip after a pause, as during the run: a connection that is used without a pause is faster."""
         self._stage.hear()
         return self._ping()
 
@@ -206,9 +206,9 @@ class Run:
         return time.perf_counter() - began
 
     def _counted(self) -> list[dict[str, float]]:
-        """What each worker has counted so far."""
+        """What each worker counted so far."""
         since = len(self._stage.log)
-        for actor in self._crew:
+        for actor in self._pullers:
             actor.tell("count")
-        said = [self._stage.expect("counted", actor.name, since=since) for actor in self._crew]
+        said = [self._stage.expect("counted", actor.name, since=since) for actor in self._pullers]
         return [{name: each.fields[name] for name in ("claims", "claim_seconds", "cpu_seconds")} for each in said]

@@ -1,4 +1,4 @@
-"""What is full? A rule over the measurements of one run: the name of its bottleneck, and the next setting to turn."""
+"""The bottleneck of a run: a rule over its measurements, and the next setting to change."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 Bottleneck = Literal[
     "handlers", "claim round trips", "poll interval", "database", "producer", "no backlog", "worker CPU"
 ]
-ROWS_A_SLOT_MIN = 5  # with fewer, a run is over before anything fills up
-LEFT_SHARE = 0.1  # of the rows that came may be on their way when the time is over
-POLL_SHARE = 0.25  # rows that come at any moment wait about half a poll
-SLOTS_ENOUGH = 50  # beyond, a larger claim saves little
+ROWS_A_SLOT_MIN = 5  # with fewer rows, a run ends before anything is full
+LEFT_SHARE = 0.1  # of the rows may be unfinished when the time is over
+POLL_SHARE = 0.25  # a row waits about half a poll interval
+SLOTS_ENOUGH = 50  # with more, a larger claim saves little
 GREW = 3.0  # times an idle round trip
 GREW_SECONDS_MIN = 0.001  # less is noise
 
@@ -34,9 +34,9 @@ class Measured:
     lag_p95_seconds: float
     slots_used: float  # share of all slots' time, from claim to completion
     claims: int
-    claim_seconds: float  # spent waiting for claims to be answered, by all workers together
+    claim_seconds: float  # all workers' time between a claim and its answer
     cpu_share: float  # of one core, by the busiest worker process; or of all cores, by all of them
-    database_share: float  # how many of the workers' claiming sessions were at work on the server, on average
+    database_share: float  # how many of the workers' claiming sessions were active on the server, on average
     idle_trip_seconds: float  # of a ping, before the run
     trip_seconds: float  # of a ping, during the run
 
@@ -47,12 +47,12 @@ class Measured:
 
     @property
     def ceiling_per_second(self) -> float:
-        """What the slots could do if handlers were all there is."""
+        """The rate if only handlers took time."""
         return self.workers * self.slots / self.handler_seconds if self.handler_seconds else float("inf")
 
     @property
     def handler_share(self) -> float:
-        """The share of that ceiling that was reached."""
+        """The share of the ceiling that was reached."""
         return self.rows_per_second / self.ceiling_per_second
 
     @property
@@ -62,12 +62,12 @@ class Measured:
 
     @property
     def rows_per_claim(self) -> float:
-        """On average, empty ones counted."""
+        """On average, with empty claims counted."""
         return self.rows / self.claims if self.claims else 0.0
 
     @property
     def kept_up(self) -> bool:
-        """Of the rows that came one by one, no more are left than those that came last."""
+        """Rows came one by one, and only the latest of them are left."""
         soon = self.handler_seconds + (0.0 if self.listen else self.poll_seconds)
         left = self.arrived - self.rows
         return self.arrivals_per_second > 0 and left <= LEFT_SHARE * self.arrived + self.arrivals_per_second * soon
@@ -79,7 +79,7 @@ class Measured:
 
 
 def bottleneck(m: Measured) -> Bottleneck:
-    """First what was missing, then what was nearest to full."""
+    """First what was missing, then what had the largest share."""
     if _waits_for_polls(m):
         return "poll interval"
     if m.kept_up:
@@ -96,7 +96,7 @@ def bottleneck(m: Measured) -> Bottleneck:
 
 
 def _waits_for_polls(m: Measured) -> bool:
-    """Nobody wakes the workers, and rows wait for a look rather than for a slot."""
+    """NOTIFY is off, and rows wait for a poll rather than for a slot."""
     if m.listen:
         return False
     if not m.rows:
@@ -107,12 +107,12 @@ def _waits_for_polls(m: Measured) -> bool:
 
 
 def explanation(m: Measured) -> str:
-    """Why it has that name, in the numbers of this run, and what to turn next."""
+    """Why this is the bottleneck, in the numbers of the run, and what to change next."""
     match bottleneck(m):
         case "handlers":
             return (
                 f"Handlers: {m.rows_per_second:.0f} rows/s are {m.handler_share:.0%} of what {m.workers} x {m.slots}"
-                f" slots can do at {m.handler_seconds:g} s a handler; turn slots up if handlers wait, workers if they"
+                f" slots can do at {m.handler_seconds:g} s a handler; raise slots if handlers wait, workers if they"
                 " compute."
             )
         case "worker CPU":
@@ -150,13 +150,13 @@ def explanation(m: Measured) -> str:
 def _of_polls(m: Measured) -> str:
     remedy = f"turn listen on, or poll_seconds={m.poll_seconds:g} down."
     if not m.rows:
-        return f"Poll interval: no worker has looked before the time was over; {remedy}"
+        return f"Poll interval: no worker polled before the time was over; {remedy}"
     if not m.arrivals_per_second:
         return (
-            f"Poll interval: the rows waited {m.first_claim_seconds:.2f} s for the first look, and were done"
+            f"Poll interval: the rows waited {m.first_claim_seconds:.2f} s for the first poll, and were done"
             f" {m.seconds:.2f} s after it; {remedy}"
         )
     return (
-        f"Poll interval: half of the rows waited {m.lag_p50_seconds:.2f} s or more for a look that comes every"
+        f"Poll interval: half of the rows waited {m.lag_p50_seconds:.2f} s or more for a poll that comes every"
         f" {m.poll_seconds:g} s, while slots were used {m.slots_used:.0%}; {remedy}"
     )

@@ -1,1 +1,1 @@
-"""The actors: programs that a drill starts as processes of their own, and what they share."""
+"""The actors: programs that a drill starts as separate processes, and what they share."""

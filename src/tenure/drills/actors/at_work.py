@@ -1,4 +1,4 @@
-"""What every actor with a real worker in it does: heed its drill, work until told to stop, and leave at once."""
+"""What every actor with a real worker does: obey its drill, work until told to stop, and exit at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...worker.worker import Worker
 
 
 def heed(word: Callable[[str], None]) -> None:
-    """Call this with every further word, on a thread of its own; without a drill there is nobody to work for."""
+    """Call `word` with every line of stdin, on a thread; the process exits when the drill is gone."""
 
     def listen() -> None:
         for line in sys.stdin:
@@ -23,7 +23,7 @@ def heed(word: Callable[[str], None]) -> None:
 
 
 def work(worker: Worker) -> None:
-    """Until SIGTERM; the process has ended when the worker has."""
+    """Run the worker until SIGTERM; then the process exits."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.at_last = _leave
@@ -32,4 +32,4 @@ def work(worker: Worker) -> None:
 
 def _leave(code: int) -> None:
     sys.stdout.flush()
-    os._exit(code)  # a handler's thread may be waiting for an answer that nobody will give
+    os._exit(code)  # a handler's thread may wait for an answer that never comes

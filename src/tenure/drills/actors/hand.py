@@ -1,4 +1,4 @@
-"""A real worker in a process of its own: the engine of `tenure worker` on the stage's shop, its events on stdout."""
+"""A real worker in its own process: the engine of `tenure worker` with the stage's shop, its events on stdout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Part(protocol.Part):
-    """What a hand has to know."""
+    """What a hand needs to know."""
 
     lease_seconds: float
     grace_seconds: float
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _terms(part: Part) -> Terms:
-    """As production's, with clocks that let a reader see them run out."""
+    """As in production, with times short enough for a reader to watch."""
     return Terms(
         part.url,
         schema=part.schema,
@@ -53,7 +53,7 @@ def _terms(part: Part) -> Terms:
 
 
 def _open(gate: threading.Event, word: str) -> None:
-    """The answer its handlers wait for."""
+    """Open the gate that its handlers wait for."""
     assert word == "answer", f"expected 'answer', heard {word!r}"
     gate.set()
 

@@ -1,4 +1,4 @@
-"""How an actor speaks with its drill: a word a line on stdin, a JSON object a line on stdout."""
+"""How an actor talks to its drill: one word a line on stdin, one JSON object a line on stdout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What an actor has to know; it comes over stdin, because a URL may hold a password and arguments are public."""
+    """What an actor needs to know. It comes over stdin: a URL may contain a password, and arguments are public."""
 
     name: str
     url: str
@@ -25,13 +25,13 @@ class Part:
 
 
 def part_of(kind: type[P]) -> P:
-    """The part that the first line gives; from here on this process does not outlive its drill."""
+    """The part from the first line; from now on this process ends with its drill."""
     die_with_parent()
     return kind(**json.loads(hear()))
 
 
 def hear(word: str = "") -> str:
-    """The next line, which must be this word if one is given; without a drill there is nothing left to do."""
+    """The next line, which must be this word if one is given; the process exits if the drill is gone."""
     line = sys.stdin.readline()
     if not line:
         sys.exit("the drill is gone")
@@ -40,7 +40,7 @@ def hear(word: str = "") -> str:
 
 
 def say(fields: dict[str, Any]) -> None:
-    """One line, from any thread."""
+    """Write one line; call it from any thread."""
     line = json.dumps(fields, default=str)
     with _lock:
         print(line, flush=True)

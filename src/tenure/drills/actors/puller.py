@@ -1,4 +1,4 @@
-"""A real worker in a process of its own whose handler only waits: what the tuner measures is pulling rows."""
+"""A real worker in its own process whose handler only waits, so that the tuner measures the claiming of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAIN_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Part(protocol.Part):
-    """What a puller has to know."""
+    """What a puller needs to know."""
 
     slots: int
     handler_seconds: float
@@ -28,7 +28,7 @@ class Part(protocol.Part):
 
 
 class Count:
-    """What its claims add up to, and what it costs; said whenever it is asked for."""
+    """Counts its claims and their cost, and reports them when asked."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,7 +36,7 @@ class Count:
         self.claim_seconds = 0.0
 
     def take(self, event: Event) -> None:
-        """Count a claim that was answered, or a look that its own clock asked for."""
+        """Count a claim that was answered, or a poll."""
         if isinstance(event, ClaimAnswered):
             self.claims += 1
             self.claim_seconds += event.claim_seconds
@@ -46,13 +46,13 @@ class Count:
             protocol.say(event.fields())
 
     def tell(self) -> None:
-        """So far."""
+        """Report the counts so far."""
         used = {"cpu_seconds": time.process_time(), "claim_seconds": self.claim_seconds}
         protocol.say({"event": "counted", "worker": self._name, "claims": self.claims, "polls": self.polls, **used})
 
 
 def main() -> None:
-    """Pull until told to stop."""
+    """Work until told to stop."""
     part = protocol.part_of(Part)
     count = Count(part.name)
     heed(lambda _: count.tell())
@@ -74,7 +74,7 @@ def _inbox(part: Part) -> Inbox:
 
 
 def _terms(part: Part) -> Terms:
-    """As production's, but for what the tuner turns."""
+    """As in production, except for what the tuner sets."""
     return Terms(
         part.url,
         schema=part.schema,

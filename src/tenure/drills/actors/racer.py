@@ -1,7 +1,6 @@
-"""A worker in a process of its own, small enough to read at a glance, so that a drill can stop it in mid-job.
+"""A small worker in its own process, which a drill can stop in the middle of a job.
 
-It does what it is told on stdin, a word a line, and says what happened on stdout, a JSON object a line. The end of
-stdin is the end of the process.
+It obeys the words on stdin, one a line, and reports on stdout, one JSON object a line. It exits when stdin ends.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from .protocol import hear, say
 CLAIM_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.01
 
-# What a racer asks for before its write counts; `fence` is what Tenure asks for, the others are what is left of it.
+# What a racer checks before its write counts. `fence` is what Tenure checks; the others check only a part of it.
 Guard = Literal["none", "owner", "generation", "lease_time", "downstream", "fence"]
 
-# How the row is finished after the write, in its transaction; with a guard, no row means that the write is taken back.
+# How the row ends, in the transaction of the write. With a guard, no deleted row means that the write is rolled back.
 FINISH: dict[Guard, str] = {
     "none": "DELETE FROM tenure.live WHERE id = %(id)s",
     "owner": "DELETE FROM tenure.live WHERE id = %(id)s AND claimed_by = %(worker)s",
@@ -49,23 +48,23 @@ FINISH: dict[Guard, str] = {
     "lease_time": "DELETE FROM tenure.live WHERE id = %(id)s AND lease_expires_at > clock_timestamp()",
     "downstream": "DELETE FROM tenure.live WHERE id = %(id)s",
 }
-UNASKED = ("none", "downstream")  # these do not care whether there was a row to finish
+UNASKED = ("none", "downstream")  # these accept that there was no row to delete
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Part(protocol.Part):
-    """What a racer has to know."""
+    """What a racer needs to know."""
 
     lease_seconds: float = 1.0
     guard: Guard = "fence"
     renews: bool = False
-    claims_as: str | None = None  # another's name, as a process restarted under a fixed one has it
+    claims_as: str | None = None  # the name of another, as after a restart with a fixed name
 
 
 def main() -> None:
-    """Play the part that the first line gives."""
+    """Play the part from the first line."""
     part = protocol.part_of(Part)
     with _connected(part) as conn, _connected(part) as keeping:
         hear("work")
@@ -77,20 +76,20 @@ def _connected(part: Part) -> Connection[Any]:
 
 
 class Racer:
-    """Claims one row and carries it to its end; its last write counts under the guard of its part."""
+    """Claims one row and runs it to its end; its last write passes the guard of its part."""
 
     def __init__(self, part: Part, conn: Connection[Any], keeping: Connection[Any]) -> None:
         self._part, self._conn, self._keeping = part, conn, keeping
         self._worker = part.claims_as or part.name
 
     def work(self) -> None:
-        """One job: claim, start, wait for the world outside, write."""
+        """One job: claim, start, wait for an answer from outside, write."""
         job = self._claim()
         token = job.lease.generation
         say(LeaseAcquired(self._part.name, job.id, token).fields())
         say(ExecutionStarted(self._part.name, job.id, token).fields())
         with self._kept(job):
-            hear("answer")  # a handler in the middle of a slow call: here the drill stops the process
+            hear("answer")  # like a handler in a slow call: here the drill stops the process
         try:
             self._write(job)
         except StaleLease as stale:
@@ -102,7 +101,7 @@ class Racer:
             say(WorkerExit(self._part.name, "success").fields())
 
     def _claim(self) -> Claimed:
-        """Ask until there is a row; sweep whenever there is none, as every worker does."""
+        """Claim until there is a row; sweep when there is none, as every worker does."""
         deadline = time.monotonic() + CLAIM_SECONDS_MAX
         while time.monotonic() < deadline:
             for job in self._run(verbs.claim(self._worker, 1, lease_seconds=self._part.lease_seconds)):
@@ -114,7 +113,7 @@ class Racer:
 
     @contextmanager
     def _kept(self, job: Claimed) -> Iterator[None]:
-        """Renew its lease meanwhile, if that is its part."""
+        """Renew its lease in the background, if its part says so."""
         over = threading.Event()
         thread = threading.Thread(target=self._keep, args=[job, over], daemon=True)
         if self._part.renews:
@@ -125,7 +124,7 @@ class Racer:
             thread.join()
 
     def _keep(self, job: Claimed, over: threading.Event) -> None:
-        """Each third of the lease. A lost one is said, and no more: a thread in mid-call cannot be stopped."""
+        """Renew each third of the lease. A lost lease is only reported: a thread in a call cannot be stopped."""
         while not over.wait(self._part.lease_seconds / 3):
             renew = verbs.renew([job.lease], lease_seconds=self._part.lease_seconds)
             if postgres.run(self._keeping, renew, self._part.schema).lost:
@@ -141,7 +140,7 @@ class Racer:
             raise StaleLease(job.lease, "complete", *self._why(job))
 
     def _written(self, job: Claimed) -> bool:
-        """The write and the end of the row in one transaction, under one guard; False: it was taken back."""
+        """The write and the end of the row in one transaction, with one guard; False if it was rolled back."""
         guard, named = self._part.guard, {"id": job.id, "worker": self._worker, "generation": job.generation}
         with self._conn.transaction() as both:
             if guard == "downstream":
@@ -154,14 +153,14 @@ class Racer:
         return False
 
     def _admit(self, job: Claimed) -> None:
-        """As a ledger elsewhere would: it knows nothing of leases, only which token wrote last."""
+        """As a ledger in another store would do it: it knows no leases, only the newest fence that wrote."""
         try:
             self._run(verbs.fence(f"ledger of {job.partition_key}", job.fence))
         except StaleFence as stale:
             raise StaleLease(job.lease, "fence", "newer_token_wrote") from stale
 
     def _why(self, job: Claimed) -> tuple[str, int | None]:
-        """Where the row stands by now, and with which token."""
+        """The row's state now, and its token."""
         try:
             self._run(verbs.holding(job.lease))
         except StaleLease as stale:

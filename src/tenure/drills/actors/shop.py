@@ -13,7 +13,7 @@ from ...app.job import Job
 from ...model.backoff import Exponential
 from .protocol import say
 
-# No key on the ledger and none on the mailbox but the one a letter brings: a duplicate must be able to show.
+# The ledger has no unique key, the mailbox only the idempotency key of an e-mail: a duplicate must be visible.
 TABLES = (
     "CREATE TABLE tenure.orders (id int NOT NULL PRIMARY KEY)",
     """
@@ -55,11 +55,11 @@ INSERT INTO tenure.mailbox (order_id, idempotency_key, worker, token) VALUES (%s
 ON CONFLICT (idempotency_key) DO NOTHING RETURNING n"""
 WAIT_SECONDS = 0.02
 SOON = Exponential(first_seconds=1.0, factor=2.0, most_seconds=4.0, jitter=0.1)
-LATER = Exponential(first_seconds=30.0, factor=2.0, most_seconds=60.0, jitter=0.1)  # longer than anybody looks on
+LATER = Exponential(first_seconds=30.0, factor=2.0, most_seconds=60.0, jitter=0.1)  # longer than any stage lives
 
 
 class Shop:
-    """Plain functions, as most handlers are: they run in threads and know nothing of leases but `job.fenced()`."""
+    """Plain functions, as most handlers are: they run in threads and use nothing of leases but `job.fenced()`."""
 
     def __init__(self, worker: str, url: str, schema: str, gate: threading.Event | None) -> None:
         self._worker, self._url, self._schema, self._gate = worker, url, schema, gate
@@ -69,7 +69,7 @@ class Shop:
         self.inbox.handler("poison", key="order:{order_id}", backoff=SOON)(self.poison)
 
     def send_receipt(self, job: Job, order_id: int) -> None:
-        """Send the e-mail, which no transaction can take back; take a while; write the ledger inside the fence."""
+        """Send the e-mail, which cannot be rolled back; take a while; write the ledger inside the fence."""
         with self._outside() as outside:
             handler_seconds, dedupe, _ = self._ask(outside)
             key = f"receipt-{order_id}" if dedupe else None
@@ -79,7 +79,7 @@ class Shop:
         self._write(job, order_id)
 
     def ship_order(self, job: Job, order_id: int, step: int, fails: int) -> None:
-        """One step of an order, which may fail at first."""
+        """One step of an order; its first attempts may fail."""
         with self._outside() as outside:
             handler_seconds, _, _ = self._ask(outside)
         self._take_a_while(handler_seconds)
@@ -88,7 +88,7 @@ class Shop:
         self._write(job, order_id, step)
 
     def poison(self, job: Job, order_id: int) -> None:
-        """A row that no attempt can do anything with, until somebody mends what is wrong with the shop."""
+        """A row that fails in every attempt, until somebody repairs the shop's catalogue."""
         with self._outside() as outside:
             _, _, cured = self._ask(outside)
         if not cured:
@@ -96,7 +96,7 @@ class Shop:
         self._write(job, order_id)
 
     def _outside(self) -> closing[postgres.QueueConnection]:
-        """A connection that knows nothing of the job: what is written here no fence can take back."""
+        """A connection outside the job: no fence can roll back what is written here."""
         return closing(postgres.connect(self._url, application_name=f"tenure shop {self._worker}"))
 
     def _ask(self, outside: postgres.QueueConnection) -> tuple[float, bool, bool]:
@@ -108,7 +108,7 @@ class Shop:
         self._tell(job, "ledger_written", order=order_id, step=step)
 
     def _take_a_while(self, seconds: float) -> None:
-        """So many seconds, or until the drill lets the world outside answer."""
+        """Wait for so many seconds, or until the drill sends the answer."""
         by = time.monotonic() + seconds
         while not self._gate.is_set() if self._gate else time.monotonic() < by:
             time.sleep(WAIT_SECONDS)

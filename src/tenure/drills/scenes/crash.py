@@ -7,7 +7,7 @@ from ..stage.props import Props
 from ..stage.scene import Drill, Event, Proof, Scene, Step
 
 A, B = "worker-A", "worker-B"
-LEASE_SECONDS = 30.0  # long, so that nobody can take it for the reason of the take-over
+LEASE_SECONDS = 30.0  # long, so that it cannot be the reason of the take-over
 STORY = (
     "worker-A sends the e-mail and is killed before it writes the ledger. worker-B takes over. The ledger is inside the"
     " fence and cannot be written twice; the e-mail is outside, and only its idempotency key keeps it from going twice."
@@ -37,14 +37,14 @@ def _steps(dedupe: bool) -> tuple[Step, ...]:
             (Enqueue(), Start(A, gated=True)),
             (Event("mail_sent", A),),
         ),
-        Step("worker-B comes to work beside it.", (Start(B),), (Event("worker_started", B),)),
+        Step("worker-B starts too.", (Start(B),), (Event("worker_started", B),)),
         Step(
-            "worker-A is killed (SIGKILL) before it writes the ledger. Nothing in it can say goodbye.",
+            "worker-A is killed (SIGKILL) before it writes the ledger. It cannot clean up.",
             (Kill(A),),
             (Event("worker_seen", B, {"seen": "gone"}),),
         ),
         Step(
-            "Its session stays away for the grace of a second: worker-B ends a lease that had half a minute to run.",
+            "Its session is away for the grace period of a second: worker-B ends a lease that had half a minute left.",
             (),
             (Event("leases_swept", B, {"reason": "worker_gone"}),),
         ),

@@ -74,7 +74,7 @@ KILLED = (
         (_gone(B, -9), Event("worker_started", D)),
     ),
     Step(
-        "What the two held waits until they have been away for the grace, and has lost an attempt.",
+        "The rows that the two held wait for the end of the grace period, and have used up an attempt.",
         (),
         (Fact("four attempts are lost", "SELECT count(*) = 4 FROM tenure.attempts WHERE outcome = 'expired'"),),
     ),

@@ -16,7 +16,7 @@ STORY = (
 
 
 def outage() -> Drill:
-    """What guards here is the worker's own clock, which no setting turns off: there is no control."""
+    """The guard is the worker's own clock, which no setting turns off: there is no control."""
     props = Props(lease_seconds=2.0, handler_seconds=0.1)
     return Drill(Scene("outage", "The outage", STORY, "each once", STEPS, PROOFS, props))
 
@@ -51,7 +51,7 @@ STEPS = (
 
 
 def _gave_up_by_itself(stage: Stage) -> bool:
-    """Before it had a line again, so nobody can have told it."""
+    """It gave up before it could reach the database again, so nobody can have told it."""
     lost, back = stage.reported("lease_lost", A), stage.reported("database_back", A)
     return len(lost) == 1 and bool(back) and lost[0].at < back[0].at
 

@@ -1,4 +1,4 @@
-"""The poison row: an order that no attempt can do, which holds nobody up and comes back when its cause is mended."""
+"""The poison row: an order that fails in every attempt blocks no other row, and completes after a repair."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..stage.stage import Stage
 A = "worker-A"
 STORY = (
     "One order always fails. It is tried three times, with longer and longer waits, while other orders pass it by. Then"
-    " it is a dead letter, for a person to look at. Its cause is mended, and redriven it completes."
+    " it is a dead letter, for a person to look at. Its cause is repaired, and after a redrive it completes."
 )
 
 
 def poison() -> Drill:
-    """Nothing here rests on one guard that could be left out: there is no control."""
+    """No single guard could be left out here: there is no control."""
     return Drill(Scene("poison", "The poison row", STORY, "set aside, brought back", STEPS, PROOFS, PROPS, crowd=True))
 
 
@@ -37,7 +37,7 @@ STEPS = (
         (Event("job_dead_lettered", A, {"token": 3}),),
     ),
     Step(
-        "Somebody mends the catalogue and redrives the dead letter: it comes back with fresh attempts, and completes.",
+        "Somebody repairs the catalogue and redrives the dead letter: it has fresh attempts, and completes.",
         (Cure(), Redrive()),
         (
             Event("job_completed", A, {"token": 4}),

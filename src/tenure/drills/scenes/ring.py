@@ -1,4 +1,4 @@
-"""The ring: 1024 buckets dealt out to whoever lives; a newcomer takes its share and a dead worker gives up its own."""
+"""The ring: workers that are alive share 1024 buckets; a newcomer takes a share, and that of a dead worker moves."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def _dealt(workers: int, *names: str) -> tuple[Event, ...]:
 
 
 class Compare(Act, frozen=True):
-    """Say what worker-D's coming has moved, by the ids that the workers told."""
+    """Report what moved when worker-D joined, by the ids that the workers reported."""
 
     def do(self, stage: Stage) -> None:
-        """All of it is in the feed; this only counts."""
+        """Counts what is in the feed."""
         taken = len(_ring(stage, A, B, C, D).buckets_of(_id(stage, D)))
         stage.say("drill", "buckets_moved", to_newcomer=taken, between_others=_needless(stage), of=BUCKETS)
 
 
 STEPS = (
     Step(
-        "Three workers start. Each finds the others and deals the same ring.",
+        "Three workers start. Each finds the others and computes the same ring.",
         (Start(A), Start(B), Start(C)),
         _dealt(3, A, B, C),
     ),
@@ -54,7 +54,7 @@ STEPS = (
         (Fact("24 receipts in the ledger", "SELECT count(*) = 24 FROM tenure.ledger"),),
     ),
     Step(
-        "worker-B is killed. Once it has been away for the grace, its buckets go to the others, and nobody waits"
+        "worker-B is killed. After the grace period its buckets go to the others, and nobody waits"
         " for it.",
         (Kill(B), Orders(12)),
         (*_dealt(3, A, C, D), Fact("36 receipts in the ledger", "SELECT count(*) = 36 FROM tenure.ledger")),
@@ -63,12 +63,12 @@ STEPS = (
 
 
 def _ring(stage: Stage, *names: str) -> engine.Ring:
-    """The ring of these workers, dealt by the engine's own rule to the ids they work under."""
+    """The ring of these workers, computed by the engine's own rule from their ids."""
     return engine.Ring(said.fields["worker"] for said in stage.reported("worker_started") if said.who in names)
 
 
 def _told(stage: Stage, what: str, workers: int, *names: str, nth: int = 0) -> list[int]:
-    """What each said of a ring of so many members, for the first time or the nth; nothing of whoever said nothing."""
+    """What each worker reported about a ring of so many members, the first time or the nth; nothing if it did not."""
     told = [[said.fields for said in stage.reported("ring_changed", name)] for name in names]
     those = [[fields[what] for fields in each if fields["workers"] == workers] for each in told]
     return [each[nth] for each in those if each]
@@ -81,7 +81,7 @@ def _a_quarter_moved(stage: Stage) -> bool:
 
 
 def needless(before: engine.Ring, after: engine.Ring) -> int:
-    """Buckets that went from one who stayed to one who was there: what the cap evens out."""
+    """Buckets that moved between workers that stayed: the cap on a share moves a few."""
     stayed = {*before.workers} & {*after.workers}
     pairs = ((before.owner_of(n), after.owner_of(n)) for n in range(BUCKETS if stayed else 0))
     return sum(old != new and {old, new} <= stayed for old, new in pairs)

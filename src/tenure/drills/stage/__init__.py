@@ -1,1 +1,1 @@
-"""The stage: a throw-away schema, real processes, what may be done to them, and the scenes that are made of it."""
+"""The stage: a throw-away schema, real processes, the acts on them, and the scenes made of acts."""

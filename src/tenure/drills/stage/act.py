@@ -13,7 +13,7 @@ Name = Annotated[str, Meta(pattern=r"^worker-[A-Z]$")]
 
 
 class Act(Struct, tag_field="verb", tag=str.lower, frozen=True, forbid_unknown_fields=True):
-    """One thing that is done; what it was is said on the stage, and what follows is the engine's to say."""
+    """One thing that is done. The act itself is reported on the stage; the engine reports what follows."""
 
     def do(self, stage: Stage) -> None:
         """Do it now; DrillFailed or BadSettings say why it cannot be done."""

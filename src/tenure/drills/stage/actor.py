@@ -1,4 +1,4 @@
-"""A worker process as the drill holds it: told what to do, listened to, stopped, resumed, and never left behind."""
+"""A process that a drill controls: it gets words, reports events, is stopped and resumed, and never left behind."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ...errors import NO, BadSettings, TenureError
 STOP_SECONDS_MAX = 15.0
 END_SECONDS_MAX = 15.0
 
-Heard = Callable[["Actor", dict[str, Any] | None], None]  # None: it has said its last
+Heard = Callable[["Actor", dict[str, Any] | None], None]  # None: its output has ended
 State = Literal["running", "paused", "draining", "gone"]
 
 
 class DrillFailed(TenureError):
-    """The drill could not be played to its end; its text names what did not happen."""
+    """The drill could not be played to its end; the text names what did not happen."""
 
     exit_code = NO
 
 
 class Actor:
-    """One process, in a group of its own: Ctrl-C at the terminal is for the drill, which ends its actors itself.
+    """One process in its own group: Ctrl-C at the terminal goes to the drill, which ends its actors.
 
-    Make it on a thread that lives as long as it does: Linux kills it when the thread that started it ends.
+    Start it on a thread that lives as long: Linux kills it when that thread ends.
     """
 
     def __init__(self, name: str, role: str, part: dict[str, Any], heard: Heard) -> None:
         if not hasattr(signal, "SIGSTOP"):
-            raise BadSettings("this drill stops a process with SIGSTOP, which Windows does not have: run it under WSL")
+            raise BadSettings("drills need SIGSTOP, which Windows does not have: run them under WSL")
         self.name, self.role = name, role
-        self.told: set[str] = set()  # words; its part has a URL in it, and is nobody's to read again
-        self.silent = False  # it has said its last, and that was heard
+        self.told: set[str] = set()  # words; not its part, which has a URL in it
+        self.silent = False  # its output has ended, and all of it was read
         self._heard = heard
         self._paused = self._draining = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
@@ -56,25 +56,25 @@ class Actor:
 
     @property
     def state(self) -> State:
-        """How it stands now."""
+        """Its state now."""
         if self.silent or self._process.poll() is not None:
             return "gone"
         return "paused" if self._paused else "draining" if self._draining else "running"
 
     @property
     def exit_code(self) -> int | None:
-        """With what it ended, once it has; the number of a signal below zero."""
+        """Its exit code, once it has ended; minus the number of a signal that killed it."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(END_SECONDS_MAX)
         return None
 
     def tell(self, word: str) -> None:
-        """Send one word; an actor that is gone is noticed by its silence, not here."""
+        """Send one word; no error if the process is gone."""
         self.told.add(word)
         self._write(word)
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until the kernel says that it stands still."""
+        """SIGSTOP, and wait until the kernel says that it has stopped."""
         self._process.send_signal(signal.SIGSTOP)
         deadline = time.monotonic() + STOP_SECONDS_MAX
         while time.monotonic() < deadline:
@@ -90,20 +90,20 @@ class Actor:
         raise DrillFailed(f"{self.name} did not stop within {STOP_SECONDS_MAX:.0f} s of SIGSTOP")
 
     def resume(self) -> None:
-        """SIGCONT: it goes on where it stood, knowing nothing of the time between."""
+        """SIGCONT: it goes on where it stopped, and does not notice the time in between."""
         self._paused = False
         self._process.send_signal(signal.SIGCONT)
 
     def drain(self) -> None:
-        """SIGTERM; one that stands still hears it when it goes on."""
+        """SIGTERM; a stopped process gets it when it goes on."""
         self._draining = True
         self._process.terminate()
 
     def kill(self) -> None:
-        """SIGKILL: gone when this returns, also if it was stopped."""
+        """SIGKILL: it has ended when this returns, also if it was stopped."""
         if self._process.poll() is None:
             self._process.kill()
-        with suppress(subprocess.TimeoutExpired):  # the kernel has been told; nobody need wait for ever
+        with suppress(subprocess.TimeoutExpired):  # the kernel will end it; do not wait forever
             self._process.wait(END_SECONDS_MAX)
 
     def last_words(self) -> str:
@@ -113,7 +113,7 @@ class Actor:
         return lines[-1] if lines else "it said nothing"
 
     def end(self) -> None:
-        """Gone when this returns, and whatever it took is given back."""
+        """End it and close its pipes and files."""
         self.kill()
         self._listener.join(END_SECONDS_MAX)
         for pipe in (self._process.stdin, self._process.stdout, self._errors):

@@ -1,4 +1,4 @@
-"""Every act that can be done on a stage, in one place for those who read or write them."""
+"""Every act that can be done on a stage, and their union for JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether drills may be played in a database: it can say so itself, for everybody who comes.
+"""Are drills allowed in a database? A setting of the database itself can forbid them.
 
 ALTER DATABASE shop SET tenure.drills = 'forbid'
 """
@@ -12,9 +12,9 @@ ASK = "SELECT current_database(), current_setting('tenure.drills', true)"
 
 
 def check_allowed(conn: postgres.QueueConnection) -> None:
-    """BadSettings, and the connection closed, where they are forbidden; whatever is not `allow` forbids."""
+    """Raise BadSettings and close the connection where drills are forbidden; any value but `allow` forbids."""
     ((database, said),) = conn.execute(ASK).fetchall()
-    if said not in (None, "", "allow"):  # empty: it was set and taken back
+    if said not in (None, "", "allow"):  # empty: it was set and reset
         conn.close()
         raise BadSettings(
             f"drills are forbidden in the database {database!r} by its own setting tenure.drills = {said!r}: "

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def at_once(n: int, connect: Callable[[], QueueConnection], do: Callable[[QueueConnection], T]) -> list[T]:
-    """What each answers, on a connection and a thread of its own; DrillFailed, and nobody waits on, if one fails."""
+    """The results, each from its own connection and thread; DrillFailed, and no more waiting, if one fails."""
     together = Barrier(n)
 
     def each() -> T:
@@ -38,5 +38,5 @@ def at_once(n: int, connect: Callable[[], QueueConnection], do: Callable[[QueueC
         if not isinstance(trouble, psycopg.Error | BrokenBarrierError):
             raise trouble
         said = " ".join(str(trouble).split()) or f"not all of them had a connection within {CONNECT_SECONDS_MAX:.0f} s"
-        raise DrillFailed(f"{n} transactions at once could not be had ({said})") from trouble
+        raise DrillFailed(f"{n} transactions at once could not be run ({said})") from trouble
     return [answer.result() for answer in asked]

@@ -1,4 +1,4 @@
-"""The first words of a Postgres connection: told apart, searched for the secret of a line, and answered with a no."""
+"""The first packet of a Postgres connection: its kind, the secret of the line in it, and a refusal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 import struct
 from typing import Literal
 
-PACKET_BYTES_MAX = 10_000  # as Postgres itself has it
+PACKET_BYTES_MAX = 10_000  # the limit of Postgres itself
 CANCEL_BYTES_MAX = 268  # a key of 256 bytes, the longest of protocol 3.2
-_TLS = 0x16  # the first byte of whoever begins TLS without asking: as that of a length it would be far too long
+_TLS = 0x16  # the first byte of direct TLS; as the first byte of a length it would be far too long
 _CANCEL, _SSL, _GSS = 80_877_102, 80_877_103, 80_877_104
 _SECRET = re.compile(r"(?:^|(?<= ))-c tenure\.line=([0-9a-f]+)(?: |$)")
 
@@ -17,18 +17,18 @@ Kind = Literal["startup", "cancel", "encryption", "tls", "nonsense"]
 
 
 def options_with(secret: str, options: str) -> str:
-    """These options of a connection, and the secret behind them."""
+    """The options of a connection with the secret added."""
     return f"{options} -c tenure.line={secret}".strip()
 
 
 def rest_of(length: bytes) -> int | None:
-    """How many bytes follow the four in which a packet says its length; None if these are no such four."""
+    """How many bytes follow the four bytes of the length; None if these four are not a length."""
     rest = int(struct.unpack("!I", length)[0]) - len(length)
     return rest if 4 <= rest <= PACKET_BYTES_MAX else None
 
 
 def kind_of(packet: bytes) -> Kind:
-    """What a first packet is, its length before it; of one that says none, its first four bytes are enough."""
+    """The kind of a first packet with its length in front; four bytes are enough if they are not a length."""
     if len(packet) < 8:
         return "tls" if packet[0] == _TLS else "nonsense"
     (code,) = struct.unpack_from("!I", packet, 4)
@@ -40,9 +40,9 @@ def kind_of(packet: bytes) -> Kind:
 
 
 def without_secret(packet: bytes, secret: str) -> bytes | None:
-    """A startup packet as the server is to see it, without a trace of the secret; None if it does not show it."""
+    """A startup packet without the secret, for the server; None if the secret is not in it."""
     words = packet[8:].rstrip(b"\0").split(b"\0")
-    # Where a name has no value behind it, the packet is broken; the server need not be asked to say so.
+    # A name without a value: the packet is broken, and the server need not see it.
     settings = {} if len(words) % 2 else dict(zip(words[::2], words[1::2], strict=True))
     options = settings.get(b"options", b"").decode("latin-1")
     if not any(hmac.compare_digest(shown, secret) for shown in _SECRET.findall(options)):
@@ -53,7 +53,7 @@ def without_secret(packet: bytes, secret: str) -> bytes | None:
 
 
 def no(sqlstate: str, sentence: str) -> bytes:
-    """A server's refusal of a connection, as every client understands it."""
+    """A refusal of a connection, as a Postgres server sends it."""
     fields = {"S": "FATAL", "V": "FATAL", "C": sqlstate, "M": sentence}
     body = b"".join(f"{name}{text}".encode() + b"\0" for name, text in fields.items()) + b"\0"
     return b"E" + struct.pack("!I", len(body) + 4) + body

@@ -1,4 +1,4 @@
-"""What is done to the stage itself: cut and heal the workers' line to the database, change its props."""
+"""Acts on the stage itself: cut and heal the workers' line to the database, change its props."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cut(Act, frozen=True):
     """Cut the line between the workers and the database."""
 
     def do(self, stage: Stage) -> None:
-        """Every connection is reset, and no new one comes through."""
+        """Reset every connection, and refuse new ones."""
         stage.line.refuse()
         stage.line.cut()
         stage.say("drill", "database_cut")
@@ -29,18 +29,18 @@ class Heal(Act, frozen=True):
     """Let the workers reach the database again."""
 
     def do(self, stage: Stage) -> None:
-        """Connections come through again."""
+        """Let connections through again."""
         stage.line.heal()
         stage.say("drill", "database_healed")
 
 
 class Set(Act, frozen=True):
-    """Change what the stage is set with; the lease counts for workers that are started from now on."""
+    """Change the props of the stage; a new lease time is for workers that start from now on."""
 
     lease_seconds: LeaseSeconds | None = None
     handler_seconds: Seconds | None = None
     dedupe: bool | None = None
 
     def do(self, stage: Stage) -> None:
-        """Handlers read it whenever they begin."""
+        """Handlers read the props when they start."""
         stage.set(lease_seconds=self.lease_seconds, handler_seconds=self.handler_seconds, dedupe=self.dedupe)

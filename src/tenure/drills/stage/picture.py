@@ -1,4 +1,4 @@
-"""The picture of a stage: rows, leases, ledger, mailbox, workers and ring as they stand, for whoever draws them."""
+"""The picture of a stage: rows, leases, ledger, mailbox, workers and ring now, for the page to draw."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AS_TEXT = "SELECT e.key, e.value FROM ({shown}) AS r, json_each_text(row_to_json
 
 
 def picture(stage: Stage) -> dict[str, Any]:
-    """Everything in one document; newest first, and never more than a page can show."""
+    """Everything in one document; newest first, and no more than a page can show."""
     return {
         "rows": [_row(row) for row in _named(OF_ROW, stage.sql(ROWS, ROWS_MAX))],
         "counts": dict(stage.sql(COUNTS)),
@@ -67,7 +67,7 @@ def _named(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[dict[str
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    """Its times to a tenth of a second, its worker by the name it has on the stage, of its error the telling line."""
+    """Times to a tenth of a second, the worker by its name on the stage, the one important line of the error."""
     for name in ("lease_left", "wait_left"):
         row[name] = None if row[name] is None else round(row[name], 1)
     row["worker"] = bare(row["worker"])
@@ -76,7 +76,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def bare(worker: str | None) -> str | None:
-    """worker-A of worker-A-8120-3fa9c2d1: the name a process was given, out of the id it took."""
+    """The name of a process from its worker id: worker-A of worker-A-8120-3fa9c2d1."""
     return worker and "-".join(worker.split("-")[:2])
 
 
@@ -89,6 +89,8 @@ def _ring(stage: Stage) -> dict[str, Any]:
     alive = stage.run(questions.live_workers())
     for ring in rings_of(alive).values():
         owners = "".join(str(bare(ring.owner_of(bucket)))[-1] for bucket in range(BUCKETS))
-        workers = dict.fromkeys(bare(worker) for worker in ring.workers)  # a name may come back before it has left
+        workers = dict.fromkeys(
+            bare(worker) for worker in ring.workers
+        )  # a new process may have the name before the old one has left
         return {"workers": list(workers), "owners": owners}
     return {"workers": [], "owners": "-" * BUCKETS}

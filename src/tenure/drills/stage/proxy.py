@@ -1,4 +1,4 @@
-"""A TCP proxy that fails on demand: what stands between a client and its database, as bad as a drill wants it."""
+"""A TCP proxy between a client and its database that fails on demand."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .sockets import ATTACH_FILTER, DETACH_FILTER, close, reset, set_filter, una
 
 HELLO_SECONDS_MAX = 5.0
 STRANGERS_MAX = 64
-ASKS_MAX = 3  # for one encryption, for the other, and in plain
-REFUSAL = "this is the line of a drill, and its secret was not shown: connect by the address that the drill gives"
+ASKS_MAX = 3  # SSL, GSS, and plain
+REFUSAL = "this line belongs to a drill, and its secret was not shown: connect by the address that the drill gives"
 SETTLE_SECONDS_MAX = 5.0
 
 Pair = tuple[socket.socket, socket.socket]
 
 
 class _Stranger(Exception):
-    """Whoever this is, it is not let through."""
+    """This client is not let through."""
 
 
 class FaultProxy:
     """Forwards loopback TCP to a server's port or unix socket; `url` is the server's address through it.
 
-    Only who has `url` gets through: it holds a secret, which the first packet of a connection must show and which goes
-    no further. Everybody on a machine can connect to its loopback, and behind a unix socket stands a server that asks
-    for no password, because its folder is closed to others. Two kinds pass without it: a cancel request, which proves
-    itself by its session's key, and what a TCP server has agreed to encrypt, which nobody can look into; there the
-    server's own authentication stands, as for whoever connects to its port without us.
+    Only clients that have `url` get through: it contains a secret, which the first packet of a connection must show and
+    which the server never sees. Every user of a machine can connect to its loopback; and a server behind a unix socket
+    may ask for no password, because file permissions protect the socket. Two kinds of connections pass without the
+    secret: a cancel request, which has the key of its session, and a connection that a TCP server agreed to encrypt,
+    because we cannot read it; there the server's own authentication protects it, as without a proxy.
 
-    It passes everything until told otherwise, and again after `heal()`. Use it as a context manager.
+    It passes everything at first, and again after `heal()`. Use it as a context manager.
     """
 
     def __init__(self, url: str) -> None:
         self._server = ServerAddress(url)
         self._secret = secrets.token_hex(16)
         self._flowing = threading.Event()
-        self._lock = threading.Lock()  # over who is there, and whether packets are dropped
+        self._lock = threading.Lock()  # for the lists of clients, and for whether packets are dropped
         self._pairs: list[Pair] = []
-        self._strangers: list[socket.socket] = []  # have not shown the secret yet; the longest waiting first
+        self._strangers: list[socket.socket] = []  # have not shown the secret yet; the oldest first
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._refusing = self._dropping_replies = self._dropping_packets = self._closed = False
         self._delay_seconds = 0.0
@@ -52,41 +52,41 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """Where the server is to be found behind this proxy, with the secret that lets in: pass it on as a password."""
+        """The server's address through this proxy, with the secret in it: treat it as a password."""
         return self._server.through(self._listener, self._secret)
 
     @property
     def connections(self) -> int:
-        """How many connections pass through now."""
+        """How many connections are open through it."""
         return len(self._pairs)
 
     def heal(self) -> None:
-        """Pass everything, what was held back by `blackhole` included."""
+        """Pass everything, also what `blackhole` held back."""
         self._refusing = self._dropping_replies = False
         self._delay_seconds = 0.0
         self._filter(DETACH_FILTER)
         self._flowing.set()
 
     def blackhole(self) -> None:
-        """Let packets vanish both ways, as behind a pulled cable: nothing is forwarded or acknowledged.
+        """Drop packets both ways, as if a cable was pulled: nothing is forwarded or acknowledged.
 
-        Where packets cannot be dropped (`can_drop_packets`) they are acknowledged all the same.
+        Where the kernel cannot drop packets (`can_drop_packets`), they are still acknowledged.
         """
         self._flowing.clear()
-        # The kernel would go on sending what the peer has not acknowledged yet, and that is a sign of life.
+        # The kernel would send again what the peer has not acknowledged, and that is a sign of life.
         by = time.monotonic() + SETTLE_SECONDS_MAX
         while any(unacknowledged(end) for end in self._ends()):
             if time.monotonic() > by:
-                raise TimeoutError(f"what was sent has not arrived within {SETTLE_SECONDS_MAX:.0f} s")
+                raise TimeoutError(f"data that was sent is not acknowledged after {SETTLE_SECONDS_MAX:.0f} s")
             time.sleep(0.001)
         self._filter(ATTACH_FILTER)
 
     def drop_replies(self) -> None:
-        """Let the server hear everything and swallow what it answers; TCP itself stays in good health."""
+        """Pass requests and drop the server's replies; TCP itself stays healthy."""
         self._dropping_replies = True
 
     def refuse(self) -> None:
-        """Reset every new connection; those that stand are left alone."""
+        """Reset every new connection; open ones stay."""
         self._refusing = True
 
     def delay(self, seconds: float) -> None:
@@ -94,7 +94,7 @@ class FaultProxy:
         self._delay_seconds = seconds
 
     def cut(self) -> None:
-        """Reset every connection that stands, at once."""
+        """Reset every open connection at once."""
         for end in self._ends():
             reset(end)
 
@@ -113,7 +113,7 @@ class FaultProxy:
         self._listener.close()
         self.cut()
 
-    # -- who comes
+    # -- new clients
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -126,22 +126,22 @@ class FaultProxy:
                 threading.Thread(target=self._meet, args=[client], daemon=True).start()
 
     def _receive(self, client: socket.socket) -> None:
-        """Somebody has come; where too many wait to be let in, the longest waiting gives way: friends do not wait."""
+        """Add a new client; if too many have not shown the secret, the oldest of them is reset."""
         with self._lock:
             self._strangers.append(client)
-            if self._dropping_packets:  # it came before the listener had the filter
+            if self._dropping_packets:  # it connected before the listener had the filter
                 set_filter(client, ATTACH_FILTER)
             over = self._strangers.pop(0) if len(self._strangers) > STRANGERS_MAX else None
         if over is not None:
             reset(over)
 
     def _meet(self, client: socket.socket) -> None:
-        """Let a client through that shows the secret, and then be its pump; one that does not, or dawdles, is ended."""
+        """Forward for a client that shows the secret; end one that does not, or is too slow."""
         try:
             self._introduce(client)
         except _Stranger:
             self._end(client)
-        except OSError:  # there is no server to let it in to, or the client has left
+        except OSError:  # the server cannot be reached, or the client has left
             reset(client)
             self._end(client)
 
@@ -163,13 +163,13 @@ class FaultProxy:
         raise _Stranger
 
     def _first_packet(self, client: socket.socket) -> bytes:
-        """The next packet of one that was not let in, or only its first four bytes if they are no length."""
+        """The next packet of a client that is not let in yet; only its first four bytes if they are not a length."""
         length = self._heard(client, 4)
         rest = rest_of(length)
         return length if rest is None else length + self._heard(client, rest)
 
     def _heard(self, client: socket.socket, n: int) -> bytes:
-        """Just so many bytes, and soon; time does not count while it is us who keep a client waiting."""
+        """Exactly n bytes within the time limit; the time does not count while the proxy itself holds data back."""
         by, said = time.monotonic() + HELLO_SECONDS_MAX, b""
         while len(said) < n:
             client.settimeout(max(0.01, by - time.monotonic()))
@@ -187,7 +187,7 @@ class FaultProxy:
         return said
 
     def _checked(self, client: socket.socket, packet: bytes) -> bytes:
-        """What the server is to see of who shows the secret; everybody else is told, and the server hears nothing."""
+        """The packet for the server if it shows the secret; else the client gets a refusal, and the server nothing."""
         known = without_secret(packet, self._secret) if kind_of(packet) == "startup" else None
         if known is None:
             client.sendall(no("28000", REFUSAL))
@@ -195,10 +195,10 @@ class FaultProxy:
         return known
 
     def _let_in(self, client: socket.socket) -> socket.socket:
-        """The server's end of a client that is no stranger any more."""
+        """Let a client in, and open its connection to the server."""
         server = self._dial()
         with self._lock:
-            if self._closed or client not in self._strangers:  # it had to give way, or all of it is over
+            if self._closed or client not in self._strangers:  # it was reset for a newer one, or the proxy has ended
                 reset(server)
                 raise _Stranger
             self._strangers.remove(client)
@@ -208,7 +208,7 @@ class FaultProxy:
         return server
 
     def _agrees(self, client: socket.socket, server: socket.socket) -> bool:
-        """Does the server encrypt? Then what follows is between the two of them."""
+        """Does the server agree to encrypt? Then we cannot read what follows."""
         answer = server.recv(1)
         if answer not in (b"N", b"S", b"G"):
             raise _Stranger
@@ -216,15 +216,15 @@ class FaultProxy:
         return answer != b"N"
 
     def _dial(self) -> socket.socket:
-        """The server's end of a new connection."""
+        """A new connection to the server."""
         if self._refusing:
             raise ConnectionRefusedError
         return self._server.dial()
 
-    # -- what passes
+    # -- forwarding
 
     def _pass(self, pair: Pair, *, only_replies: bool) -> None:
-        """Forward both ways, one of them on this thread, until either end has had enough."""
+        """Forward both ways, one of them on this thread, until one end closes."""
         threading.Thread(target=self._pump, args=(pair, *pair[::-1], True), daemon=True).start()
         if not only_replies:
             self._pump(pair, *pair, False)
@@ -243,7 +243,7 @@ class FaultProxy:
         sink.sendall(part)
 
     def _end(self, client: socket.socket) -> None:
-        """Close a client, and the server's end of it if it has one."""
+        """Close a client, and its connection to the server if it has one."""
         with self._lock:
             ends = next((pair for pair in self._pairs if pair[0] is client), (client,))
             self._pairs = [pair for pair in self._pairs if pair[0] is not client]
@@ -256,7 +256,7 @@ class FaultProxy:
             return [*self._strangers, *(end for pair in self._pairs for end in pair)]
 
     def _filter(self, option: int) -> None:
-        """Put the filter that drops every packet on all sockets, or take it off; new ones inherit the listener's."""
+        """Set or remove the filter that drops every packet, on all sockets; new ones inherit it from the listener."""
         with self._lock:
             self._dropping_packets = option == ATTACH_FILTER
             for end in (self._listener, *self._strangers, *(end for pair in self._pairs for end in pair)):

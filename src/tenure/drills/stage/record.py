@@ -1,4 +1,4 @@
-"""The record of a stage: everything said on it, numbered, for whoever comes late or comes back."""
+"""The record of a stage: every event, numbered, so that a reader can come late or come back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PICTURES_MAX = 600
 
 
 class Told(NamedTuple):
-    """One thing said, numbered from 1 and ready to send."""
+    """One event, numbered from 1 and ready to send."""
 
     n: int
     event: str
@@ -24,7 +24,7 @@ class Told(NamedTuple):
 
 
 class Record:
-    """Written by one thread and read by any, without a lock: out of a signal handler, too."""
+    """Written by one thread and read by any, without a lock, so that a signal handler can use it."""
 
     def __init__(self) -> None:
         self._told: list[Told] = []
@@ -32,7 +32,7 @@ class Record:
         self._wakes: list[Callable[[], None]] = []
 
     def keep(self, said: Said) -> None:
-        """Write it down and wake whoever listens."""
+        """Record an event and wake its readers."""
         self._n += 1
         self._pictures += said.event == "picture"
         own = {"n": self._n, "at": round(said.at, 3), "who": said.who, "event": said.event}
@@ -43,13 +43,13 @@ class Record:
         self.wake()
 
     def since(self, n: int) -> list[Told]:
-        """What was said after the n-th, as far as it is kept: of many pictures the older ones are not."""
+        """The events after the n-th; older pictures may be gone."""
         told = self._told
         return told[bisect.bisect_right(told, n, key=lambda each: each.n) :]
 
     @contextmanager
     def heard(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Call this, on whatever thread, whenever there may be something new."""
+        """Call `wake`, on any thread, whenever there may be something new."""
         self._wakes.append(wake)
         try:
             yield
@@ -58,17 +58,17 @@ class Record:
 
     @property
     def hearers(self) -> int:
-        """How many listen."""
+        """How many readers there are."""
         return len(self._wakes)
 
     def wake(self) -> None:
-        """Let everybody look."""
+        """Wake every reader."""
         for wake in list(self._wakes):
             wake()
 
 
 def shortened(told: list[Told]) -> list[Told]:
-    """Without the older half of its pictures; without its oldest tenth where there are none to spare."""
+    """Without the older half of its pictures; without its oldest tenth if there are fewer than two."""
     pictures = [each.n for each in told if each.event == "picture"]
     if len(pictures) < 2:
         return told[len(told) // 10 :]

@@ -1,4 +1,4 @@
-"""What is said on a stage: one value for everything that happens, whoever reports it."""
+"""One event on a stage, whoever reports it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Said(NamedTuple):
-    """One thing that happened: when (seconds since the stage was opened), who says so, and what."""
+    """One thing that happened: when (seconds since the stage was opened), who reports it, and what."""
 
     at: float
     who: str
@@ -15,7 +15,7 @@ class Said(NamedTuple):
 
 
 def said_by(who: str, at: float, fields: dict[str, Any]) -> Said:
-    """An engine event in the feed: who speaks there is the worker, not that line of its own which an event names."""
+    """An event of a worker's engine; its own field `who` names a connection, and becomes `line`."""
     if "who" in fields:
         fields["line"] = fields.pop("who")
     return Said(at, who, fields.pop("event"), fields)

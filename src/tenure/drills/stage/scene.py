@@ -1,4 +1,4 @@
-"""A scene: what is done and what must be seen, step by step, and what that proves; for terminal, page and test."""
+"""A scene: acts and expected events, step by step, and what they prove; for terminal, page and tests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .shop_acts import SkipBackoff
 from .stage import EVENT_SECONDS_MAX, Stage
 from .verdict import Check, Verdict
 
-TROUBLE = (TenureError, psycopg.Error, OSError)  # what may befall a drill; anything else is a bug
+TROUBLE = (TenureError, psycopg.Error, OSError)  # errors a drill may run into; anything else is a bug
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that must be said after the step began: by whom, and with which fields."""
+    """An event that must happen after the step began: who reports it, and with which fields."""
 
     name: str
     who: str | None = None
@@ -31,7 +31,7 @@ class Event:
     seconds_max: float = EVENT_SECONDS_MAX
 
     def met_by(self, said: Said) -> bool:
-        """Is this it?"""
+        """Is this the event?"""
         return (
             said.event == self.name
             and self.who in (None, said.who)
@@ -53,7 +53,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A caption, what is done, and what is waited for before the next step."""
+    """A caption, the acts, and what must happen before the next step."""
 
     caption: str
     do: tuple[Act, ...] = ()
@@ -61,16 +61,16 @@ class Step:
 
     @property
     def watches(self) -> bool:
-        """It sets nothing off: what it waits for may have come since the last step that did.
+        """It starts nothing: what it waits for may have happened since the last step that did.
 
-        A backoff that is skipped may have run out by itself, while a reader took their time.
+        A skipped backoff may have run out by itself, while the reader was reading.
         """
         return all(isinstance(act, SkipBackoff) for act in self.do)
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What must hold when the scene is over: a boolean of SQL, or a question to the stage."""
+    """What must be true at the end of the scene: a boolean of SQL, or a function of the stage."""
 
     name: str
     sentence: str
@@ -87,7 +87,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A drill as a list: its steps, and its proofs. `shows` is the verdict in two words."""
+    """A drill: its steps and its proofs. `shows` is the verdict in two words."""
 
     name: str
     title: str
@@ -96,30 +96,30 @@ class Scene:
     steps: tuple[Step, ...]
     proofs: tuple[Proof, ...]
     props: Props = field(default_factory=Props)
-    crowd: bool = False  # too many rows to tell of each in plain lines
-    settable: tuple[str, ...] = ()  # the props a reader may set: its captions and proofs hold whatever they are
+    crowd: bool = False  # too many rows for a line about each
+    settable: tuple[str, ...] = ()  # the props a reader may set: captions and proofs are true with any value
 
     def with_props(self, **given: float | bool | None) -> Scene:
-        """The same with what its reader sets otherwise; BadSettings for what it rests on."""
+        """The same scene with the reader's props; BadSettings for a prop that it depends on."""
         given = {name: value for name, value in given.items() if value is not None}
         for name in given:
             if name not in self.settable:
                 can = f"set {' or '.join(self.settable)}, or nothing" if self.settable else "leave it out"
-                raise BadSettings(f"{name} is not to be set in {self.name}, which rests on its own: {can}")
+                raise BadSettings(f"{name} cannot be set in {self.name}, which depends on it: {can}")
         return replace(self, props=replace(self.props, **given))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """A scene and, where it rests on a guard, its control: the same scene without it, which holds when harm is done."""
+    """A scene and, if it needs a guard, its control: the same scene without the guard, which proves the harm."""
 
     scene: Scene
     control: Scene | None = None
-    guard: str = ""  # what the control goes without, in a few words
+    guard: str = ""  # the guard that the control lacks, in a few words
 
 
 def play(stage: Stage, scene: Scene, between: Callable[[], None] = lambda: None) -> Verdict:
-    """Step by step to the verdict; `between` may take its time for a reader."""
+    """Play step by step to the verdict; `between` may pause for a reader."""
     began, checks, trouble, since, used = stage.seconds, tuple[Check, ...](), None, 0, list[Said]()
     try:
         for n, step in enumerate(scene.steps, 1):
@@ -135,7 +135,7 @@ def play(stage: Stage, scene: Scene, between: Callable[[], None] = lambda: None)
 
 
 def _take(stage: Stage, step: Step, since: int, used: list[Said]) -> None:
-    """One step: an event counts from the since-th on, in whatever order they come, and for one expectation only."""
+    """One step: events count from the since-th on, in any order, each for one expectation only."""
     for act in step.do:
         act.do(stage)
     for each in step.expect:
@@ -153,9 +153,9 @@ def _meets(event: Event, used: list[Said], said: Said) -> bool:
 def perform(
     url: str, scene: Scene, tell: Callable[[Said], None], then: Callable[[Stage], None] = lambda _: None
 ) -> Verdict:
-    """A stage of its own for one scene, and nothing of it left afterwards; `then` looks at what was played to its end.
+    """Play one scene on its own stage, and leave nothing behind; `then` may look at the stage before it ends.
 
-    A stage that cannot be built is the caller's trouble: there was no drill.
+    An error while the stage is built goes to the caller: no drill was played.
     """
     stage = Stage(url, tell, props=scene.props)
     verdict = None
@@ -172,5 +172,5 @@ def perform(
 
 
 def in_a_line(trouble: BaseException) -> str:
-    """What it says, whatever it is."""
+    """An error in one line."""
     return " ".join(str(trouble).split()) or type(trouble).__name__

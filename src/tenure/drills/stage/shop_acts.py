@@ -1,4 +1,4 @@
-"""What the shop does on a stage: take orders, enqueue their rows, bring rows back."""
+"""Acts of the shop: take orders, enqueue their rows, redrive dead letters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Enqueue(Act, frozen=True):
     keyed: bool = True
     ordered: bool = False
     step: Annotated[int, Meta(ge=0, le=100)] = 0
-    fails: Annotated[int, Meta(ge=0, le=100)] = 0  # how many of its first attempts do
+    fails: Annotated[int, Meta(ge=0, le=100)] = 0  # how many of its first attempts fail
 
     def do(self, stage: Stage) -> None:
         """The order and its row commit together, or not at all."""
@@ -43,7 +43,7 @@ class Enqueue(Act, frozen=True):
         self.tell(stage, answer)
 
     def tell(self, stage: Stage, answer: Enqueued) -> None:
-        """What became of it."""
+        """Report the outcome."""
         event = "enqueued" if answer.outcome == "enqueued" else "enqueue_deduplicated"
         more = {"step": self.step} if self.step else {}
         stage.say(
@@ -52,7 +52,7 @@ class Enqueue(Act, frozen=True):
 
     @property
     def row(self) -> NewRow:
-        """What it puts into the inbox."""
+        """The row to enqueue."""
         payload = {"order_id": self.order}
         if self.kind == "ship_order":
             payload |= {"step": self.step, "fails": self.fails}
@@ -73,7 +73,7 @@ class Orders(Act, frozen=True):
     first: Order = 1
 
     def do(self, stage: Stage) -> None:
-        """One after the other, from the first number that is free."""
+        """One after the other, from the first free number."""
         ((taken,),) = stage.sql("SELECT COALESCE(max(id), 0) FROM tenure.orders WHERE id < %s", ORDER)
         first = max(self.first, taken + 1)
         for order in range(first, first + self.n):
@@ -82,14 +82,14 @@ class Orders(Act, frozen=True):
 
 
 class Crowd(Act, frozen=True):
-    """The same order from several transactions at the same moment: callers who heard no answer and try again."""
+    """The same order from several transactions at the same moment, like callers that got no answer and try again."""
 
     n: Annotated[int, Meta(ge=2, le=8)] = 4
     order: Order = ORDER
     keyed: bool = True
 
     def do(self, stage: Stage) -> None:
-        """Each on a connection and a thread of its own, let go together."""
+        """Each on its own connection and thread, started together."""
         stage.sql(TAKE, self.order)
         each = Enqueue(self.order, keyed=self.keyed)
         answers = at_once(self.n, stage.connect, lambda conn: postgres.run(conn, verbs.enqueue(each.row), stage.schema))
@@ -112,15 +112,15 @@ class Rollback(Act, frozen=True):
             stage.run(row)
         stage.conn.execute("ROLLBACK")
         if not self.together:
-            stage.run(row)  # as with a broker of its own: nobody can roll back what it was told
+            stage.run(row)  # as with a separate broker: the rollback does not reach it
         stage.say("shop", "order_rolled_back", order=self.order, together=self.together)
 
 
 class SkipBackoff(Act, frozen=True, tag="skip_backoff"):
-    """Let rows that wait for their next attempt run now: right for a drill, which has nothing to spare."""
+    """Make scheduled rows due now: a drill need not wait for a backoff."""
 
     def do(self, stage: Stage) -> None:
-        """As an operator does; said openly, with the seconds that were skipped."""
+        """As an operator does; the skipped seconds are reported."""
         waiting = dict(stage.sql(WAITING))
         if stage.run(operators.retry_now(list(waiting))):
             stage.say("drill", "backoff_skipped", seconds=round(max(waiting.values()), 1))
@@ -136,9 +136,9 @@ class Redrive(Act, frozen=True):
 
 
 class Cure(Act, frozen=True):
-    """Mend what made orders poison."""
+    """Repair what makes orders fail."""
 
     def do(self, stage: Stage) -> None:
-        """From now on its handler can do its work."""
+        """From now on the handler can succeed."""
         stage.sql(CURE)
         stage.say("shop", "poison_cured")

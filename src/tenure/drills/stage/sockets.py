@@ -1,4 +1,4 @@
-"""What the kernel can be asked to do to a socket: drop its packets, say what was not acknowledged, reset it."""
+"""What the kernel can do with a socket: drop its packets, count unacknowledged bytes, reset it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESET = struct.pack("ii", 1, 0)  # linger for 0 seconds
 
 
 def can_drop_packets() -> bool:
-    """Linux has the filter; some systems let only root use it."""
+    """Can this system drop packets? Linux can; some systems let only root do it."""
     with socket.socket() as end:
         try:
             end.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, _program())
@@ -26,8 +26,8 @@ def can_drop_packets() -> bool:
 
 
 def set_filter(end: socket.socket, option: int) -> None:
-    """Let every packet that comes to this socket vanish (ATTACH_FILTER), or none any more (DETACH_FILTER)."""
-    with suppress(OSError):  # one that has no filter to take off, or has just ended
+    """Drop every packet that comes to this socket (ATTACH_FILTER), or none (DETACH_FILTER)."""
+    with suppress(OSError):  # it has no filter, or has just ended
         end.setsockopt(socket.SOL_SOCKET, option, _program())
 
 
@@ -36,7 +36,7 @@ def _program() -> bytes:
 
 
 def unacknowledged(end: socket.socket) -> int:
-    """How many bytes the peer's kernel has not yet said it has; none of a connection that has just ended."""
+    """How many bytes the peer has not acknowledged; 0 for a connection that has just ended."""
     with suppress(OSError):
         answer = fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4))
         return int(struct.unpack("i", answer)[0])
@@ -47,7 +47,7 @@ def reset(end: socket.socket) -> None:
     """End a connection by RST rather than FIN."""
     with suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        end.shutdown(socket.SHUT_RD)  # wakes whoever reads from it, and tells the peer nothing yet
+        end.shutdown(socket.SHUT_RD)  # wakes a thread that reads from it, and sends nothing to the peer yet
     end.close()
 
 

@@ -1,4 +1,4 @@
-"""Where a drill is played: a throw-away schema, real worker processes, and one feed of everything that happens."""
+"""The stage of a drill: a throw-away schema, real worker processes, and one feed of all events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Stage:
-    """Everything a drill makes, and the promise that none of it is left when the block ends, however it ends.
+    """Everything a drill makes; nothing of it is left when the block ends, however it ends.
 
     Use it on one thread, the one that enters it: Linux kills its processes when that thread ends.
     """
@@ -47,9 +47,9 @@ class Stage:
         self.schema = schema or f"tenure_drill_{secrets.token_hex(4)}"
         self.log: list[Said] = []
         self.props = props or Props()
-        self.actors: dict[str, Actor] = {}  # as they came; those that ended stay, until another bears the name
+        self.actors: dict[str, Actor] = {}  # in the order of their start; an ended one stays until another has its name
         self.line: FaultProxy
-        self.at_leisure: Callable[[], None] = lambda: None  # called again and again while the stage waits
+        self.at_leisure: Callable[[], None] = lambda: None  # called repeatedly while the stage waits
         self._url, self._tell = url, tell
         self._began = time.monotonic()
         self._heard: queue.SimpleQueue[tuple[float, Actor, dict[str, Any] | None]] = queue.SimpleQueue()
@@ -69,7 +69,7 @@ class Stage:
         with undisturbed():
             for actor in self.actors.values():
                 actor.end()
-            self._heard = queue.SimpleQueue()  # how they took it is no news
+            self._heard = queue.SimpleQueue()  # what they report about their end is not needed
             self.line.__exit__(kind, error, trace)
             self.conn.close()
             if self._building:
@@ -83,7 +83,7 @@ class Stage:
     # -- set up
 
     def build(self) -> None:
-        """Make the throw-away schema, migrated, with the shop's tables beside Tenure's own."""
+        """Make the throw-away schema with Tenure's tables and the shop's."""
         self._building = True
         migrate.apply(self.conn, self.schema)
         self._built = True
@@ -93,7 +93,7 @@ class Stage:
         self.say("drill", "schema_made", schema=self.schema)
 
     def set(self, **props: float | bool | None) -> None:
-        """Change some of its props; the handlers read theirs in the database whenever they begin."""
+        """Change some of its props; handlers read theirs from the database when they start."""
         self.props = replace(self.props, **{name: value for name, value in props.items() if value is not None})  # type: ignore[arg-type]
         self.sql(shop.OPEN, self.props.handler_seconds, self.props.dedupe)
         if any(value is not None for value in props.values()):
@@ -102,43 +102,43 @@ class Stage:
     # -- do
 
     def start(self, name: str | None = None, *, gated: bool = False) -> Actor:
-        """A real worker in a process of its own, connected through the line that can be cut."""
+        """Start a real worker in its own process, connected through the line that can be cut."""
         part = hand.Part(
             self._free(name), self.line.url, self.schema, gated=gated, **_without(asdict(self.props), shop.PROPS)
         )
         return self._hire(part.name, "hand", part)
 
     def cast(self, name: str, **part: Any) -> Actor:
-        """A racer in a process of its own; it waits for its word before it claims."""
+        """Start a racer in its own process; it claims when it is told to `work`."""
         return self._hire(name, "racer", racer.Part(self._free(name), self._url, self.schema, **part))
 
     def pull(self, name: str, **part: Any) -> Actor:
-        """A real worker whose handler only waits, connected directly: for the tuner."""
+        """Start a real worker whose handler only waits, connected directly: for the tuner."""
         return self._hire(name, "puller", puller.Part(self._free(name), self._url, self.schema, **part))
 
     def actor(self, name: str) -> Actor:
-        """The process of this name, which must be there."""
+        """The process with this name; BadSettings if there is none."""
         actor = self.actors.get(name)
         if actor is None or actor.state == "gone":
             here = ", ".join(each.name for each in self.actors.values() if each.state != "gone") or "nobody"
-            raise BadSettings(f"there is no {name} on this stage: {here} is")
+            raise BadSettings(f"there is no {name} on this stage: it has {here}")
         return actor
 
     def connect(self) -> postgres.QueueConnection:
-        """Another connection, for whoever must not wait for the stage's own."""
+        """Another connection, for callers that must not wait for the stage's own."""
         return postgres.connect(self._url, application_name="tenure drill")
 
     def run(self, statement: Statement[T]) -> T:
-        """A verb or question on the stage's own connection."""
+        """Run a statement on the stage's own connection."""
         return postgres.run(self.conn, statement, self.schema)
 
     def sql(self, text: str, *params: object) -> list[tuple[Any, ...]]:
-        """Plain SQL, written for the schema tenure; rows if it has any."""
+        """Run SQL that is written for the schema tenure; its rows, if any."""
         cursor = self.conn.execute(sql.in_schema(text, self.schema).encode(), params or None)
         return cursor.fetchall() if cursor.description else []
 
     def say(self, who: str, event: str, **fields: Any) -> None:
-        """Put something that the drill itself did or saw into the feed, after what the processes said before it."""
+        """Add an event of the drill itself to the feed, after the events of processes that came before."""
         self._catch_up()
         self._record(Said(self.seconds, who, event, fields))
 
@@ -153,7 +153,7 @@ class Stage:
         since: int = 0,
         seconds: float = EVENT_SECONDS_MAX,
     ) -> Said:
-        """Wait for an event in the feed, from the since-th on; DrillFailed names what did not come."""
+        """Wait for an event in the feed, from the since-th on; DrillFailed names a missing one."""
         met_by = met_by or (lambda said: said.event == event and who in (None, said.who))
         deadline, looked = time.monotonic() + seconds, since
         while True:
@@ -169,7 +169,7 @@ class Stage:
             self.hear()
 
     def seen(self, query: str, words: str, seconds: float = EVENT_SECONDS_MAX) -> None:
-        """Ask the database until it says yes, and say so."""
+        """Ask the database until it says yes, and report that."""
         self.until_true(query, words, seconds)
         self.say("drill", "seen", words=words)
 
@@ -178,7 +178,7 @@ class Stage:
         self.until(lambda: self.sql(query)[0][0], words, seconds)
 
     def until(self, fact: Callable[[], T], what: str, seconds: float = EVENT_SECONDS_MAX) -> T:
-        """Ask until the answer is true, hearing what is said meanwhile."""
+        """Ask until the answer is true, and read events in between."""
         deadline = time.monotonic() + seconds
         while not (answer := fact()):
             if time.monotonic() > deadline:
@@ -187,7 +187,7 @@ class Stage:
         return answer
 
     def hear(self, seconds: float = POLL_SECONDS) -> None:
-        """Whatever the processes have said by now, waiting a moment for the first word."""
+        """Read the events of the processes, and wait a moment for the first one."""
         self.at_leisure()
         with suppress(queue.Empty):
             self._take(*self._heard.get(timeout=seconds))
@@ -197,10 +197,10 @@ class Stage:
         """Every event of this name in the feed so far."""
         return [said for said in self.log if said.event == event and who in (None, said.who)]
 
-    # -- its own
+    # -- private
 
     def _free(self, name: str | None) -> str:
-        """The name, if nobody bears it now; without one the next, and after the last that of whoever left first."""
+        """This name if it is free; else the next unused name, then that of the process that ended first."""
         here = {each.name for each in self.actors.values() if each.state != "gone"}
         if len(here) >= WORKERS_MAX:
             raise BadSettings(f"{WORKERS_MAX} workers are on this stage already: end one first")
@@ -210,7 +210,7 @@ class Stage:
         return name or next(each for each in (*fresh, *self.actors) if each not in here)
 
     def _hire(self, name: str, role: str, part: Any) -> Actor:
-        if name in self.actors:  # whoever bore it is gone; what it said stays said
+        if name in self.actors:  # its last bearer has ended; its events stay in the feed
             self.actors.pop(name).end()
         actor = Actor(name, role, asdict(part), lambda actor, fields: self._heard.put((self.seconds, actor, fields)))
         self.actors[name] = actor
@@ -218,7 +218,7 @@ class Stage:
         return actor
 
     def _catch_up(self) -> None:
-        """Into the feed with what has been heard, without waiting for more."""
+        """Add waiting events to the feed, without waiting for more."""
         with suppress(queue.Empty):
             while True:
                 self._take(*self._heard.get_nowait())
@@ -232,14 +232,14 @@ class Stage:
             self._record(said_by(actor.name, at, fields))
 
     def _record(self, said: Said) -> None:
-        """Later than what is there: a word may have been on its way while another one was written down."""
+        """Add an event, never earlier than the one before: it may have been on its way meanwhile."""
         if self.log:
             said = said._replace(at=max(said.at, self.log[-1].at))
         self.log.append(said)
         self._tell(said)
 
     def _remove_schema(self, *, failing: bool) -> None:
-        """On a connection of its own: the stage's may be in any state, or gone."""
+        """Drop it on a new connection: the stage's own may be in any state, or closed."""
         try:
             drop_schema(self.connect, self.schema)
         except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""How a drill ends: assertions that held or did not, as a value that terminals, pipes and tests read alike."""
+"""The verdict of a drill: its assertions and whether they held, for terminals, pipes and tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the drill has shown; `trouble` is set when it could not be played to its end."""
+    """What the drill showed; `trouble` is set if it could not be played to its end."""
 
     drill: str
     shown: str

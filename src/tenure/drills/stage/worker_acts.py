@@ -1,4 +1,4 @@
-"""What is done to worker processes on a stage: start, pause, resume, kill, drain, and the words a racer waits for."""
+"""Acts on worker processes: start, pause, resume, kill, drain, and the words that a racer waits for."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ class Start(Act, frozen=True):
     """Start a worker process, under the next free name unless one is given."""
 
     worker: Name | None = None
-    gated: bool = False  # its handlers wait for `answer` instead of so many seconds
+    gated: bool = False  # its handlers wait for `answer`, not for a time
 
     def do(self, stage: Stage) -> None:
-        """A process of the real worker."""
+        """A process with a real worker."""
         stage.start(self.worker, gated=self.gated)
 
 
 class Cast(Act, frozen=True):
-    """Start a racer: a worker small enough to take its guards out one by one."""
+    """Start a racer: a small worker whose guards can be removed one by one."""
 
     worker: Name
     guard: Guard = "fence"
     lease_seconds: Annotated[float, Meta(ge=0.05, le=60)] | None = None  # the stage's
     renews: bool = False
-    claims_as: Name | None = None  # under another's name, as a process restarted with a fixed one does
+    claims_as: Name | None = None  # the name of another, as after a restart with a fixed name
 
     def do(self, stage: Stage) -> None:
-        """It waits for its word before it claims."""
+        """It claims when it is told to `work`."""
         lease_seconds = self.lease_seconds or stage.props.lease_seconds
         part = {"guard": self.guard, "lease_seconds": lease_seconds, "renews": self.renews}
         stage.cast(self.worker, **part, claims_as=self.claims_as)
 
 
 class OfWorker(Act, frozen=True):
-    """An act upon one worker process."""
+    """An act on one worker process."""
 
     worker: Name
 
@@ -51,51 +51,51 @@ class Work(OfWorker, frozen=True):
     """Let a racer claim."""
 
     def do(self, stage: Stage) -> None:
-        """Its word, given once."""
+        """Send `work`, once."""
         actor = stage.actor(self.worker)
         if actor.role != "racer" or "work" in actor.told:
-            raise BadSettings(f"{actor.name} is at work already: only a racer waits for its word, and once")
+            raise BadSettings(f"{actor.name} works already: only a racer waits for `work`, and only once")
         actor.tell("work")
 
 
 class Answer(OfWorker, frozen=True):
-    """Let the world outside answer what its handler waits for; a process that stands still hears it later."""
+    """Send the answer that its handler waits for; a stopped process reads it when it goes on."""
 
     def do(self, stage: Stage) -> None:
-        """Its word."""
+        """Send `answer`."""
         actor = stage.actor(self.worker)
         if actor.role == "racer" and "work" not in actor.told:
             raise BadSettings(f"{actor.name} waits for nothing yet: let it `work` first")
         if actor.state == "paused" and "answer" in actor.told:
-            raise BadSettings(f"{actor.name} has its answer and stands still: `resume` it, and it will hear")
+            raise BadSettings(f"{actor.name} has its answer and is stopped: `resume` it, and it reads the answer")
         actor.tell("answer")
 
 
 class Pause(OfWorker, frozen=True):
-    """Stop a process in the middle of whatever it does: SIGSTOP."""
+    """Stop a process in the middle of its work: SIGSTOP."""
 
     def do(self, stage: Stage) -> None:
-        """It stands still when this returns."""
+        """It has stopped when this returns."""
         actor = stage.actor(self.worker)
         actor.pause()
         stage.say("drill", "worker_paused", worker=actor.name, signal="SIGSTOP", pid=actor.pid)
 
 
 class Resume(OfWorker, frozen=True):
-    """Let it go on where it stood: SIGCONT."""
+    """Let it go on where it stopped: SIGCONT."""
 
     def do(self, stage: Stage) -> None:
-        """It knows nothing of the time between."""
+        """It does not notice the time in between."""
         actor = stage.actor(self.worker)
         stage.say("drill", "worker_resumed", worker=actor.name, signal="SIGCONT", pid=actor.pid)
         actor.resume()
 
 
 class Kill(OfWorker, frozen=True):
-    """End a process without a word: SIGKILL."""
+    """Kill a process without warning: SIGKILL."""
 
     def do(self, stage: Stage) -> None:
-        """It is gone when this returns."""
+        """It has ended when this returns."""
         actor = stage.actor(self.worker)
         stage.say("drill", "worker_killed", worker=actor.name, signal="SIGKILL", pid=actor.pid)
         actor.kill()
@@ -105,7 +105,7 @@ class Drain(OfWorker, frozen=True):
     """Ask a process to finish what it holds and leave: SIGTERM."""
 
     def do(self, stage: Stage) -> None:
-        """The rest is the worker's to do."""
+        """The worker does the rest."""
         actor = stage.actor(self.worker)
         actor.drain()
         stage.say("drill", "worker_asked_to_drain", worker=actor.name, signal="SIGTERM", pid=actor.pid)
