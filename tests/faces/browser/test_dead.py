@@ -143,7 +143,7 @@ def test_leaving_the_page_sends_nothing_and_says_so(visit: Visit, yard: Yard) ->
     sent = actions(page)
     ask(page, "Delete", "left")
     page.get_by_role("link", name="Workers").click()
-    expect(page.get_by_text("You left the page: nothing was sent (discard 2 rows).")).to_be_visible()
+    expect(page.get_by_text("You left the page: nothing was sent (delete 2 rows).")).to_be_visible()
     page.clock.run_for(20_000)
     assert [each["dry_run"] for each in sent] == [True]
     assert yard.count("left", "dead_letter") == 2
