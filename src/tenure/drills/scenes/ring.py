@@ -54,8 +54,7 @@ STEPS = (
         (Fact("24 receipts in the ledger", "SELECT count(*) = 24 FROM tenure.ledger"),),
     ),
     Step(
-        "worker-B is killed. After the grace period its buckets go to the others, and nobody waits"
-        " for it.",
+        "worker-B is killed. After the grace period its buckets go to the others, and nobody waits for it.",
         (Kill(B), Orders(12)),
         (*_dealt(3, A, C, D), Fact("36 receipts in the ledger", "SELECT count(*) = 36 FROM tenure.ledger")),
     ),
