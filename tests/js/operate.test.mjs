@@ -12,9 +12,12 @@ test("what came of an action is told with what had moved on", () => {
   assert.equal(done_words(redrive, { changed: 1, skipped: 0 }), "1 row redriven.");
   assert.equal(
     done_words({ past: "cancelled" }, { changed: 1200, skipped: 3 }),
-    "1,200 rows cancelled, 3 had moved on.",
+    "1,200 rows cancelled, 3 had changed meanwhile.",
   );
-  assert.match(done_words(redrive, { done: false, action: 7, changed: 0 }), /^Under way as action 7/);
+  assert.match(
+    done_words(redrive, { done: false, action: 7, changed: 0 }),
+    /^Still running as action 7/,
+  );
 });
 
 test("a count is split by states only where the filter leaves that open", () => {

@@ -153,7 +153,7 @@ test("the explorer names the guard that stopped the write, or says that nothing 
   const verdict = { ok: true, shown: "refused", seconds: 1, checks: [] };
   assert.equal(answer({ ...verdict, stopped_by: "generation" }), "Stopped by: owner + generation");
   assert.equal(answer({ ...verdict, shown: "no race" }), "There was no race");
-  assert.equal(answer({ ...verdict, trouble: "no Postgres" }), "Not played to its end");
+  assert.equal(answer({ ...verdict, trouble: "no Postgres" }), "Not finished");
   assert.equal(answer(verdict), "Nothing stopped it");
   assert.deepEqual(answer_tag({ ...verdict, stopped_by: "new_one" }), {
     word: "new_one",
@@ -177,9 +177,9 @@ test("the gravest notice is told first", () => {
   assert.match(words.notice(null, false, closed) ?? "", /nothing was done on it/);
   assert.equal(
     words.notice(null, false, { error: "boom" }),
-    "The stage was closed: boom. Open a fresh one.",
+    "The stage was closed: boom. Open a new one.",
   );
-  assert.equal(words.notice(null, false, {}), "The stage is closed. Open a fresh one.");
+  assert.equal(words.notice(null, false, {}), "The stage is closed. Open a new one.");
   assert.equal(words.notice(null, false, null), null);
 });
 
@@ -246,7 +246,7 @@ test("a file that is no recording is refused with the reason", () => {
     return "taken";
   };
   assert.match(why("{"), /^a\.json is not a recording: it is not JSON\./);
-  assert.match(why("{}"), /it has no list of what was said/);
+  assert.match(why("{}"), /it has no list of events/);
   assert.match(why('{"said": []}'), /it has no list/);
   assert.match(
     why('[{"at": 0, "who": "a", "event": "x"}, {"at": "1", "who": "a", "event": "x"}]'),

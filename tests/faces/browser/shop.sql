@@ -53,7 +53,7 @@ FROM (VALUES (1, 'shop-7f9c-1', 'alive', interval '1 s'), (2, 'shop-7f9c-2', 'al
 -- A day of history
 INSERT INTO tally (at, queue, acquired, reclaimed, renewed, expired, lost, stale_writes_blocked, completed, retried, released, failed,
                    dead_lettered, cancelled, waits, runs)
-SELECT date_bin('10 seconds', clock_timestamp() - n * interval '10 s', 'epoch'), 'default', 52 + n % 9, (n % 90 = 7)::int, 14,
+SELECT date_bin('10 seconds', now() - n * interval '10 s', 'epoch'), 'default', 52 + n % 9, (n % 90 = 7)::int, 14,
        (n % 90 = 7)::int, (n % 180 = 9)::int, (n % 120 = 8)::int, (48 + 20 * sin(n / 40.0))::int, n % 4, 0, (n % 30 = 3)::int,
        (n % 25 = 4)::int, 0, '{0,1,4,12,20,9,3,1,1,0,0,0,0,0,0,0,0}', '{0,0,2,9,14,18,6,2,0,0,0,0,0,0,0,0,0}'
 FROM generate_series(3, 8640) AS n;

@@ -44,7 +44,7 @@ def ask(page: Page, verb: str, kind: str, **said: str) -> None:
     for name, text in said.items():
         page.get_by_role("dialog").locator(f"input[name={name}]").fill(text)
     page.get_by_role("dialog").get_by_role("button", name=verb).click()
-    expect(page.get_by_role("region", name="About to be sent")).to_contain_text(f"{verb} ")
+    expect(page.get_by_role("region", name="Actions to be sent")).to_contain_text(f"{verb} ")
 
 
 def actions(page: Page) -> list[dict[str, Any]]:
@@ -120,7 +120,8 @@ def test_undo_sends_nothing(visit: Visit, yard: Yard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(409, "Nothing was changed: it broke"), (503, "it broke. The audit shows how far it came.")]
+    ("status", "words"),
+    [(409, "Nothing was changed: it broke"), (503, "it broke. The audit shows the rows changed.")],
 )
 def test_only_a_refusal_is_said_to_have_changed_nothing(visit: Visit, yard: Yard, status: int, words: str) -> None:
     def answer(route: Any) -> None:
@@ -202,12 +203,12 @@ def test_two_groups_wait_side_by_side(visit: Visit, yard: Yard) -> None:
     ask(page, "Redrive", "sail")
     page.clock.run_for(6_000)
     eventually(lambda: yard.count("pack", "pending") == 1)
-    expect(page.get_by_role("region", name="About to be sent")).to_contain_text("kind:sail")
+    expect(page.get_by_role("region", name="Actions to be sent")).to_contain_text("kind:sail")
     assert yard.count("sail", "dead_letter") == 1
 
 
 def test_nothing_dead_is_said_in_words(visit: Visit, yard: Yard) -> None:
-    expect(visit("dead", url=yard.url).get_by_text("Nothing has ended badly.")).to_be_visible()
+    expect(visit("dead", url=yard.url).get_by_text("No failed rows and no dead letters.")).to_be_visible()
 
 
 def test_who_may_only_read_sees_no_button(visit: Visit, yard: Yard) -> None:

@@ -90,7 +90,7 @@ def test_what_a_scene_rests_on_cannot_be_set(visit: Visit) -> None:
             found = page.get_by_role("slider", name=slider)
             (expect(found).to_be_enabled if slider == free else expect(found).to_be_disabled)()
             if slider != free:
-                expect(page.get_by_title("This scene rests on it.").filter(has_text=slider)).to_be_visible()
+                expect(page.get_by_title("This scene depends on it.").filter(has_text=slider)).to_be_visible()
         page.close()
 
 
@@ -98,11 +98,11 @@ def test_while_a_scene_plays_the_buttons_wait_and_say_why(visit: Visit, theatre:
     page = visit("drills?scene=lease-race&pace=1")
     expect(page.get_by_text("No stage is open yet.")).to_be_visible()
     button(page, "Play").click()
-    expect(page.get_by_text("A scene plays. The buttons are yours when it has ended.")).to_be_visible()
+    expect(page.get_by_text("A scene plays. You can use the buttons when it has ended.")).to_be_visible()
     expect(button(page, "Enqueue order:9182")).to_be_disabled()
     expect(page.get_by_text("step 2 of 5")).to_be_visible()
     expect(page.locator("[aria-current=step]")).to_contain_text("worker-A is stopped in the middle of it")
-    expect(page.get_by_role("region", name="worker-A").get_by_text("stands still")).to_be_visible()
+    expect(page.get_by_role("region", name="worker-A").get_by_text("stopped")).to_be_visible()
     verdict_of(page)
     button(page, "10 orders").click()
     eventually(lambda: theatre.count(page, "inbox") == 11)
@@ -140,7 +140,7 @@ def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Thea
     expect(page.locator(".drill-mailbox")).to_contain_text("9182")
 
     button(page, "Pause", "worker-A").click()
-    expect(page.get_by_role("region", name="worker-A")).to_contain_text("stands still")
+    expect(page.get_by_role("region", name="worker-A")).to_contain_text("stopped")
     assert state_of(first) == "T"
     button(page, "Resume", "worker-A").click()
     expect(page.get_by_role("region", name="worker-A")).to_contain_text("runs")
@@ -153,7 +153,7 @@ def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Thea
     assert state_of(second) in ("", "Z")
 
     button(page, "Cut database").click()
-    expect(page.get_by_text("The line to the database is cut: no worker reaches it.")).to_be_visible()
+    expect(page.get_by_text("The line to the database is cut: workers cannot reach it.")).to_be_visible()
     button(page, "10 orders").click()
     eventually(lambda: theatre.count(page, "inbox WHERE status = 'pending'") == 10)
     button(page, "Heal database").click()
@@ -215,7 +215,7 @@ def test_what_cannot_be_is_said_in_a_sentence(visit: Visit, theatre: Theatre) ->
     button(third, "Open a stage").click()
     expect(third.get_by_text("2 stages are open already")).to_be_visible()
     gone = visit("drills?scene=free&stage=00000000", expect="404")
-    expect(gone.get_by_text("That stage was closed. Open a fresh one.")).to_be_visible()
+    expect(gone.get_by_text("That stage was closed. Open a new one.")).to_be_visible()
     nowhere = visit("drills?scene=nowhere")
     expect(nowhere.get_by_text("There is no drill nowhere.")).to_be_visible()
     for page in pages:
@@ -236,5 +236,5 @@ def test_a_reader_may_look_but_not_play(visit: Visit, theatre: Theatre) -> None:
     with served(theatre.world, "--drills", "--read-only") as url:
         page = visit("drills", url=url)
         expect(button(page, "Play")).to_be_disabled()
-        expect(page.get_by_text("Acting on a stage takes the role admin.")).to_be_visible()
+        expect(page.get_by_text("You need the role admin to act on a stage.")).to_be_visible()
         page.close()

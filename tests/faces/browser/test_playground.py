@@ -42,11 +42,11 @@ def test_a_recording_is_saved_and_played_again_when_the_server_is_gone(
     expect(page.get_by_role("img", name=re.compile("then a stale write blocked"))).to_be_visible()
     moment.press("Home")
     expect(page.get_by_role("status", name="Verdict")).to_have_count(0)
-    expect(page.get_by_text("Nothing said yet.")).to_be_visible()
+    expect(page.get_by_text("No event yet.")).to_be_visible()
     button(page, "4×", "Recording").click()
     button(page, "Play", "Recording").click()
     verdict_of(page)
-    button(page, "Put away").click()
+    button(page, "Close the recording").click()
     expect(page.get_by_role("navigation", name="Scenes")).to_be_visible()
     said = json.loads(file.read_text())["said"]
     assert {"picture", "step", "verdict", "stale_write_blocked"} <= {each["event"] for each in said}
@@ -56,7 +56,7 @@ def test_a_recording_is_saved_and_played_again_when_the_server_is_gone(
     ("text", "why"),
     [
         ("not json", "it is not JSON"),
-        ("{}", "it has no list of what was said"),
+        ("{}", "it has no list of events"),
         ('[{"at": 1, "who": "drill"}]', "entry 1 lacks at, who or event"),
         ('[{"at": 1, "who": "stage", "event": "picture", "rows": []}]', "or is a picture with parts missing"),
     ],
@@ -88,7 +88,7 @@ def test_everybody_can_read_it(visit: Visit) -> None:
     page.get_by_role("slider", name="Moment").press("End")
     verdict_of(page)
     assert faults(page) == []
-    button(page, "Put away").click()
+    button(page, "Close the recording").click()
     for scene in ("crash", "free", "explore", "tune"):
         page.goto(f"{page.url.split('?')[0]}?scene={scene}")
         expect(page.get_by_role("button", name=re.compile("^(Play|Open a stage|Run)$"))).to_be_visible()

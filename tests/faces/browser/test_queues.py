@@ -121,7 +121,7 @@ def test_a_blocked_key_is_freed_and_its_head_stays_dead(visit: Visit, yard: Yard
     blocked.get_by_role("button", name="Free the key order:9182").click()
     assert yard.world.count("keys") == 1, "it is asked before anything happens"
     page.get_by_role("dialog").get_by_role("button", name="Free the key").click()
-    expect(page.get_by_text("No ordered key waits.")).to_be_visible()
+    expect(page.get_by_text("No ordered key is blocked.")).to_be_visible()
     assert yard.world.count("keys") == 0
     assert yard.count("ship", "dead_letter") == 1
     assert yard.deeds("free_key")[0][2] == "default order:9182"
@@ -158,7 +158,7 @@ def test_a_schedule_is_removed_after_a_question(visit: Visit, yard: Yard) -> Non
     assert yard.world.count("schedules") == 1
     page.get_by_role("button", name="Remove the schedule old").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("Nothing is scheduled.")).to_be_visible()
+    expect(page.get_by_text("There are no schedules.")).to_be_visible()
     assert yard.world.count("schedules") == 0
     assert yard.deeds("unplan")[0][:3] == ("local", "http", "old")
 

@@ -73,7 +73,7 @@ def test_the_command_and_the_sql_are_copied(visit: Visit, shop: Shop) -> None:
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("() => navigator.clipboard.readText()") == f"tenure row {shop.contested}"
     page.get_by_role("button", name="Copy as SQL").click()
-    page.get_by_text("The same by SQL").click()
+    page.get_by_text("The same in SQL").click()
     sql = page.locator(".sql pre").inner_text()
     assert str(shop.contested) in sql
     assert page.evaluate("() => navigator.clipboard.readText()").strip() == sql.strip()

@@ -200,7 +200,7 @@ def test_a_refusal_of_the_server_is_said_and_nothing_is_changed(visit: Visit, sh
 
 def test_a_search_that_finds_nothing_says_how_far_it_got_and_goes_on(visit: Visit) -> None:
     page = visit("rows?filter=status:completed payload.order_id:74990")
-    onward = page.get_by_role("link", name="Search on")
+    onward = page.get_by_role("link", name="Search more")
     expect(page.get_by_text(re.compile(r"searched [\d,]+ rows so far"))).to_be_visible()
     for _ in range(40):
         with page.expect_response("**/api/rows?*before=*") as answered:

@@ -105,10 +105,10 @@ def test_a_database_that_goes_away_is_said_on_every_page_and_live_returns_with_i
         expect(before.get_by_role("navigation", name="Now")).to_be_visible()
         proxy.refuse()
         proxy.cut()
-        expect(before.locator(".life.is-lost")).to_have_text("Database away")
+        expect(before.locator(".life.is-lost")).to_have_text("Database unreachable")
         during = visit("rows", url=url, expect="503")
         for page in (before, during):
-            expect(page.locator(".life.is-lost")).to_have_text("Database away")
+            expect(page.locator(".life.is-lost")).to_have_text("Database unreachable")
             expect(page.locator(".life")).to_have_attribute("title", re.compile("the database does not answer"))
             expect(page.get_by_role("alert")).to_contain_text("the database does not answer")
             assert faults(page) == []
@@ -132,17 +132,17 @@ def test_nothing_is_called_live_before_the_server_has_said_a_number(visit: Visit
 def test_the_door_asks_for_the_token_and_opens_for_it(visit: Visit, shop: Shop) -> None:
     with served(shop.world, TENURE_WEB_TOKEN="open-sesame") as url:
         page = visit("rows", url=url, expect="401")
-        page.get_by_label("Token or password").fill("wrong")
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_label("Access token or password").fill("wrong")
+        page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("alert")).not_to_be_empty()
         assert serious(page) == []
-        page.get_by_label("Token or password").fill("open-sesame")
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_label("Access token or password").fill("open-sesame")
+        page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("heading", name="Rows")).to_be_visible()
         page.reload()
         expect(page.get_by_role("heading", name="Rows")).to_be_visible()
         page.get_by_role("button", name="Log out").click()
-        expect(page.get_by_label("Token or password")).to_be_visible()
+        expect(page.get_by_label("Access token or password")).to_be_visible()
         page.close()
 
 
@@ -150,7 +150,7 @@ def test_who_has_no_link_is_told_which_one_to_open_and_who_opens_it_is_in(visit:
     with served(shop.world) as url:
         page = visit("rows", url=url, expect="401", stranger=True)
         expect(page.get_by_role("status").first).to_have_text(re.compile("open the one that tenure serve printed last"))
-        expect(page.get_by_label("Token or password")).to_have_count(0)
+        expect(page.get_by_label("Access token or password")).to_have_count(0)
         assert faults(page) == []
         known = visit("rows", url=url, expect="401")
         expect(known.get_by_role("heading", name="Rows")).to_be_visible()
@@ -166,7 +166,7 @@ def test_where_everybody_is_let_in_there_is_no_way_out_and_a_broken_address_is_n
     with served(shop.world, "--insecure") as url:
         page = visit("rows/%ff", url=url, expect="400")
         expect(page.get_by_role("alert")).to_be_visible()
-        expect(page.get_by_text("This page stumbled")).to_have_count(0)
+        expect(page.get_by_text("This page has a bug")).to_have_count(0)
         expect(page.get_by_role("button", name="Log out")).to_have_count(0)
         page.close()
 
@@ -219,10 +219,10 @@ def test_a_mistyped_address_is_said_to_be_no_page_and_leads_back(visit: Visit, s
 def test_a_stranger_at_a_mistyped_address_is_asked_who_they_are_first(visit: Visit, shop: Shop) -> None:
     with served(shop.world, TENURE_WEB_TOKEN="open-sesame") as url:
         page = visit("nope", url=url, expect="40")
-        expect(page.get_by_label("Token or password")).to_be_visible()
+        expect(page.get_by_label("Access token or password")).to_be_visible()
         expect(page.get_by_role("heading", name="There is no such page")).to_have_count(0)
-        page.get_by_label("Token or password").fill("open-sesame")
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_label("Access token or password").fill("open-sesame")
+        page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
         page.close()
 

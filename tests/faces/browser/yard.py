@@ -59,8 +59,8 @@ class Yard:
 
 def enter_as_operator(page: Any) -> None:
     """Log in with the token of OPERATOR."""
-    page.get_by_label("Token or password").fill("a-token-of-the-yard")
-    page.get_by_role("button", name="Enter").click()
+    page.get_by_label("Access token or password").fill("a-token-of-the-yard")
+    page.get_by_role("button", name="Log in").click()
 
 
 @contextlib.contextmanager

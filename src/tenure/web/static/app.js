@@ -1,10 +1,10 @@
-/** The dashboard: learns who looks, starts the stream, draws the shell. */
+/** The dashboard: finds out who is logged in, starts the event stream, draws the shell. */
 import { introduce, me } from "./lib/api.js";
 import { start } from "./lib/live.js";
 import { Shell } from "./lib/shell.js";
 import { effect, html, render } from "./lib/ui.js";
 
-/** Pages by the first word of their path; each module's default export is its component. */
+/** Pages by the first part of their path; each module's default export is its component. */
 const WAYS = [
   { name: "", title: "Overview", load: () => import("./pages/overview/page.js") },
   { name: "rows", title: "Rows", load: () => import("./pages/rows/page.js") },
@@ -16,7 +16,7 @@ const WAYS = [
   { name: "drills", title: "Drills", load: () => import("./pages/drills/page.js") },
 ];
 
-/** Asks until the server answers; a demand for a token counts as an answer. */
+/** Asks until the server answers; a request to log in counts as an answer. */
 async function meet() {
   try {
     await introduce();

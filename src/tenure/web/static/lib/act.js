@@ -48,7 +48,7 @@ function nothing(past) {
 }
 
 /**
- * Says what came of an action.
+ * Shows the result of an action.
  * @param {import("./verbs.js").Verb} verb
  * @param {any} done as the server answered
  */

@@ -1,9 +1,9 @@
-/** Addresses of the dashboard, taken apart and put together. Pure. */
+/** Reads and builds addresses of the dashboard. Pure. */
 
 /** @typedef {{path: string, parts: string[], query: Record<string, string>}} Place */
 
 /**
- * A place below the root, of an address's path and question.
+ * The place below the root for a path and a query.
  * @param {string} root where the dashboard is mounted, with its last slash
  * @param {string} pathname
  * @param {string} search
@@ -15,7 +15,7 @@ export function place_of(root, pathname, search) {
   return { path, parts, query: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-/** A part of a path as it is meant; one that means nothing stands as it is. @param {string} part */
+/** A part of a path, decoded; unchanged if it cannot be decoded. @param {string} part */
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -24,7 +24,7 @@ function decoded(part) {
   }
 }
 
-/** "?a=1&b=2" of what is neither null nor empty. @param {Record<string, any>} [query] */
+/** "?a=1&b=2" from the values that are neither null nor empty. @param {Record<string, any>} [query] */
 export function search(query = {}) {
   const kept = Object.entries(query).filter(
     ([, value]) => value !== null && value !== undefined && value !== "",
@@ -35,12 +35,12 @@ export function search(query = {}) {
 }
 
 /**
- * A path with its question: to("rows", {filter: "kind:a"}).
+ * A path with its query: to("rows", {filter: "kind:a"}).
  * @param {string} path
  * @param {Record<string, any>} [query]
  */
 export const to = (path, query) => path + search(query);
 
-/** Is this path, below the root, a page? The rest is for the browser to fetch. @param {string} path */
+/** Is this path below the root a page? The browser fetches everything else. @param {string} path */
 export const is_page = (path) =>
   !path.startsWith("api/") && !path.startsWith("static/") && path !== "metrics";

@@ -1,4 +1,4 @@
-/** A page's question to the server, asked again as time goes by. */
+/** A page's question to the server, asked again at intervals. */
 import { api, skew_ms } from "./api.js";
 import { changes, paused, pulse } from "./live.js";
 import { useCallback, useEffect, useRef, useSignalEffect, useState } from "./ui.js";

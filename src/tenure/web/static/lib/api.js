@@ -1,4 +1,4 @@
-/** Asks the server: one function, one kind of error, and who we are. */
+/** Requests to the server: one function, one kind of error, and who is logged in. */
 import { search } from "./address.js";
 import { signal } from "./ui.js";
 
@@ -8,12 +8,12 @@ import { signal } from "./ui.js";
  *   redacted: string[], drills: boolean, prefix: string, login: boolean, logged_in: boolean}} Me
  */
 
-/** Who the server takes us for; null until it has answered. */
+/** Who is logged in; null until the server has answered. */
 export const me = signal(/** @type {Me | null} */ (null));
-/** The server's refusal once it has asked who we are: its sentence, and how one gets in. */
+/** The server's 401: its sentence, and how to log in. */
 export const locked = signal(/** @type {Refused | null} */ (null));
 
-/** The server's clock minus ours, where they differ visibly: times on the page are the server's. */
+/** The server's clock minus ours, if they differ visibly: the page shows server times. */
 export const skew_ms = signal(0);
 
 /** @param {string | null} date of the answer, in whole seconds */
@@ -22,7 +22,7 @@ function note_clock(date) {
   if (Math.abs(skew - skew_ms.peek()) > 3000) skew_ms.value = Math.abs(skew) > 3000 ? skew : 0;
 }
 
-/** The server's refusal: its sentence, its code, and whatever else the answer held. */
+/** An error answer of the server: its sentence, its code, and the whole answer. */
 export class Refused extends Error {
   /** @param {number} code @param {Record<string, any>} answer */
   constructor(code, answer) {
@@ -43,7 +43,7 @@ export async function api(path, { method = "GET", body, query, signal: abort } =
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return answer;
   const refused = new Refused(response.status, answer);
-  // A login that failed says so itself, and changes nothing about how one gets in.
+  // A failed login shows its own error, and the way to log in stays the same.
   if (response.status === 401 && path !== "api/login") locked.value = refused;
   throw refused;
 }
@@ -66,7 +66,7 @@ async function ask(url, method, body, abort) {
   }
 }
 
-/** Learns who we are, as at the start and after a login. */
+/** Asks who is logged in, at the start and after a login. */
 export async function introduce() {
   me.value = await api("api/me");
   locked.value = null;

@@ -1,4 +1,4 @@
-/** A line or stacked chart over time, with a legend that reads what the pointer is at. */
+/** A line or stacked chart over time, with a legend that shows the values at the pointer. */
 import uPlot from "../vendor/uplot.js";
 import { options, stack } from "./chart_options.js";
 import { dark } from "./theme.js";

@@ -1,4 +1,4 @@
-/** How a chart looks, in the colours of the theme: what uPlot wants to be told. */
+/** The options of a chart for uPlot, in the colours of the theme. */
 import { colour } from "./theme.js";
 
 /**

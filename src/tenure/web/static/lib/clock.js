@@ -1,4 +1,4 @@
-/** The server's clock on the page, and moments as it makes them relative. */
+/** The server's clock on the page, and times relative to it. */
 import { skew_ms } from "./api.js";
 import { paused } from "./live.js";
 import { exact, relative } from "./time.js";

@@ -35,7 +35,7 @@ function Dialog({ question }) {
   const [reason, setReason] = useState("");
   const must_type = (question.count ?? 0) > TYPED_ABOVE;
   const ready = !must_type || typed.replace(/[\s,.]/g, "") === String(question.count);
-  useLayoutEffect(() => box.current?.showModal(), []); // before a key can come too early
+  useLayoutEffect(() => box.current?.showModal(), []); // before the first key press
 
   const end = (/** @type {boolean} */ yes) => {
     asked.value = null;
@@ -57,7 +57,7 @@ function Dialog({ question }) {
         ${question.body && html`<p>${question.body}</p>`}
         ${question.filter !== undefined && html`
           <p class="dialog-filter">
-            <span class="quiet">Exactly the rows that match</span>
+            <span class="quiet">The rows that match now</span>
             <code>${question.filter || "(every row)"}</code>
           </p>
         `}

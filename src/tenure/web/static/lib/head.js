@@ -1,4 +1,4 @@
-/** The head of every page: name, ways, life, and who is looking. */
+/** The head of every page: name, links to pages, connection state, and who is logged in. */
 import { api, me } from "./api.js";
 import { helping } from "./keys.js";
 import { connection, paused, pausedByUser, selecting, tick } from "./live.js";
@@ -73,13 +73,13 @@ function Ways({ ways }) {
 function life() {
   if (paused.value) return ["paused", selecting.value ? "Paused, rows selected" : "Paused"];
   if (connection.value === "lost") return ["lost", "Connection lost, retrying"];
-  if (tick.value?.error) return ["lost", tick.value.away ? "Database away" : "No fresh numbers"];
+  if (tick.value?.error) return ["lost", tick.value.away ? "Database unreachable" : "Numbers are old"];
   return tick.value ? ["live", "Live"] : ["opening", "Connecting"];
 }
 
 function Life() {
   const [state, words] = life();
-  const press = pausedByUser.value ? "Go on (p)" : "Hold the page still (p)";
+  const press = pausedByUser.value ? "Resume updates (p)" : "Pause updates (p)";
   const title = state === "lost" && tick.value?.error ? `${tick.value.error}\n${press}` : press;
   return html`
     <button
@@ -111,7 +111,7 @@ function Who() {
   );
 }
 
-/** Gives the cookie back; whatever the page knew is forgotten with it. */
+/** Deletes the cookie and forgets everything the page knew. */
 async function leave() {
   await api("api/logout", { method: "POST" }).catch(() => null);
   location.reload();

@@ -36,7 +36,7 @@ export function Help() {
 
 function Dialog() {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useLayoutEffect(() => box.current?.showModal(), []); // before a key can come too early
+  useLayoutEffect(() => box.current?.showModal(), []); // before the first key press
   return html`
     <dialog
       ref=${box}

@@ -1,4 +1,4 @@
-/** Keeps the pages alive: one event stream, a pulse that pages refresh on, and the reasons to hold still. */
+/** Keeps pages fresh: one event stream, a pulse on which pages refresh, and the reasons to pause. */
 import { computed, effect, signal } from "./ui.js";
 
 const POLL_MS = 5000;
@@ -6,7 +6,7 @@ const RETRY_MAX_MS = 30_000;
 
 /** The user pressed pause. */
 export const pausedByUser = signal(false);
-/** Rows are selected: the page holds still until they are not. */
+/** Rows are selected: the page does not refresh meanwhile. */
 export const selecting = signal(false);
 const hidden = signal(document.hidden);
 
@@ -14,10 +14,10 @@ const hidden = signal(document.hidden);
 export const paused = computed(() => pausedByUser.value || selecting.value || hidden.value);
 /** "open", "opening" or "lost" (then pages poll). */
 export const connection = signal("opening");
-/** Counts up whenever a page should look again. */
+/** Counts up whenever a page should refresh. */
 export const pulse = signal(0);
 /**
- * The last tick of the server: the six numbers and the fence; or an error, and whether the database is away.
+ * The last tick of the server: the numbers of the overview; or an error, and whether the database is away.
  */
 export const tick = signal(/** @type {Record<string, any> | null} */ (null));
 
@@ -33,7 +33,7 @@ let timer = 0;
 export const changes = signal(0);
 
 const beat = () => void (pulse.value = pulse.peek() + 1);
-/** Something was changed from here: what is on the page must not be older. */
+/** This reader changed something: the page must show it. */
 export const changed = () => void (changes.value = changes.peek() + 1);
 
 function open() {
@@ -46,7 +46,7 @@ function open() {
   stream.addEventListener("tick", (event) => {
     const failed = Boolean(tick.peek()?.error);
     tick.value = JSON.parse(event.data);
-    if (failed !== Boolean(tick.peek()?.error)) changed(); // what is on the page is of the time before
+    if (failed !== Boolean(tick.peek()?.error)) changed(); // the page shows older answers
     beat();
   });
   stream.addEventListener("reset", beat);
@@ -59,7 +59,7 @@ function close() {
   stream = null;
 }
 
-/** The stream broke: say so, look by polling, and try again ever more rarely. */
+/** The stream broke: show that, poll instead, and reconnect at growing intervals. */
 function lose() {
   close();
   connection.value = "lost";
@@ -67,7 +67,7 @@ function lose() {
   retry_ms = Math.min(retry_ms * 2, RETRY_MAX_MS);
 }
 
-/** Starts once the server knows us. */
+/** Starts after the login. */
 export function start() {
   document.addEventListener("visibilitychange", () => (hidden.value = document.hidden));
   effect(() => {

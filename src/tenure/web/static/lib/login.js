@@ -1,10 +1,10 @@
-/** The door, when the server asks who we are. */
+/** The login page: by the link that the server printed, or by an access token. */
 import { api, introduce, locked } from "./api.js";
 import { html, useState } from "./ui.js";
 
 export const Login = () => (locked.value?.answer.door === "link" ? html`<${ByLink} />` : html`<${ByToken} />`);
 
-/** There is nothing to fill in: the server's sentence says what to open. */
+/** Nothing to fill in: the server's sentence says which link to open. */
 const ByLink = () => html`
   <main class="login" id="main">
     <section class="panel">
@@ -15,7 +15,7 @@ const ByLink = () => html`
   </main>
 `;
 
-/** What stands in backquotes is code. @param {string} sentence */
+/** Text in backquotes is code. @param {string} sentence */
 const words = (sentence) => sentence.split("`").map((part, n) => (n % 2 ? html`<code>${part}</code>` : part));
 
 function ByToken() {
@@ -35,20 +35,20 @@ function ByToken() {
     <main class="login" id="main">
       <form class="panel" onSubmit=${enter}>
         <h1>Tenure</h1>
-        <p class="quiet">This server asks who you are.</p>
+        <p class="quiet">Log in to this server.</p>
         <label class="field">
-          Name, if you have one here
+          Name (only with a password)
           <input type="text" name="name" autocomplete="username" />
         </label>
         <label class="field">
-          Token or password
+          Access token or password
           <input type="password" name="token" autocomplete="current-password" required autofocus />
         </label>
         <p class="wrong" role="alert">
           ${fault}
         </p>
         <button class="button primary" type="submit">
-          Enter
+          Log in
         </button>
       </form>
     </main>

@@ -1,4 +1,4 @@
-/** The marks of a lease tape: how a hold ended, as a shape at the end of its bar. */
+/** The marks of a lease tape: how an attempt ended, as a shape at the end of its bar. */
 import { html } from "./ui.js";
 
 const TORN = ["expired", "given up", "lost"];

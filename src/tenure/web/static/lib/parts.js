@@ -83,7 +83,7 @@ export function Worker({ id, link = false }) {
 }
 
 /**
- * A part of a whole as a thin bar; tone is "", "held", "warn" or "bad".
+ * A share as a thin bar; tone is "", "held", "warn" or "bad".
  * @param {{part: number, whole: number, label: string, tone?: string}} props
  */
 export function Bar({ part, whole, label, tone = "" }) {
@@ -116,7 +116,7 @@ export function Copy({ text, label = "Copy", title, className = "button small" }
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
 /**
- * A refusal of the server, and the way to ask again.
+ * An error of the server, and a button to try again.
  * @param {{fault: Error | null, retry?: () => void}} props
  */
 export function Fault({ fault, retry }) {
@@ -134,7 +134,7 @@ export function Fault({ fault, retry }) {
 }
 
 /**
- * A choice of few: options are [value, label].
+ * A choice of a few options: [value, label].
  * @param {{value: any, options: [any, string][], label: string, choose: (value: any) => void}} props
  */
 export function Choice({ value, options, label, choose }) {

@@ -18,21 +18,21 @@ export function go(path, { replace = false } = {}) {
 }
 
 /**
- * Changes part of the question and keeps the rest; null takes a name away.
+ * Changes part of the query and keeps the rest; null removes a name.
  * @param {Record<string, any>} changes
  */
 export function ask(changes, { replace = false } = {}) {
   go(to(place.value.path, { ...place.value.query, ...changes }), { replace });
 }
 
-/** Is it a click that nobody has handled, without a modifier key? @param {MouseEvent} event */
+/** Is it an unhandled click without a modifier key? @param {MouseEvent} event */
 function is_plain(event) {
   const modified = event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
   return !event.defaultPrevented && !event.button && !modified;
 }
 
 /**
- * Links inside the prefix are ours; all others, and those with a modifier key, are the browser's.
+ * Follows links inside the prefix; the browser follows all others, and clicks with a modifier key.
  * @param {MouseEvent} event
  */
 function follow(event) {

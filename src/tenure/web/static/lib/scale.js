@@ -10,7 +10,7 @@ const FOLD_SHARE = 0.08;
  *   to: number}} Scale
  */
 
-/** Stretches that touch or overlap, joined. @param {[number, number][]} stretches */
+/** Intervals that touch or overlap, joined. @param {[number, number][]} stretches */
 function joined(stretches) {
   const result = /** @type {[number, number][]} */ ([]);
   for (const [from, to] of [...stretches].sort((a, b) => a[0] - b[0])) {

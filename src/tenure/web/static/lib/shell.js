@@ -1,4 +1,4 @@
-/** What stands around every page: the head, the page of the place, and the foot. */
+/** The frame of every page: the head, the page itself, and the foot. */
 import { locked, me } from "./api.js";
 import { Confirm } from "./confirm.js";
 import { Head } from "./head.js";

@@ -1,4 +1,4 @@
-/** A row as lists have it, and its state as people speak of it. */
+/** A row of a list, and its state as people call it. */
 import { clock } from "./clock.js";
 
 /**

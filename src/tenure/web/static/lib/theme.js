@@ -23,7 +23,7 @@ effect(() => {
   dark.value = theme.value === "dark" || (theme.value === "auto" && dark_outside.matches);
   try {
     localStorage.setItem("tenure.theme", theme.value);
-  } catch {} // a browser that keeps nothing still shows the page
+  } catch {} // without storage the page still works
 });
 dark_outside.addEventListener(
   "change",

@@ -1,4 +1,4 @@
-/** Short words at the edge of the screen, read out politely. */
+/** Short messages at the edge of the screen, announced to screen readers. */
 import { html, signal } from "./ui.js";
 
 /** @typedef {{id: number, text: string, tone: string, undo?: () => void}} Toast */

@@ -1,4 +1,4 @@
-/** The one door to the vendored modules: pages import markup, hooks and signals from here. */
+/** The only importer of the vendored modules: pages import markup, hooks and signals from here. */
 import { Fragment, h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 import * as signals from "../vendor/signals.js";

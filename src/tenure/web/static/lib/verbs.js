@@ -1,4 +1,4 @@
-/** What an operator's verb takes, and what came of it, in words. Pure. */
+/** Which rows an operator's verb takes, and its result in words. Pure. */
 import { number, plural } from "./words.js";
 
 /**
@@ -15,7 +15,7 @@ export const halves = (status) => (status === "pending" ? ["runnable", "schedule
 export const takes = (verb) => verb.statuses.flatMap(halves);
 
 /**
- * How the count falls on states, where the filter leaves that open.
+ * The count by state, if the filter names no state.
  * @param {Pick<Verb, "statuses">} verb
  * @param {any} dry
  */
@@ -26,12 +26,12 @@ export function shares(verb, dry) {
 }
 
 /**
- * What came of an action: so many rows changed, or it is still under way.
+ * The result of an action: how many rows changed, or that it still runs.
  * @param {Pick<Verb, "past">} verb
  * @param {{done?: boolean, action?: number, changed: number, skipped?: number}} done
  */
 export function done_words(verb, done) {
-  if (done.done === false) return `Under way as action ${done.action}; the audit shows its end.`;
-  const moved_on = done.skipped ? `, ${number(done.skipped)} had moved on` : "";
+  if (done.done === false) return `Still running as action ${done.action}; the audit shows its end.`;
+  const moved_on = done.skipped ? `, ${number(done.skipped)} had changed meanwhile` : "";
   return `${plural(done.changed, "row")} ${verb.past}${moved_on}.`;
 }

@@ -1,4 +1,4 @@
-/** The page of the place, fetched when it is first needed. */
+/** The page for the current address, loaded when first needed. */
 import { Fault, Page } from "./parts.js";
 import { place } from "./route.js";
 import { html, useEffect, useErrorBoundary, useRef, useSignalEffect, useState } from "./ui.js";
@@ -15,7 +15,7 @@ export function View({ ways }) {
   const [fault, forget] = useErrorBoundary();
   useEffect(() => {
     forget();
-    let left = false; // a page that arrives when the reader has gone on is not shown
+    let left = false; // a page that loads after the reader left is not shown
     const show = (/** @type {any} */ Page) => left || setPage({ name, Page });
     const load =
       name === "row"
@@ -31,7 +31,7 @@ export function View({ ways }) {
   if (fault)
     return html`
       <div class="page">
-        <${Fault} fault=${new Error(`This page stumbled: ${fault.message}`)} retry=${forget} />
+        <${Fault} fault=${new Error(`This page has a bug: ${fault.message}`)} retry=${forget} />
       </div>
     `;
   return page && page.name === name ? html`
@@ -57,7 +57,7 @@ function useArrival(title) {
 const Nowhere = () => html`
   <${Page} title="There is no such page">
     <p>
-      Nothing is at <code>/${place.value.parts.join("/")}</code>. The menu has every page that there is.
+      There is nothing at <code>/${place.value.parts.join("/")}</code>. The menu lists every page.
     </p>
     <div class="back">
       <a class="button primary" href="">

@@ -1,4 +1,4 @@
-/** The ways to the pages: which one leads to a place, and by which key. Pure. */
+/** The list of pages: which one an address opens, and with which key. Pure. */
 
 /** @typedef {{name: string, title: string, load: () => Promise<any>}} Way */
 

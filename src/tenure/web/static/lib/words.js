@@ -42,11 +42,11 @@ export function error_line(error) {
 export const quoted = (text) =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** A value as the filter language wants it; a star at its end is meant as one. @param {string} text */
+/** A value as the filter language wants it; a star at its end is a plain star. @param {string} text */
 export function filter_word(text) {
   const meant = text.endsWith("*") ? `${text.slice(0, -1)}\\*` : text;
   return /[\s",\\]/.test(meant) ? `"${meant.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"` : meant;
 }
 
-/** The same by hand: command("rows", filter) is "tenure rows '...'". @param {...string} words */
+/** The same as a command: command("rows", filter) is "tenure rows '...'". @param {...string} words */
 export const command = (...words) => ["tenure", ...words.filter(Boolean).map(quoted)].join(" ");

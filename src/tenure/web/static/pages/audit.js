@@ -81,7 +81,7 @@ function Deeds({ deeds }) {
                   ${" "}
                   <span
                     class="tag warn"
-                    title=${`begun ${exact(deed.at)}, no end recorded: it runs, or was broken off`}
+                    title=${`started ${exact(deed.at)}, no end recorded: it still runs, or was stopped`}
                   >
                     open
                   </span>

@@ -1,4 +1,4 @@
-/** A time to think again. */
+/** The time in which an action can be undone. */
 
 const FRAME_MS = 100;
 export const UNDO_SECONDS = 10;

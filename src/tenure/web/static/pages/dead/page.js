@@ -1,4 +1,4 @@
-/** What ended badly, by kind and error: look at one, send the group back, or be rid of it. */
+/** Failed rows and dead letters by kind and error: look at one, redrive a group, or delete it. */
 import { to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
 import { can } from "../../lib/can.js";
@@ -22,7 +22,7 @@ export default function Dead() {
       <${Tray} />
       ${answer && !groups.length && html`
         <${Panel}>
-          <${Empty}>Nothing has ended badly. What does will stand here, grouped by its error.<//>
+          <${Empty}>No failed rows and no dead letters. They appear here, grouped by error.<//>
         <//>
       `}
       <ul class="graves" aria-label="Groups by kind and error">

@@ -1,6 +1,5 @@
 /**
- * Actions that are sent only when their time to think again has passed. Undo, or leaving the page, sends
- * nothing.
+ * Actions that are sent after ten seconds. Undo, or leaving the page before that, sends nothing.
  */
 import { tell } from "../../lib/act.js";
 import { api } from "../../lib/api.js";
@@ -75,13 +74,13 @@ async function send({ verb, filter, rows, reason }) {
 }
 
 /**
- * A refusal changed nothing; what broke off may have changed some.
+ * A refusal changed nothing; an action that broke off may have changed some rows.
  * @param {{code?: number, message: string}} error
  */
 const failed = ({ code = 0, message }) =>
   code >= 400 && code < 500
     ? `Nothing was changed: ${message}`
-    : `${message}. The audit shows how far it came.`;
+    : `${message}. The audit shows the rows changed.`;
 
 /**
  * What is about to be sent, with the time that is left. The page that shows it forgets it all when it is
@@ -93,7 +92,7 @@ export function Tray() {
     return () => (removeEventListener("beforeunload", hold), forget());
   }, []);
   return html`
-    <div class="tray" aria-label="About to be sent" role="region" hidden=${!planned.value.length}>
+    <div class="tray" aria-label="Actions to be sent" role="region" hidden=${!planned.value.length}>
       ${planned.value.map((each) => html`
         <${Waiting} key=${each.key} action=${each} />
       `)}
@@ -132,7 +131,7 @@ function Waiting({ action }) {
   `;
 }
 
-/** The browser asks before a tab is closed over what is not yet sent. @param {BeforeUnloadEvent} event */
+/** The browser asks before a tab with unsent actions closes. @param {BeforeUnloadEvent} event */
 function hold(event) {
   if (planned.value.length) event.preventDefault();
 }

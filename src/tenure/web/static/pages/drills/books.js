@@ -1,4 +1,4 @@
-/** What came of the work: the ledger inside the fence, the mailbox outside of it. */
+/** The results of the work: the ledger inside the fence, the mailbox outside of it. */
 import { Panel } from "../../lib/parts.js";
 import { Switch } from "../../lib/switch.js";
 import { html } from "../../lib/ui.js";

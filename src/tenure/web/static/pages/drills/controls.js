@@ -6,7 +6,7 @@ import { act, busy, end, is_open, playing } from "./store.js";
 import { hindrance, opened } from "./view.js";
 
 /**
- * A slider that shows what it stands at; `commit` hears where it was let go.
+ * A slider that shows its value; `commit` is called with it on release.
  * @param {{label: string, value: number, min: number, max: number, step: number, unit?: string,
  *   disabled?: boolean, title?: string, commit: (value: number) => void}} props
  */
@@ -45,13 +45,13 @@ export function PlayEnd({ word, play }) {
       <button
         class="button primary"
         disabled=${busy.value || playing.value || !can("drill")}
-        title=${can("drill") ? "On a fresh stage" : "This takes the role admin."}
+        title=${can("drill") ? "On a new stage" : "You need the role admin."}
         onClick=${play}
       >
         ${busy.value ? "Opening a stage…" : word}
       </button>
       ${is_open.value && html`
-        <button class="button" onClick=${finish} title="Ends its processes and removes its schema">
+        <button class="button" onClick=${finish} title="Ends its processes and drops its schema">
           End
         </button>
       `}
@@ -63,7 +63,7 @@ export function PlayEnd({ word, play }) {
 const finish = () => end().finally(() => opened(null));
 
 /**
- * A choice of few, under its name.
+ * A choice of a few options, with a label.
  * @param {{label: string, value: any, options: [any, string][], choose: (value: any) => void}} props
  */
 export function Pick({ label, value, options, choose }) {
@@ -76,7 +76,7 @@ export function Pick({ label, value, options, choose }) {
 }
 
 /**
- * A button that does an act; while it may not, it says why.
+ * A button that does an act; while it is disabled, it says why.
  * @param {{does: Record<string, any>, children: any, danger?: boolean, small?: boolean, title: string}} props
  */
 export function Do({ does, children, danger = false, small = false, title }) {

@@ -99,7 +99,7 @@ export function Explorer({ pace, opened }) {
 }
 
 /**
- * What the stale writer meets.
+ * The settings of the explorer.
  * @param {{asked: Asked, set: (change: Partial<Asked>) => void, run: () => void}} props
  */
 function Question({ asked, set, run }) {
@@ -149,7 +149,7 @@ function Question({ asked, set, run }) {
 function GuardList({ value, choose }) {
   return html`
     <fieldset class="drill-guards">
-      <legend>What is asked before the write counts</legend>
+      <legend>What is checked before the write counts</legend>
       ${GUARDS.map(([guard, word, meaning]) => html`
         <label key=${guard} class=${guard === value ? "picked" : ""}>
           <input

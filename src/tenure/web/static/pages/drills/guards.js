@@ -9,11 +9,11 @@
 /** Name, word and meaning of each. */
 export const GUARDS = /** @type {[string, string, string][]} */ ([
   ["none", "none", "Write, then finish the row by its id, whoever holds it."],
-  ["owner", "owner", "The row must still bear the writer's name."],
-  ["generation", "owner + generation", "Name and token of the row must be the writer's."],
+  ["owner", "owner", "The row must still be claimed by the writer."],
+  ["generation", "owner + generation", "The row's holder and token must be the writer's."],
   ["lease_time", "lease time", "The row's lease must not have run out."],
-  ["downstream", "downstream fence", "The ledger refuses a token older than the newest it has seen."],
-  ["fence", "all (Tenure)", "Name, token and lease at once, in the transaction of the write."],
+  ["downstream", "downstream fence", "The ledger refuses a fence older than the newest it has seen."],
+  ["fence", "all (Tenure)", "Holder, token and lease together, in the transaction of the write."],
 ]);
 
 /** A guard as the page calls it. @param {string} guard */
@@ -23,7 +23,7 @@ export const guard_name = (guard) => GUARDS.find(([name]) => name === guard)?.[1
 export function answer(verdict) {
   if (verdict.stopped_by) return `Stopped by: ${guard_name(verdict.stopped_by)}`;
   if (verdict.shown === "no race") return "There was no race";
-  return verdict.trouble ? "Not played to its end" : "Nothing stopped it";
+  return verdict.trouble ? "Not finished" : "Nothing stopped it";
 }
 
 /** The same as a tag for a table. @param {Verdict} verdict @returns {{word: string, tone: string}} */

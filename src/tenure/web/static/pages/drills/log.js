@@ -1,4 +1,4 @@
-/** Everything the stage said, the newest last; what comes all the time stays hidden until asked for. */
+/** Every event of the stage, the newest last; routine events are hidden at first. */
 import { Panel } from "../../lib/parts.js";
 import { html, useLayoutEffect, useRef, useState } from "../../lib/ui.js";
 import { said, shown } from "./view.js";
@@ -46,7 +46,7 @@ export function Log() {
       }
     >
       ${lines.length === 0 ? html`
-        <p class="empty">Nothing said yet.</p>
+        <p class="empty">No event yet.</p>
       ` : html`
         <ol ref=${box} class="drill-log" tabindex="0" aria-label="Events, newest last" onScroll=${scroll}>
           ${lines.map((each, nth) => html`

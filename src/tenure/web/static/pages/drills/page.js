@@ -1,4 +1,4 @@
-/** Drills: scenes on a real stage, free play, the explorer and the tuner; all that is shown, a stage said. */
+/** Drills: scenes on a real stage, free play, the explorer and the tuner; all of it drawn from events. */
 import { useAnswer } from "../../lib/answer.js";
 import { Fault, Page } from "../../lib/parts.js";
 import { place } from "../../lib/route.js";

@@ -29,7 +29,7 @@ export function Player() {
         <b>${found.title}</b>
         ${found.control && html`<span class="tag warn">without its guard</span>`}
         <button class="button small" onClick=${put_away}>
-          Put away
+          Close the recording
         </button>
       </header>
       ${found.story && html`<p class="quiet">${found.story}</p>`}

@@ -19,12 +19,12 @@ export function Producer({ state }) {
         <${Do} does=${{ verb: "enqueue" }} title="An order and its row, in one transaction">
           Enqueue order:9182
         <//>
-        <${Do} does=${{ verb: "enqueue" }} title="The identical call, with the same idempotency key">
+        <${Do} does=${{ verb: "enqueue" }} title="The same call, with the same idempotency key">
           Same again
         <//>
         <${Do}
           does=${{ verb: "enqueue", kind: "poison", order: poison }}
-          title="A row that no attempt can do anything with"
+          title="A row that fails in every attempt"
         >
           Poison row
         <//>
@@ -38,13 +38,13 @@ export function Producer({ state }) {
           Rollback after enqueue
         <//>
         ${counts.dead_letter > 0 && html`
-          <${Do} does=${{ verb: "redrive" }} title="Back to the inbox, with fresh attempts">
+          <${Do} does=${{ verb: "redrive" }} title="Redrives every dead letter, with fresh attempts">
             Redrive dead letters
           <//>
         `}
         ${waits && html`
-          <${Do} does=${{ verb: "skip_backoff" }} title="Rows that wait for their next attempt run now">
-            Skip the wait
+          <${Do} does=${{ verb: "skip_backoff" }} title="Makes scheduled rows due now">
+            Skip the backoff
           <//>
         `}
         <p class="drill-why quiet">${hindrance.value}</p>

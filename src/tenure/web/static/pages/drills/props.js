@@ -2,7 +2,7 @@
 
 /** @typedef {import("./said.js").Drill} Drill */
 
-/** Seconds of rest between two steps, as the reader may choose them. */
+/** Seconds between two steps, as the reader may choose them. */
 export const PACES = /** @type {[number, string][]} */ ([
   [0, "at once"],
   [1, "1 s"],
@@ -16,7 +16,7 @@ export const FREE = {
   name: "free",
   title: "Free play",
   story:
-    "An empty stage. Start workers, enqueue orders, then stop, kill, drain or cut off whatever you like: " +
+    "An empty stage. Start workers, enqueue orders, then stop, kill, drain them or cut the database: " +
     "each button is a real signal or a real statement.",
   guard: "",
   steps: [],
@@ -27,7 +27,7 @@ export const FREE = {
 };
 
 /**
- * The pace that an address asks for; what makes no sense is the usual one.
+ * The pace that an address asks for; the default for a bad value.
  * @param {string | undefined} asked
  */
 export function pace_of(asked) {
@@ -45,7 +45,7 @@ export function unhurried({ props, settable }, pace) {
   return { ...props, lease_seconds: Math.max(props.lease_seconds, pace + 2) };
 }
 
-/** What is set other than the scene has it. @param {Drill} drill @param {Record<string, any>} props */
+/** The props that differ from the scene's own. @param {Drill} drill @param {Record<string, any>} props */
 export function otherwise({ props: own, settable }, props) {
   const changed = settable.filter((name) => props[name] !== own?.[name]);
   return Object.fromEntries(changed.map((name) => [name, props[name]]));

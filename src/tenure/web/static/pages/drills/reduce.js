@@ -109,7 +109,7 @@ export function dealt({ workers, owners }) {
 }
 
 /**
- * The key whose tape tells most: the chosen one, else the one that changed hands most, else the newest.
+ * The key whose tape to show: the chosen one, else the one with the most holders, else the newest.
  * @param {State} state @param {string | null} chosen
  */
 export function telling_key({ keys, runs }, chosen) {

@@ -1,4 +1,4 @@
-/** Recordings: what a stage said, as a file; played again with any speed, to and fro, without a server. */
+/** Recordings: the events of a stage as a file, replayed at any speed without a server. */
 import { batch, computed, signal } from "../../lib/ui.js";
 import { EMPTY, reduce } from "./reduce.js";
 
@@ -58,7 +58,7 @@ export function parse(text, name) {
     throw wrong("it is not JSON");
   }
   const said = Array.isArray(read) ? read : read?.said;
-  if (!Array.isArray(said) || said.length === 0) throw wrong("it has no list of what was said");
+  if (!Array.isArray(said) || said.length === 0) throw wrong("it has no list of events");
   const odd = said.findIndex((each) => !whole(each));
   if (odd >= 0)
     throw wrong(`entry ${odd + 1} lacks at, who or event, or is a picture with parts missing`);

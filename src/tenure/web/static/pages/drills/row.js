@@ -16,7 +16,7 @@ export function RowDrawer({ row, recorded, close }) {
       (error) => setFault(error.message),
     );
   const seen = shown.value.pictured_at;
-  useLayoutEffect(() => box.current?.showModal(), []); // before a key can come too early
+  useLayoutEffect(() => box.current?.showModal(), []); // before the first key press
   useEffect(() => void (recorded || look()), [seen]);
   const values = answer?.row ?? (recorded ? row : {});
   return html`

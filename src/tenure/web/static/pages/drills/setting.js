@@ -37,7 +37,7 @@ export function Setting({ drill, control }) {
         ${drill.control && html`<${GuardChoice} guard=${drill.guard} control=${control} />`}
         <div class="drill-settings">
           <${Sliders} drill=${drill} props=${props} live=${live !== null} change=${change} />
-          ${!free && html`<${Pick} label="Rest between steps" value=${pace} options=${PACES} choose=${rest} />`}
+          ${!free && html`<${Pick} label="Pause between steps" value=${pace} options=${PACES} choose=${rest} />`}
         </div>
         <div class="drill-foot">
           <${PlayEnd} word=${play_word(free)} play=${play} />
@@ -56,7 +56,7 @@ export function Setting({ drill, control }) {
 
 /** What the button that begins it says. @param {boolean} free */
 function play_word(free) {
-  if (free) return is_open.value ? "Fresh stage" : "Open a stage";
+  if (free) return is_open.value ? "New stage" : "Open a stage";
   return state.value.verdict ? "Play again" : "Play";
 }
 
@@ -80,7 +80,7 @@ const rest = (seconds) => ask({ pace: seconds === PACE ? null : seconds }, { rep
  */
 function Sliders({ drill, props, live, change }) {
   const { lease_seconds, handler_seconds } = props;
-  const later = live ? "Counts for workers that are started from now on" : undefined;
+  const later = live ? "For workers that start from now on" : undefined;
   const fixed = {
     lease: fixed_why(drill, "lease_seconds"),
     handler: fixed_why(drill, "handler_seconds"),
@@ -111,7 +111,7 @@ function Sliders({ drill, props, live, change }) {
 
 /** Why a prop cannot be set now; empty when it can. @param {Drill} drill @param {string} name */
 function fixed_why(drill, name) {
-  if (!drill.settable.includes(name)) return "This scene rests on it.";
+  if (!drill.settable.includes(name)) return "This scene depends on it.";
   const begun = playing.value || (is_open.value && drill.name !== "free");
-  return begun ? "It is set before a scene begins." : "";
+  return begun ? "Set it before the scene starts." : "";
 }

@@ -66,7 +66,7 @@ export async function find(id, scene) {
     return true;
   } catch (error) {
     const { code, message } = /** @type {any} */ (error);
-    trouble.value = code === 404 ? "That stage was closed. Open a fresh one." : message;
+    trouble.value = code === 404 ? "That stage was closed. Open a new one." : message;
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** What to look at: the captions of a scene, each reached when the stage says so, and what it proved. */
+/** The captions of a scene, each reached when the stage reports it, and what the scene proved. */
 import { Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
 import { seconds_of } from "./words.js";
@@ -54,7 +54,7 @@ export function Verdict({ verdict, without = "" }) {
   const words = verdict.ok
     ? `${without ? `Without ${without}` : "Shown"}: ${verdict.shown}`
     : verdict.trouble
-      ? "Not played to its end"
+      ? "Not finished"
       : "Not shown";
   return html`
     <section

@@ -23,7 +23,7 @@ export function Tape({ state, of }) {
     <div class="tape drill-tape">
       ${runs.length === 0 && html`
         <p class="quiet">
-          Nobody has held ${of ?? "a row"} yet. Each claim becomes a bar here, with its token.
+          No worker has held ${of ?? "a row"} yet. Each claim becomes a bar here, with its token.
         </p>
       `}
       <ol class="tape-names">

@@ -65,14 +65,14 @@ function Question({ asked, set, run }) {
   const command = cli("tenure drill tune", options) + (listen ? " --listen" : " --no-listen");
   return html`
     <${Panel}
-      title="What holds a queue back?"
+      title="Where is the bottleneck?"
       className="drill-explore"
       aside=${html`<${Copy} text=${command} label="Copy as CLI" />`}
     >
       <div class="panel-body">
         <p>
-          Real workers take a real backlog from this database. What is measured here holds for this
-          machine, as busy as it is now.
+          Real workers process a real backlog in this database. The numbers hold for this machine, as
+          busy as it is now.
         </p>
         <div class="drill-settings">
           ${SLIDERS.map(([name, label, min, max, step, unit]) => html`

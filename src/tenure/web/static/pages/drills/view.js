@@ -20,10 +20,10 @@ export const chosen = signal(/** @type {string | null} */ (null));
 /** Why no button may be pressed now; empty when they may. */
 export const hindrance = computed(() => {
   if (recording.value) return "This is a recording: its buttons were pressed already.";
-  if (!can("drill")) return "Acting on a stage takes the role admin.";
+  if (!can("drill")) return "You need the role admin to act on a stage.";
   if (!stage.value) return "No stage is open yet.";
   if (state.value.closed) return "The stage is closed.";
-  return playing.value ? "A scene plays. The buttons are yours when it has ended." : "";
+  return playing.value ? "A scene plays. You can use the buttons when it has ended." : "";
 });
 
 /** What the clock of the recording, or of the stage, stands at. */

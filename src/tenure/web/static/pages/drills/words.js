@@ -7,14 +7,14 @@ const TONES = ["w0", "w2", "w4", "w3", "w5", "w1", "w6", "w7"];
 export const tone = (name) =>
   name?.startsWith("worker-") ? (TONES[(name.charCodeAt(7) - 65) % TONES.length] ?? "w7") : "w-none";
 
-/** What comes so often that it hides the rest. */
+/** Routine events, which would hide the others. */
 const NOISE = new Set(
   `lease_renewed leases_renewed worker_seen wakeup_changed woken chore_done schema_made claim_answered
    execution_started tuning`.split(/\s+/),
 );
 export const is_noise = (/** @type {string} */ event) => NOISE.has(event);
 
-/** Fields that are told otherwise, or by nobody. */
+/** Fields that are shown elsewhere, or not at all. */
 const HIDDEN = new Set(
   `n at who event worker job_id kind queue queues run_seconds wait_seconds checks assertions
    samples`.split(/\s+/),
@@ -42,7 +42,7 @@ function short(name, value) {
 /** An event as words: "stale write blocked". @param {string} event */
 export const spoken = (event) => event.replaceAll("_", " ");
 
-/** What came of the last press on a producer's button. @param {Record<string, any> | null} said */
+/** The result of the last press on a producer's button. @param {Record<string, any> | null} said */
 export function shop_words(said) {
   if (!said) return "";
   if (said.event === "enqueued") return `${said.key} enqueued: order and row committed together.`;
@@ -74,23 +74,23 @@ export const seconds_of = (seconds) =>
   `${Math.abs(seconds) < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
 
 const CLOSED = /** @type {Record<string, string>} */ ({
-  idle: "The stage was closed: nothing was done on it for a while. Open a fresh one.",
-  time: "The stage was closed: its time was up. Open a fresh one.",
-  gone: "The server knows this stage no more. Open a fresh one.",
+  idle: "The stage was closed: nothing was done on it for a while. Open a new one.",
+  time: "The stage was closed: its time was up. Open a new one.",
+  gone: "The server no longer has this stage. Open a new one.",
 });
 
 /**
- * What stands between the reader and the stage, the gravest first; null for nothing.
+ * The message about the stage, the most important one; null for none.
  * @param {string | null} trouble @param {boolean} lost @param {Record<string, any> | null} closed
  */
 export function notice(trouble, lost, closed) {
   if (trouble !== null) return trouble;
-  if (lost) return "The connection to the stage is lost, trying again. What you see is as old as that.";
+  if (lost) return "The connection to the stage is lost, trying again. What you see may be old.";
   if (!closed) return null;
   if (closed.reason in CLOSED) return CLOSED[closed.reason];
   return closed.error
-    ? `The stage was closed: ${closed.error}. Open a fresh one.`
-    : "The stage is closed. Open a fresh one.";
+    ? `The stage was closed: ${closed.error}. Open a new one.`
+    : "The stage is closed. Open a new one.";
 }
 
 /** How often each word is there. @param {string[]} words */

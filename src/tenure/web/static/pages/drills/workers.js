@@ -8,7 +8,7 @@ import { tone } from "./words.js";
 
 const STATES = /** @type {Record<string, string>} */ ({
   running: "runs",
-  paused: "stands still",
+  paused: "stopped",
   draining: "drains",
   gone: "gone",
 });
@@ -27,12 +27,12 @@ export function Workers({ state }) {
   return html`
     <${Panel} title="Workers" aside="real processes" className="drill-workers">
       <div class="panel-body">
-        ${workers.length === 0 && html`<p class="quiet">Nobody works here yet.</p>`}
+        ${workers.length === 0 && html`<p class="quiet">No worker yet.</p>`}
         ${[...here, ...gone].map((worker) => html`
           <${Card} key=${worker.name} worker=${worker} state=${state} />
         `)}
         <div class="drill-acts">
-          <${Do} does=${{ verb: "start" }} title="Starts a process of the real worker">
+          <${Do} does=${{ verb: "start" }} title="Starts a real worker in its own process">
             + Add worker
           <//>
           ${state.cut ? html`
@@ -51,7 +51,7 @@ export function Workers({ state }) {
         </div>
         ${state.cut && html`
           <p class="drill-cut" role="status">
-            The line to the database is cut: no worker reaches it.
+            The line to the database is cut: workers cannot reach it.
           </p>
         `}
       </div>
@@ -87,19 +87,24 @@ function Signals({ worker: { name, state: is, role } }) {
         <${Do}
           small
           does=${{ verb: "pause", worker: name }}
-          title="SIGSTOP: it stands still in the middle of whatever it does"
+          title="SIGSTOP: stops it in the middle of its work"
         >
           Pause
         <//>
       `}
-      <${Do} small danger does=${{ verb: "kill", worker: name }} title="SIGKILL: gone without a word">
+      <${Do}
+        small
+        danger
+        does=${{ verb: "kill", worker: name }}
+        title="SIGKILL: ends it without warning"
+      >
         Kill -9
       <//>
       ${is === "running" && role !== "racer" && html`
         <${Do}
           small
           does=${{ verb: "drain", worker: name }}
-          title="SIGTERM: finishes what it holds and leaves"
+          title="SIGTERM: it finishes what it holds and exits"
         >
           Drain
         <//>

@@ -1,4 +1,4 @@
-/** The fence strip: what leases did in the period, and every stale write that was kept out. */
+/** The fence strip: what happened to leases in the period, and every stale write that was refused. */
 import { Ago, clock } from "../../lib/clock.js";
 import { Worker } from "../../lib/parts.js";
 import { duration } from "../../lib/time.js";
@@ -45,8 +45,8 @@ export function Fence({ fence, refusals }) {
         </ol>
       ` : html`
         <p class="fence-quiet">
-          No stale write has come to the fence. When a paused or partitioned worker wakes up and writes,
-          it is refused, and shown here.
+          No stale write in this period. When a paused or partitioned worker wakes up and writes with an
+          old token, the write is refused and shown here.
         </p>
       `}
     </section>

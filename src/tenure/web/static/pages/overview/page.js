@@ -1,4 +1,4 @@
-/** Is it well? Six numbers, two charts, and the fence. */
+/** The overview: six numbers, two charts, and the fence. */
 import { to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
 import { Chart } from "../../lib/chart.js";

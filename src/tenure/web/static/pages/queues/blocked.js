@@ -1,4 +1,4 @@
-/** Ordered keys that cannot go on, each with the row that stands in its way. */
+/** Ordered keys that are blocked, each with the row that blocks it. */
 import { change } from "../../lib/act.js";
 import { to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
@@ -23,12 +23,9 @@ export function BlockedKeys() {
   const { answer, fault, reload } = useAnswer("api/blocked", { every_seconds: 4 });
   const keys = /** @type {Blocked[]} */ (answer?.keys ?? []);
   return html`
-    <${Panel}
-      title="Blocked keys"
-      aside="ordered keys that cannot go on, and the row that stands in the way"
-    >
+    <${Panel} title="Blocked keys" aside="ordered keys, and the row that blocks each of them">
       <${Fault} fault=${fault} retry=${reload} />
-      ${answer && !keys.length && html`<${Empty}>No ordered key waits.<//>`}
+      ${answer && !keys.length && html`<${Empty}>No ordered key is blocked.<//>`}
       ${keys.length > 0 && html`
         <div class="scroll">
           <table class="table cards">
@@ -36,7 +33,7 @@ export function BlockedKeys() {
               <tr>
                 <th>Key</th>
                 <th>Queue</th>
-                <th>Head</th>
+                <th>First row</th>
                 <th>Because it</th>
                 <th class="right">Rows behind it</th>
                 <th>
@@ -68,8 +65,8 @@ function Line({ blocked }) {
         </a>
       </td>
       <td data-label="Queue">${queue}</td>
-      <td data-label="Head">
-        <a href=${`rows/${head}`} title=${`The head of ${key}`}>
+      <td data-label="First row">
+        <a href=${`rows/${head}`} title=${`The first row of ${key}`}>
           <${Status} status=${status} />
         </a>
       </td>
@@ -102,5 +99,5 @@ const free = ({ queue, key, waiting }) =>
     note:
       `${plural(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} there. ` +
       "To run the first row again, redrive it instead.",
-    said: `${key} goes on without its head.`,
+    said: `${key} goes on without its first row.`,
   });

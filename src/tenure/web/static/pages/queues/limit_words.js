@@ -1,4 +1,4 @@
-/** What holds a queue back, in words, and what somebody typed as the server wants it. Pure. */
+/** The limits of a queue in words, and typed limits as the server wants them. Pure. */
 
 /**
  * @typedef {{queue: string, pending: number, scheduled: number, processing: number, failed: number,

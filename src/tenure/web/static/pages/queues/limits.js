@@ -1,4 +1,4 @@
-/** The small form that sets what holds a queue back. */
+/** The form that sets the limits of a queue. */
 import { api } from "../../lib/api.js";
 import { changed } from "../../lib/live.js";
 import { toast } from "../../lib/toast.js";
@@ -66,7 +66,8 @@ export function Limits({ queue, close }) {
         ${wrong}
       </p>
       <p class="quiet">
-        Across all workers. An empty field takes the limit away; a lowered one stops nothing that runs.
+        Limits count across all workers. An empty field removes a limit; a lower limit stops no running
+        row.
       </p>
     </form>
   `;

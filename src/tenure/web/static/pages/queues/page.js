@@ -1,4 +1,4 @@
-/** Queues: what stands in them, what holds them back; and the schedules that fill them. */
+/** Queues with their rows and limits, and the schedules that fill them. */
 import { useAnswer } from "../../lib/answer.js";
 import { Empty, Fault, Page, Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";

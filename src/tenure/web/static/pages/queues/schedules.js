@@ -1,4 +1,4 @@
-/** What fires when, in words; the switch that stops it, and the way to be rid of it. */
+/** Schedules: what they enqueue and when, in words; pause, resume, remove. */
 import { change } from "../../lib/act.js";
 import { to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
@@ -19,7 +19,7 @@ const NOT_NOW = "not while paused";
 /** @type {Record<string, string>} */
 const MISFIRES = {
   once: "missed ticks: one row for all",
-  skip: "missed ticks: left out",
+  skip: "missed ticks: skipped",
   all: "missed ticks: a row for each",
 };
 
@@ -31,7 +31,7 @@ export function Schedules() {
       <${Fault} fault=${fault} retry=${reload} />
       ${answer && !schedules.length && html`
         <${Empty}>
-          Nothing is scheduled. A worker plans what its inbox has: <code>inbox.schedule(…)</code>
+          There are no schedules. A worker adds those of its inbox: <code>inbox.schedule(…)</code>
         <//>
       `}
       ${schedules.length > 0 && html`
@@ -125,7 +125,7 @@ function Line({ schedule }) {
 function flip({ name, paused }) {
   const verb = paused ? "resume" : "pause";
   return change(`${verb}_schedule`, "POST", `api/schedules/${encodeURIComponent(name)}/${verb}`, {
-    said: paused ? `${name} fires again.` : `${name} is paused.`,
+    said: paused ? `${name} is resumed.` : `${name} is paused.`,
   });
 }
 

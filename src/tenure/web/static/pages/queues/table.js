@@ -149,7 +149,7 @@ function flip({ queue, paused }) {
   const verb = paused ? "resume" : "pause";
   return change(`${verb}_queue`, "POST", `api/queues/${encodeURIComponent(queue)}/${verb}`, {
     said: paused
-      ? `${queue} goes on.`
-      : `${queue} is paused: nothing more of it starts, what runs goes on.`,
+      ? `${queue} is resumed.`
+      : `${queue} is paused: no more rows start, running ones go on.`,
   });
 }

@@ -160,7 +160,7 @@ function sentence(ring, arcs, bucket) {
   return `bucket ${bucket}, owned by ${named(ring, run.owner)} (${range(run)}), ${deepness(ring, bucket)}`;
 }
 
-/** How many rows wait around a bucket. @param {Ring} ring @param {number} bucket */
+/** How many rows are pending around a bucket. @param {Ring} ring @param {number} bucket */
 function deepness(ring, bucket) {
   const width = BUCKETS / ring.depth.length;
   const nth = Math.floor(bucket / width);

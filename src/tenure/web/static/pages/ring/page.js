@@ -1,4 +1,4 @@
-/** The ring: who looks after which of the 1,024 buckets, how deep they are, and what moved last. */
+/** The ring: who owns which of the 1,024 buckets, how many rows are pending there, and what moved last. */
 import { useAnswer } from "../../lib/answer.js";
 import { Choice, Empty, Fault, Page, Panel } from "../../lib/parts.js";
 import { ask, place } from "../../lib/route.js";

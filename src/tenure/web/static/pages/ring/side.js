@@ -26,7 +26,7 @@ export function Legend({ ring, kept, keep, see }) {
             <button
               type="button"
               aria-pressed=${kept === worker ? "true" : "false"}
-              title=${`${worker}: press to keep its ticks alone`}
+              title=${`${worker}: press to show only its ticks`}
               onPointerEnter=${() => see(worker)}
               onPointerLeave=${() => see(null)}
               onClick=${() => keep(kept === worker ? null : worker)}
@@ -59,7 +59,7 @@ export function Bucket({ ring }) {
       title=${`Bucket ${bucket}`}
       aside=${
         html`<button class="button plain small" onClick=${() => ask({ bucket: null }, { replace: true })}>
-          Let go
+          Clear
         </button>`
       }
     >
@@ -90,7 +90,7 @@ export function History({ ring }) {
   const tone = (/** @type {string} */ worker) => tones[ring.workers.indexOf(worker)] ?? "w-none";
   return html`
     <${Panel} title="Changes">
-      ${ring.history.length === 0 && html`<${Empty}>No worker has joined or left lately.<//>`}
+      ${ring.history.length === 0 && html`<${Empty}>No worker has joined or left recently.<//>`}
       <ol class="ring-history" tabindex="0" aria-label="Changes of the ring">
         ${ring.history.map((change) => html`
           <li key=${change.at + change.worker} class=${tone(change.worker)}>

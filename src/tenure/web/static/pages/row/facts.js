@@ -1,4 +1,4 @@
-/** What is known of a row besides its tape: its fields, and what else happened under its keys. */
+/** The facts of a row besides its tape: its fields, and what else happened with its keys. */
 import { to } from "../../lib/address.js";
 import { Ago } from "../../lib/clock.js";
 import { Copy, Panel, Status } from "../../lib/parts.js";
@@ -41,7 +41,7 @@ export function Facts({ row }) {
 }
 
 /**
- * What else happened under its keys: who asked first, what is already done, who waits beside it.
+ * What else happened with its keys: the first use, effects already done, other rows of the key.
  * @param {{row: any, answer: any}} props
  */
 export function Keyed({ row, answer: { idempotency, effects, key_neighbours } }) {
@@ -61,7 +61,7 @@ export function Keyed({ row, answer: { idempotency, effects, key_neighbours } })
     `}
     ${key_neighbours.length > 0 && html`
       <${Panel}
-        title="Beside it, same key"
+        title="Other rows of this key"
         aside=${html`<a href=${to("rows", { filter: `key:${filter_word(row.key)}` })}>All</a>`}
       >
         <ul class="neighbours">${key_neighbours.map(Neighbour)}</ul>

@@ -1,4 +1,4 @@
-/** The head of a row's page: what it is, why it stands where it stands, and what may be done. */
+/** The head of a row's page: what it is, why it is in its state, and what may be done. */
 import { act } from "../../lib/act.js";
 import { to } from "../../lib/address.js";
 import { on_rows } from "../../lib/can.js";

@@ -1,4 +1,4 @@
-/** One row: what it is, why it stands where it stands, who held it, and what may be done. */
+/** One row: what it is, why it is in its state, who held it, and what may be done. */
 import { useAnswer } from "../../lib/answer.js";
 import { Copy, Empty, Fault, Panel } from "../../lib/parts.js";
 import { html, useEffect } from "../../lib/ui.js";
@@ -43,7 +43,7 @@ export default function RowPage({ parts }) {
           ${row.headers && html`<${Text} title="Headers" text=${row.headers} />`}
           <details class="panel sql">
             <summary class="panel-head">
-              <h2>The same by SQL</h2>
+              <h2>The same in SQL</h2>
             </summary>
             <pre class="text" tabindex="0">
               ${sql}
@@ -97,7 +97,7 @@ function Text({ title, text, hidden = false }) {
   return html`
     <${Panel}
       title=${title}
-      aside=${text !== null && html`<${Copy} text=${text} title="Copy as it stands in the row" />`}
+      aside=${text !== null && html`<${Copy} text=${text} title="Copy the exact text of the row" />`}
     >
       ${text === null ? html`
         <${Empty}>${hidden ? "Hidden by this server." : "None."}<//>

@@ -1,4 +1,4 @@
-/** The words of a filter, as far as the box needs to know them; the server alone judges them. Pure. */
+/** The words of a filter, as far as the box needs them; the server checks them. Pure. */
 
 export const STATUSES = [
   "runnable",
@@ -51,7 +51,7 @@ export function with_status(text, status) {
 }
 
 /**
- * The filter without a last word that is only begun: nobody need be asked about that one yet.
+ * The filter without an unfinished last word: the server is not asked about it yet.
  * @param {string} text
  */
 export function finished(text) {

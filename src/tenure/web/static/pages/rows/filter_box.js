@@ -1,6 +1,5 @@
 /**
- * One box that says which rows; it completes fields and values, and shows the server's word when one is
- * wrong.
+ * The filter box: it completes fields and values, and shows the server's error and hint.
  */
 import { html, useEffect, useRef, useState } from "../../lib/ui.js";
 import { complete, finished } from "./filter.js";

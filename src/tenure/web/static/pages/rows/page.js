@@ -70,7 +70,7 @@ export default function Rows() {
 }
 
 /**
- * While rows are chosen nothing moves under the pointer; another question forgets the choice.
+ * While rows are chosen the page does not refresh; a new filter clears the choice.
  * @param {{ids: Set<string>, all: boolean}} chosen
  * @param {() => void} forget
  * @param {string} question
@@ -122,7 +122,7 @@ function Tools({ filter, shows_payload }) {
 const Nothing = ({ filter, done }) => html`
   <${Empty}>
     ${!done ? (
-      "Nothing found yet."
+      "No match so far."
     ) : filter ? html`
       No row matches. <a href="rows">Show every row</a>
     ` : (
@@ -156,7 +156,7 @@ function Pager({ answer, query }) {
           class=${`button small ${short ? "primary" : ""}`}
           href=${to("rows", { ...query, before: next })}
         >
-          ${short ? "Search on" : "Older →"}
+          ${short ? "Search more" : "Older →"}
         </a>
       `}
     </footer>

@@ -143,7 +143,7 @@ function When({ row }) {
 }
 
 /**
- * Who has it and for how long, counted down from the server's own number.
+ * Who holds it and for how long, counted down from the server's number.
  * @param {{row: Row, arrived_ms: number, longest_seconds: number}} props
  */
 function Holder({ row, arrived_ms, longest_seconds }) {

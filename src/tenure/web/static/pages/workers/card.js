@@ -116,7 +116,7 @@ function Heartbeat({ seconds }) {
 }
 
 /**
- * One cell for each slot, as long as they can be told apart.
+ * One cell for each slot, if there are not too many.
  * @param {{used: number | null, all: number | null}} props
  */
 function Slots({ used, all }) {
@@ -149,7 +149,7 @@ function Kinds({ kinds }) {
       ${kind}
     </a>
   `;
-  if (!kinds?.length) return html`<span class="quiet">it does not say</span>`;
+  if (!kinds?.length) return html`<span class="quiet">unknown</span>`;
   if (kinds.length <= KINDS_SHOWN) return kinds.map(tag);
   return html`
     ${kinds.slice(0, KINDS_SHOWN).map(tag)}
@@ -165,5 +165,5 @@ const drain = (worker) =>
   change("drain_worker", "POST", `api/workers/${encodeURIComponent(worker.id)}/drain`, {
     title: `Drain ${worker.id}?`,
     note: worker.held === 0 ? "It holds nothing." : `It holds ${rows_held(worker)} now.`,
-    said: `${worker.id} drains.`,
+    said: `${worker.id} is asked to drain.`,
   });

@@ -1,4 +1,4 @@
-/** The fleet: who lives, and who is dead. */
+/** The fleet: workers that are alive, and those that are dead. */
 import { useAnswer } from "../../lib/answer.js";
 import { Empty, Fault, Page, Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
@@ -20,7 +20,7 @@ export default function Workers() {
       ${answer && !living.length && html`
         <${Panel}>
           <${Empty}>
-            No worker is alive: nothing runs. Start one: <code>tenure worker app:inbox</code>
+            No worker is alive, so nothing runs. Start one: <code>tenure worker app:inbox</code>
           <//>
         <//>
       `}

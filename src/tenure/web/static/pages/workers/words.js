@@ -1,4 +1,4 @@
-/** What is said about workers. Pure. */
+/** Workers in words. Pure. */
 import { to } from "../../lib/address.js";
 import { filter_word, number, plural } from "../../lib/words.js";
 
@@ -34,7 +34,7 @@ export const presence = (present) =>
   present === null || present === undefined ? "none" : present ? "here" : "gone";
 
 /**
- * How much of the time until death is left, and how that looks.
+ * How much time is left until the worker counts as dead, and how that looks.
  * @param {number} seconds
  * @param {number} whole
  */
