@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
-import httpx
 import pytest
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from crew import eventually, working
-from faces.web_tools import SHOWN, TOKEN, Stream, served
-from patience import soon
+from faces.web_tools import Stream, served
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.drills.stage.proxy import FaultProxy
@@ -229,88 +220,3 @@ def test_a_tab_that_opens_while_the_ear_is_ending_is_heard_and_ticks_outlive_a_b
         await feed.aclose()
 
     asyncio.run(asyncio.wait_for(story(), 90))
-
-
-# -- the process
-
-
-class Serving:
-    """`tenure serve` as a real process, which lets in who shows the token of the tests."""
-
-    def __init__(self, world: World, *options: str, **env: str) -> None:
-        place = {"TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", "from tenure.cli import main; main()", "serve", *options],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, **place, "TENURE_WEB_TOKEN": TOKEN, **env},
-        )
-        assert self.process.stderr is not None
-        self.said: list[str] = []
-        while not self.said or not self.said[-1].startswith("http"):
-            line = self.process.stderr.readline()
-            assert line, self.said
-            self.said.append(line.strip())
-        self.address = self.said[-1].split()[0].rstrip("/")
-
-    def end(self, number: int) -> tuple[int, float, str]:
-        """Exit code, seconds it took, and what it said at the end."""
-        began = time.monotonic()
-        self.process.send_signal(number)
-        code = self.process.wait(90)
-        assert self.process.stderr is not None
-        return code, time.monotonic() - began, self.process.stderr.read()
-
-
-@contextmanager
-def serving(world: World, *options: str, **env: str) -> Iterator[Serving]:
-    """A real process, ended at the end."""
-    made = Serving(world, *options, **env)
-    try:
-        yield made
-    finally:
-        if made.process.poll() is None:
-            made.process.kill()
-            made.process.wait(90)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_with_open_tabs_ends_the_server_within_a_second_and_without_a_word(world: World, number: int) -> None:
-    with (
-        serving(world, "--port", "0") as server,
-        httpx.Client(base_url=server.address, headers=SHOWN, timeout=120) as web,
-    ):
-        streams = [Stream(web), Stream(web)]
-        for stream in streams:
-            stream.saw("tick")
-        code, seconds, said = server.end(number)
-        assert (code, said) == (0, "")
-        assert seconds < soon(1.0)
-        for stream in streams:
-            assert stream.ended.wait(90)
-
-
-def test_it_takes_a_free_port_when_its_own_is_taken_unless_that_one_was_asked_for(world: World) -> None:
-    with serving(world) as first, serving(world) as second:
-        assert httpx.get(f"{second.address}/health/ready", timeout=120).status_code == 200
-        assert first.address != second.address
-        assert "is taken" in second.said[0]
-        port = first.address.rpartition(":")[2]
-        again = subprocess.run(
-            [sys.executable, "-c", "from tenure.cli import main; main()", "serve", "--port", port],
-            env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert (again.returncode, f"--port {port} is taken" in again.stderr) == (78, True)
-
-
-def test_with_a_token_it_serves_below_its_prefix_to_whom_shows_it(world: World) -> None:
-    with serving(world, "--port", "0", "--prefix", "ops", "--host", "127.0.0.1", TENURE_WEB_TOKEN="t" * 20) as server:
-        assert server.address.endswith("/ops")
-        assert httpx.get(f"{server.address}/api/me", timeout=120).status_code == 401
-        shown = httpx.get(f"{server.address}/api/me", headers={"authorization": f"Bearer {'t' * 20}"}, timeout=120)
-        assert (shown.json()["actor"], shown.json()["role"]) == ("token", "admin")

@@ -15,7 +15,7 @@ import pytest
 
 import tenure.web
 from crew import eventually
-from faces.test_http_events import Serving
+from faces.serving import Serving
 from faces.web_tools import CHANGING, running
 from tenure.console.browser import browsing
 from tenure.web.by_link import SESSIONS_MAX, ByLink

@@ -15,7 +15,7 @@ import pytest
 
 import tenure.web
 from crew import eventually
-from faces.test_http_events import serving
+from faces.serving import serving
 from faces.web_tools import CHANGING, SHOWN, running, served
 from patience import soon
 from tenure.drills.stage.proxy import FaultProxy

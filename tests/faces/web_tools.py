@@ -96,3 +96,9 @@ class Stream:
         if self._response is not None:
             with contextlib.suppress(Exception):
                 self._response.close()
+
+
+def said(response: httpx.Response, status: int = 200) -> Any:
+    """The document of an answer with this status."""
+    assert response.status_code == status, response.text
+    return response.json()
