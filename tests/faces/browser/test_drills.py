@@ -120,10 +120,7 @@ def hire(page: Any, worker: str) -> int:
     return pid(page, worker)
 
 
-def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Theatre) -> None:
-    page = visit("drills?scene=free")
-    button(page, "Open a stage").click()
-    expect(button(page, "Enqueue order:9182")).to_be_enabled()
+def _producer_buttons(page: Any, theatre: Theatre) -> None:
     button(page, "Enqueue order:9182").click()
     expect(page.get_by_text("order:9182 enqueued: order and row committed together.")).to_be_visible()
     button(page, "Same again").click()
@@ -132,6 +129,26 @@ def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Thea
     expect(page.get_by_text("Order 9600 rolled back, and its row with it: nothing appeared.")).to_be_visible()
     assert theatre.ask(page, "SELECT partition_key FROM inbox") == [("order:9182",)]
 
+
+def _settings_and_dead_letters(page: Any, theatre: Theatre) -> None:
+    page.get_by_role("switch", name="Handler dedupe").click()
+    expect(page.get_by_role("switch", name="Handler dedupe")).to_have_attribute("aria-checked", "false")
+    page.get_by_role("slider", name="Handler time").press("ArrowRight")
+    eventually(lambda: theatre.ask(page, "SELECT handler_seconds, dedupe FROM shop") == [(0.6, False)])
+
+    button(page, "Poison row").click()
+    poison = page.locator(".drill-row").filter(has_text="order:9900")
+    expect(poison).to_contain_text("names a product that nobody has ever made")
+    expect(poison).to_contain_text("dead letter")
+    button(page, "Redrive dead letters").click()
+    expect(page.get_by_text("1 dead letter brought back.")).to_be_visible()
+
+
+def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Theatre) -> None:
+    page = visit("drills?scene=free")
+    button(page, "Open a stage").click()
+    expect(button(page, "Enqueue order:9182")).to_be_enabled()
+    _producer_buttons(page, theatre)
     first = hire(page, "worker-A")
     assert state_of(first) in "RSD"
     expect(page.locator(".drill-row")).to_contain_text("completed")
@@ -159,18 +176,7 @@ def test_in_free_play_every_button_does_what_it_says(visit: Visit, theatre: Thea
     button(page, "Heal database").click()
     eventually(lambda: theatre.count(page, "ledger") == 11)
 
-    page.get_by_role("switch", name="Handler dedupe").click()
-    expect(page.get_by_role("switch", name="Handler dedupe")).to_have_attribute("aria-checked", "false")
-    page.get_by_role("slider", name="Handler time").press("ArrowRight")
-    eventually(lambda: theatre.ask(page, "SELECT handler_seconds, dedupe FROM shop") == [(0.6, False)])
-
-    button(page, "Poison row").click()
-    poison = page.locator(".drill-row").filter(has_text="order:9900")
-    expect(poison).to_contain_text("names a product that nobody has ever made")
-    expect(poison).to_contain_text("dead letter")
-    button(page, "Redrive dead letters").click()
-    expect(page.get_by_text("1 dead letter brought back.")).to_be_visible()
-
+    _settings_and_dead_letters(page, theatre)
     button(page, "Drain", "worker-A").click()
     expect(page.get_by_role("region", name="worker-A")).to_contain_text("gone")
     assert state_of(first) in ("", "Z")
