@@ -150,7 +150,7 @@ def test_leaving_the_page_sends_nothing_and_says_so(visit: Visit, yard: Yard) ->
     assert yard.count("left", "dead_letter") == 2
 
 
-def test_discard_deletes_the_group_and_no_other(visit: Visit, yard: Yard) -> None:
+def test_delete_deletes_the_group_and_no_other(visit: Visit, yard: Yard) -> None:
     yard.dead("junk", 2, "ValueError: junk")
     yard.dead("junk", 1, "KeyError: another")
     page = visit("dead", url=yard.url)
@@ -219,7 +219,7 @@ def test_who_may_only_read_sees_no_button(visit: Visit, yard: Yard) -> None:
         expect(group(page, "seen").get_by_role("button")).to_have_text(["Copy command"])
 
 
-def test_an_operator_may_redrive_and_not_discard(visit: Visit, yard: Yard) -> None:
+def test_an_operator_may_redrive_and_not_delete(visit: Visit, yard: Yard) -> None:
     yard.dead("seen", 1)
     with served(yard.world, **OPERATOR) as url:
         page = visit("dead", url=url, expect="401")

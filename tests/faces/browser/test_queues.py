@@ -154,7 +154,7 @@ def test_a_schedule_is_removed_after_a_question(visit: Visit, yard: Yard) -> Non
     yard.world.run(plan(Schedule("old", "0 0 1 1 *", "report")))
     page = visit("queues", url=yard.url)
     page.get_by_role("button", name="Remove the schedule old").click()
-    page.get_by_role("dialog").get_by_role("button", name="Leave it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Back").click()
     assert yard.world.count("schedules") == 1
     page.get_by_role("button", name="Remove the schedule old").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()

@@ -93,7 +93,7 @@ function Dialog({ question }) {
         `}
         <footer>
           <button type="button" class="button" onClick=${() => end(false)}>
-            Leave it
+            Back
           </button>
           <button
             type="submit"

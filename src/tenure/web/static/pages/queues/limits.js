@@ -59,15 +59,15 @@ export function Limits({ queue, close }) {
           Save
         </button>
         <button type="button" class="button" onClick=${close}>
-          Leave it
+          Back
         </button>
       </div>
       <p class="wrong" role="alert">
         ${wrong}
       </p>
       <p class="quiet">
-        Limits count across all workers. An empty field removes a limit; a lower limit stops no running
-        row.
+        Limits count across all workers. An empty field removes a limit; a lower limit stops no row that
+        has started.
       </p>
     </form>
   `;

@@ -150,6 +150,6 @@ function flip({ queue, paused }) {
   return change(`${verb}_queue`, "POST", `api/queues/${encodeURIComponent(queue)}/${verb}`, {
     said: paused
       ? `${queue} is resumed.`
-      : `${queue} is paused: no more rows start, running ones go on.`,
+      : `${queue} is paused: no more rows start, those that have started go on.`,
   });
 }

@@ -9,7 +9,7 @@ import { held_by } from "./words.js";
 
 /** @param {{dead: Member[]}} props */
 export function Graveyard({ dead }) {
-  const aside = "silent past 30 s, or their session was gone for too long; their rows run elsewhere";
+  const aside = "no heartbeat for 30 s, or no session for too long; other workers run their rows";
   return html`
     <${Panel} title="Dead" className="fleet-dead" aside=${aside}>
       <div class="scroll">

@@ -24,9 +24,9 @@ export const WAKEUP = { notify: "notifications", poll: "polling (it hears no not
 
 /** @type {Record<string, string>} */
 export const PRESENCE = {
-  here: "its session is open; if it breaks, its rows run elsewhere after a short grace",
-  gone: "its session is broken; its rows run elsewhere after a short grace",
-  none: "it shows no session, as behind a pooler; its leases alone decide",
+  here: "its session is open; if it breaks, other workers run its rows after a short grace period",
+  gone: "its session is broken; other workers run its rows after a short grace period",
+  none: "no session is visible, as behind a pooler; its rows run elsewhere when their leases end",
 };
 
 /** @param {boolean | null} present */
