@@ -11,12 +11,12 @@ from uuid import UUID
 import pytest
 
 from crew import Process, eventually, processes, working
-from guarantees.test_wakeup import PROMPT_SECONDS, asleep, noop, sleeps, started
+from guarantees.test_wakeup import PROMPT_SECONDS, asleep, echoed, noop, started
 from patience import soon
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.events import JobCompleted, LeaseLost, StaleWriteBlocked, WorkerDraining, WorkerExit
+from tenure.events import ExecutionStarted, JobCompleted, LeaseLost, StaleWriteBlocked, WorkerDraining, WorkerExit
 from tenure.verbs import fleet, operators, questions
 from tenure.verbs.statement import Statement
 from world import World
@@ -88,13 +88,13 @@ def test_a_sleeping_worker_starts_at_once_what_an_operator_let_run(world: World,
 
 def test_control_without_the_note_the_row_waits_for_the_next_look(world: World) -> None:
     id, statement = later(world)
-    with asleep(world, poll_seconds=3.0) as hired:
+    with asleep(world) as hired:
         world.sql("CREATE OR REPLACE FUNCTION rouse(queues text[], buckets int[]) RETURNS void LANGUAGE sql AS ''")
-        sleeps(world, hired)
-        sent = time.monotonic()
         world.run(statement)
+        echoed(world)
+        assert not hired.of(ExecutionStarted)
+        world.run(fleet.tell("queues"))
         assert started(hired) == [id]
-        assert time.monotonic() - sent > 1.0
 
 
 # -- taken away

@@ -190,7 +190,7 @@ class Claimer(DbThread):
         )
         if rest.wake_us is not None:
             run(conn, set_waiting(self.shared.worker_id, waiting=rest.wake_us))
-            self.sleep.producers_told(rest.wake_us, ears)
             if rest.wake_us:
                 self.claims.rule.rouse()  # one more poll finds a row that was sent before they knew
+            self.sleep.producers_told(rest.wake_us, ears)
         return rest.seconds
