@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
 from chaos.pgbouncer import PROGRAM, pgbouncer
-from crew import eventually, working
+from crew import Hired, eventually, working
 from guarantees.facts import together
 from tenure import Inbox, Job, postgres, verbs
 from tenure.app.fence import fenced
@@ -122,7 +123,10 @@ def test_what_a_caller_enqueues_on_its_own_connection_is_never_prepared(world: W
 def test_two_services_behind_one_pooler_never_write_into_each_others_tables(
     world: World, pool_url: str, awaiting: bool
 ) -> None:
-    assert _two_services(world, pool_url, awaiting=awaiting) == (0, 0)
+    with _two_services(world, pool_url, awaiting=awaiting) as both:
+        for each in both:
+            eventually(lambda each=each: each.world.count("live") == 0, seconds=90 + FENCED_JOBS / 20)  # type: ignore[misc]
+        assert [each.harm() for each in both] == [0, 0]
 
 
 @pytest.mark.one_server
@@ -132,12 +136,24 @@ def test_they_would_if_the_pooler_were_not_found_out(
     async def look_away(_conn: object) -> None: ...
 
     monkeypatch.setattr(handler_pool, "find_pooler_async", look_away)
-    strayed, retried = _two_services(world, pool_url, awaiting=True)
-    assert strayed + retried > 0
+    with _two_services(world, pool_url, awaiting=True) as both:
+        eventually(lambda: any(each.harm() for each in both))
 
 
-def _two_services(world: World, url: str, *, awaiting: bool) -> tuple[int, int]:
-    """Fenced jobs of two services through one pooler: receipts in the wrong table, and attempts that failed."""
+class Service(NamedTuple):
+    """A service at work, and its tables."""
+
+    world: World
+    hired: Hired
+
+    def harm(self) -> int:
+        """Attempts that failed, and receipts that stand in another's table."""
+        return len(self.hired.of(JobRetried)) + _strayed(self.world)
+
+
+@contextmanager
+def _two_services(world: World, url: str, *, awaiting: bool) -> Iterator[list[Service]]:
+    """Fenced jobs of two services through one pooler."""
     with new_world(world.url) as second:
         both = (world, second)
         for each in both:
@@ -148,11 +164,7 @@ def _two_services(world: World, url: str, *, awaiting: bool) -> tuple[int, int]:
             working(world, _service(world, awaiting=awaiting), **terms) as one,
             working(second, _service(second, awaiting=awaiting), **terms) as other,
         ):
-            for each in both:
-                eventually(lambda each=each: each.count("live") == 0, seconds=90 + FENCED_JOBS / 20)  # type: ignore[misc]
-            retried = len(one.of(JobRetried)) + len(other.of(JobRetried))
-        strayed = sum(_strayed(each) for each in both)
-    return strayed, retried
+            yield [Service(world, one), Service(second, other)]
 
 
 def _service(world: World, *, awaiting: bool) -> Inbox:

@@ -33,7 +33,7 @@ def test_a_card_tells_what_the_registry_knows(visit: Visit, fleet: Yard) -> None
         expect(card).to_contain_text(told)
     expect(card.get_by_role("img", name="fresh")).to_be_visible()
     expect(card.get_by_role("img", name="3 of 8 slots taken")).to_be_visible()
-    expect(card).to_contain_text("none it shows no session")
+    expect(card).to_contain_text("none no session is visible")
 
 
 def test_a_heartbeat_fades_and_the_dead_stand_below(visit: Visit, fleet: Yard) -> None:
