@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import servers
+from slices import left_out
 from spares import Spares
 from world import World
 
@@ -53,8 +54,8 @@ LONG = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; what is about the worker and not about SQL runs on one server."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first; what is about the worker and not about SQL runs on one server; a slice of what is slow."""
     first = servers.available()[0]
     items[:] = [
         item
@@ -63,6 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         or getattr(item, "callspec", None) is None
         or item.callspec.params.get("server_url", first) == first  # type: ignore[attr-defined]
     ]
+    asked_by_name = config.option.keyword or any(".py" in argument for argument in config.args)
+    if not asked_by_name:
+        later = left_out(items)
+        items[:] = [item for item in items if item not in later]
 
 
 def _turn(item: pytest.Item) -> int:
