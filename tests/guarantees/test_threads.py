@@ -1,0 +1,63 @@
+"""The threads of a worker see one attempt at the same time: each attempt ends once, and the first reason counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
+from tenure.events import Bus, Event
+from tenure.model.outcome import Retry
+from tenure.worker.attempt import Attempt, State
+from tenure.worker.config import Terms
+from tenure.worker.settler import Settler
+from tenure.worker.worker import Worker
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+def idle(world: World) -> tuple[Worker, list[Event]]:
+    """A worker that was not started, and its events."""
+    events: list[Event] = []
+    bus = Bus()
+    bus.subscribe(events.append)
+    return Worker(Inbox(), Terms(world.url, schema=world.schema), bus), events
+
+
+def claimed(world: World, worker: Worker, kind: type[Attempt] = Attempt) -> Attempt:
+    """An attempt that this worker holds."""
+    world.enqueue("work")
+    attempt = kind(Job(world.claim_one(worker.id), schema=world.schema))
+    worker.held.take([attempt])
+    return attempt
+
+
+# -- a handler's thread and the claimer
+
+
+class CommitsMeanwhile(Attempt):
+    """Its handler commits between the first and the second time that somebody asks."""
+
+    __slots__ = ()
+
+    @property
+    def completed_itself(self) -> bool:
+        before, self.job.completion = self.job.completion, "committed"
+        return before == "committed"
+
+
+def test_an_attempt_that_commits_while_the_claimer_sorts_is_not_forgotten(world: World) -> None:
+    worker, _ = idle(world)
+    attempt = claimed(world, worker, CommitsMeanwhile)
+    attempt.let_go(Retry("timed out"))
+    other = claimed(world, worker)
+    other.handler_returns(None)
+    settler = Settler(worker.shared, worker.held)
+    settler.add([other, attempt])
+    settler.skip_settled()
+    assert settler.unsettled == [attempt], "it is settled later, or now: not never"
+    settler.skip_settled()
+    assert (settler.unsettled, attempt.state) == ([], State.ABANDONED)
+    worker._pools._end(attempt, None)
+    assert worker.held.slots_used == 0
