@@ -6,7 +6,7 @@ import pytest
 
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.events import Bus, Event
+from tenure.events import Bus, Event, LeaseLost
 from tenure.model.outcome import Retry
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms
@@ -61,3 +61,24 @@ def test_an_attempt_that_commits_while_the_claimer_sorts_is_not_forgotten(world:
     assert (settler.unsettled, attempt.state) == ([], State.ABANDONED)
     worker._pools._end(attempt, None)
     assert worker.held.slots_used == 0
+
+
+# -- the lease keeper and the claimer
+
+
+def test_a_renewal_that_crosses_our_own_settlement_loses_no_lease(world: World) -> None:
+    worker, events = idle(world)
+    attempt = claimed(world, worker)
+    attempt.let_go(Retry("timed out"))
+    world.retry(attempt.claimed.lease)  # the claimer's statement is through, its answer on the way
+    worker.lease_keeper._lost_one(attempt)
+    assert [event for event in events if isinstance(event, LeaseLost)] == []
+    assert (attempt.job.lost, worker.held.leased()) == ("", [])
+
+
+def test_control_a_running_attempt_whose_lease_is_gone_is_told_so(world: World) -> None:
+    worker, events = idle(world)
+    attempt = claimed(world, worker)
+    worker.lease_keeper._lost_one(attempt)
+    assert [event.reason for event in events if isinstance(event, LeaseLost)] == ["lease_lost"]
+    assert attempt.job.lost == "lease_lost"

@@ -101,8 +101,8 @@ class Attempt:
 
     @property
     def ending(self) -> bool:
-        """True if its handler has returned, or its own transaction commits: then the settlement decides."""
-        return self.handler_returned or self.job.completion != "open"
+        """True if it has returned, was let go, or commits its own transaction: then the settlement decides."""
+        return self.state is not State.RUNNING or self.job.completion != "open"
 
     # -- the steps
 
