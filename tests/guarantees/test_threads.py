@@ -6,6 +6,7 @@ import pytest
 
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
+from tenure.errors import StaleLease
 from tenure.events import Bus, Event, LeaseLost
 from tenure.model.outcome import Retry
 from tenure.worker.attempt import Attempt, State
@@ -82,3 +83,17 @@ def test_control_a_running_attempt_whose_lease_is_gone_is_told_so(world: World) 
     worker.lease_keeper._lost_one(attempt)
     assert [event.reason for event in events if isinstance(event, LeaseLost)] == ["lease_lost"]
     assert attempt.job.lost == "lease_lost"
+
+
+# -- a drain and the lease keeper
+
+
+def test_a_drain_does_not_change_why_a_lease_was_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, _ = idle(world)
+    lost, held = claimed(world, worker), claimed(world, worker)
+    worker.lease_keeper._lost_one(lost)
+    monkeypatch.setattr(worker, "_until", lambda *_: None)
+    worker._give_back()
+    assert (lost.job.lost, held.job.lost) == ("lease_lost", "drained")
+    # Another worker may hold the row: there is nothing to release.
+    assert worker._pools._of_error(lost, StaleLease(lost.claimed, "check", "lease_lost")) is None

@@ -171,7 +171,8 @@ def test_a_row_committed_between_the_board_and_the_wish_to_be_woken_starts_at_on
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The inbox is empty, so the last board has no lane to poll: only another board shows the row."""
-    producer, sent = world.connect(), []
+    producer = world.connect()
+    sent: list[UUID] = []
 
     def run(conn: Any, statement: Any) -> Any:
         if statement.name == "set_waiting" and statement.params["waiting"] and not sent:

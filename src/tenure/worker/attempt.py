@@ -128,6 +128,11 @@ class Attempt:
         with self._lock:
             self.state = State.OVER if self.handler_returned else State.ABANDONED
 
+    def lose(self, reason: str) -> None:
+        """Its handler works in vain from now on. The first reason counts, whichever thread has it."""
+        with self._lock:
+            self.job.lost = self.job.lost or reason
+
     def ask_to_stop(self) -> None:
         """Stop its handler, if it runs and can be stopped."""
         if self.stop is not None:

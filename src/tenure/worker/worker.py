@@ -154,7 +154,7 @@ class Worker:
         """Stop handlers that still run and release their rows, even if a handler does not stop; no attempt counts."""
         for attempt in self.held.busy():
             if attempt.state is State.RUNNING:
-                attempt.job.lost = "drained"
+                attempt.lose("drained")
                 attempt.ask_to_stop()
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
         for attempt in self.held.busy():
