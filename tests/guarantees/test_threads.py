@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from typing import Any
+from uuid import UUID
+
+import psycopg
 import pytest
 
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.errors import StaleLease
-from tenure.events import Bus, Event, LeaseLost
+from tenure.events import Bus, Event, LeaseLost, StaleWriteBlocked
 from tenure.model.outcome import Retry
+from tenure.telemetry import tally as tally_module
+from tenure.telemetry.tally import Tally
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms
 from tenure.worker.settler import Settler
@@ -97,3 +105,45 @@ def test_a_drain_does_not_change_why_a_lease_was_lost(world: World, monkeypatch:
     assert (lost.job.lost, held.job.lost) == ("lease_lost", "drained")
     # Another worker may hold the row: there is nothing to release.
     assert worker._pools._of_error(lost, StaleLease(lost.claimed, "check", "lease_lost")) is None
+
+
+# -- two who write the tally
+
+
+def test_two_who_write_the_tally_at_once_write_each_refusal_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally(clock=lambda: 5.0)
+    tally(StaleWriteBlocked("w", UUID(int=1), 1, 2, "token_mismatch", "complete"))
+    written: list[str] = []
+    said: list[str] = []
+
+    def run(conn: Any, statement: Any, schema: Any) -> Any:
+        written.append(statement.name)
+        if len(written) == 1:
+            other.start()
+            other.join(0.3)  # it may go as far as it can
+        return 0.0
+
+    monkeypatch.setattr(tally_module, "run", run)
+    other = threading.Thread(target=lambda: said.append(tally.write(None)))  # type: ignore[arg-type]
+    said.append(tally.write(None))  # type: ignore[arg-type]
+    other.join()
+    assert written == ["refuse"]
+    assert said == ["", ""]
+
+
+def test_what_is_counted_while_a_write_fails_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally(clock=lambda: 5.0)
+    sent: list[Any] = []
+
+    def run(conn: Any, statement: Any, schema: Any) -> Any:
+        sent.append(statement.params)  # the only statement: nothing was refused
+        if len(sent) == 1:
+            tally.renewed(3)
+            raise psycopg.errors.LockNotAvailable("locked")
+        return 5.0
+
+    monkeypatch.setattr(tally_module, "run", run)
+    tally.renewed(2)
+    assert "locked" in tally.write(None, everything=True)  # type: ignore[arg-type]
+    assert tally.write(None, everything=True) == ""  # type: ignore[arg-type]
+    assert [slot["renewed"] for slot in json.loads(sent[1]["slots"])] == [5]
