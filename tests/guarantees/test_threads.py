@@ -147,3 +147,23 @@ def test_what_is_counted_while_a_write_fails_is_added(monkeypatch: pytest.Monkey
     assert "locked" in tally.write(None, everything=True)  # type: ignore[arg-type]
     assert tally.write(None, everything=True) == ""  # type: ignore[arg-type]
     assert [slot["renewed"] for slot in json.loads(sent[1]["slots"])] == [5]
+
+
+# -- an operator and a signal
+
+
+def test_an_operators_drain_that_crosses_a_signal_is_not_a_second_stop(world: World) -> None:
+    class Crossed(Worker):
+        @property
+        def draining(self) -> bool:
+            before = super().draining
+            self.stop()  # the signal comes here, exactly once
+            return before
+
+    worker = Crossed(Inbox(), Terms(world.url, schema=world.schema), Bus())
+    worker._asked_to_drain()
+    if not Worker.draining.fget(worker):  # type: ignore[attr-defined]
+        worker.stop()
+    assert not worker._leave_now
+    worker.stop()
+    assert worker._leave_now
