@@ -126,13 +126,13 @@ class ClaimRule:
         in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
         return SentClaim(source, free, claim_id, at, statement, in_order)
 
-    def told(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
+    def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
         """Learn from the reply to a claim: fewer rows than asked for mean that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
             self._clock = rows[0].ends_seconds - self.lease_seconds - at  # never ahead of the server's clock
         if claim.source == ORDERED:
-            self._told_ordered(len(rows) >= claim.n)
+            self._answered_ordered(len(rows) >= claim.n)
         elif claim.source == FREED:
             if len(rows) >= claim.n:
                 self._dry.pop(ORDERED, None)
@@ -146,7 +146,7 @@ class ClaimRule:
                 # Every row that was due when this claim was sent is claimed: the next scan may begin there.
                 self._floor = max(self._floor, claim.sent + self._clock - FLOOR_MARGIN_SECONDS)
 
-    def _told_ordered(self, full: bool) -> None:
+    def _answered_ordered(self, full: bool) -> None:
         if full:
             self._slice, self._walked = max(SLICE_MIN, self._slice // 4), 0
             return
