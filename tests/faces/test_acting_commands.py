@@ -342,7 +342,7 @@ def test_an_audit_that_goes_no_further_back_does_not_say_that_nobody_did_anythin
 
 
 def test_an_action_that_was_broken_off_shows_as_not_done(world: World) -> None:
-    world.run(operators.note("ann@host", "cli", "delete", "kind:a"))
+    world.run(operators.begin_audit("ann@host", "cli", "delete", "kind:a"))
     assert tenure(world, "audit").stdout.splitlines()[0].split("\t")[5:8] == ["delete", "0", "no"]
 
 

@@ -40,11 +40,11 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
         show(HEAD, [_line(line) for line in found], nothing)
 
 
-def _plain(line: operate.Noted) -> dict[str, Any]:
+def _plain(line: operate.AuditLine) -> dict[str, Any]:
     return {**line._asdict(), "at": _time(line.at), "done_at": _time(line.done_at) if line.done_at else None}
 
 
-def _line(line: operate.Noted) -> tuple[str, ...]:
+def _line(line: operate.AuditLine) -> tuple[str, ...]:
     done = f"{(line.done_at - line.at).total_seconds():.1f}s" if line.done_at else "no"
     return (
         str(line.id),
