@@ -225,8 +225,8 @@ WORKERS = {
     "tally", "refuse", "drain_worker",
 }  # fmt: skip
 OPERATORS = {
-    "cancel", "copy", "delete", "drain_worker", "enqueue", "free_key", "limit", "lock_free", "mark", "note", "pause",
-    "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
+    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "free_key", "limit", "lock_free", "mark",
+    "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
     "enter", "holding",  # they only read
 }  # fmt: skip
 READERS = {"tell", "enter", "holding"}
