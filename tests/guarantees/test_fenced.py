@@ -14,6 +14,7 @@ from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import postgres, verbs
 from tenure.app.fence import fenced
 from tenure.app.job import Job
+from tenure.app.unawaited import Unawaited
 from tenure.errors import BadSettings, InvalidPayload, RolledBack, ServerBehind, StaleFence, StaleLease
 from tenure.model.rows import Lease
 from world import World
@@ -340,6 +341,46 @@ def test_an_effect_is_marked_once_whatever_the_attempt(shop: World) -> None:
     assert shop.sql("SELECT effect, fence_token FROM effects ORDER BY effect") == [
         ("mail", first.fence), ("receipt", first.fence), ("third", second.fence),
     ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_forgotten_await_is_an_error_and_never_a_yes(shop: World) -> None:
+    job = Job(shop.claim_one("A"), schema=shop.schema)
+
+    async def story() -> list[bool]:
+        async with await psycopg.AsyncConnection.connect(shop.url) as conn:
+            with pytest.raises(TypeError, match=r"await is missing: .* write `await job.once\(tx, 'receipt'\)`"):
+                assert job.once(conn, "receipt")
+            with pytest.raises(TypeError, match=r"write `await job.holding\(tx\)`"):
+                assert not job.holding(conn)
+            assert await job.holding(conn) > 0
+            return [
+                await job.once(conn, "receipt"),
+                await asyncio.create_task(job.once(conn, "mail")),
+                await asyncio.wait_for(job.once(conn, "mail"), 60),
+                (await asyncio.gather(job.once(conn, "third")))[0],
+            ]
+
+    assert asyncio.run(story()) == [True, True, False, True]
+    assert shop.count("effects") == 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_raised_into_an_unawaited_call_reaches_it() -> None:
+    async def called() -> str:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            return "cancelled"
+        return "slept"
+
+    async def story() -> str:
+        task = asyncio.create_task(Unawaited(called(), "called()"))
+        await asyncio.sleep(0)
+        task.cancel()
+        return await task
+
+    assert asyncio.run(story()) == "cancelled"
 
 
 def test_an_effect_of_one_row_says_nothing_of_another(shop: World) -> None:

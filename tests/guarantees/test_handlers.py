@@ -44,6 +44,14 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[..., Any], str]] = {
     "a high priority": ({"priority": 1000}, plain, "priority=1000 must be a whole number between -100 and 100"),
     "an empty queue": ({"queue": ""}, plain, "queue='' has 0 bytes"),
     "a number as key": ({"key": 5}, plain, "key=5 must be text"),
+    "a key of a field that is not there": (
+        {"key": "order:{y}"},
+        plain,
+        "has key='order:{y}', but it does not take 'y': it takes order_id",
+    ),
+    "a key without a name": ({"key": "order:{}"}, plain, "but it does not take ''"),
+    "a key of part of a field that is not there": ({"key": "{y.id}"}, plain, "but it does not take 'y'"),
+    "a key with one brace": ({"key": "order:{order_id"}, plain, "which cannot be read"),
     "an empty key": ({"key": ""}, plain, "key='' has 0 bytes"),
     "hold without order": ({"key": "k", "hold": True}, plain, "hold=True needs ordered=True"),
     "text as a lease": ({"lease_seconds": "5"}, plain, "lease_seconds='5' must be a number between 1 and 86400"),
@@ -85,6 +93,12 @@ def test_a_kind_that_is_not_text_is_refused(kind: Any) -> None:
 def test_an_empty_kind_is_refused() -> None:
     with pytest.raises(BadSettings, match="kind='' has 0 bytes: it must have 1 to 128"):
         Inbox().handler("")(plain)
+
+
+def test_a_key_may_name_any_field_where_the_payload_is_open_or_one_value() -> None:
+    assert Inbox().handler("k", key="a:{y}")(lambda **_fields: None).row(y=1).key == "a:1"
+    assert Inbox().handler("k", key="a:{_y[z]}")(lambda _y: None).row(_y={"z": 2}).key == "a:2"
+    assert Inbox().handler("k", key="{{a}}:{order_id!s:>3}")(plain).row(order_id=3).key == "{a}:  3"
 
 
 def test_what_is_at_the_edge_is_taken() -> None:

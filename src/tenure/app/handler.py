@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 import msgspec
@@ -96,6 +98,7 @@ class Handler(Generic[P, R]):
         self.function, self.kind, self.schema = function, kind, schema
         self.options, self.handling = check_options(kind, options), handling
         self.signature = Signature(function, kind, payload)
+        check_key(kind, options.key, self.signature.fields)
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -208,6 +211,22 @@ def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
             f"handler {kind!r} has pool='process' and is {name!r}, which another process cannot import: "
             "define it with def at the top of a module"
         )
+
+
+def check_key(kind: str, key: object, fields: tuple[str, ...] | None) -> None:
+    """BadSettings if a key such as 'order:{order_id}' cannot be made, as far as that is known without a payload."""
+    if not isinstance(key, str):
+        return
+    try:
+        named = [name for _, name, _, _ in Formatter().parse(key) if name is not None]
+    except ValueError as error:
+        raise BadSettings(
+            f"handler {kind!r} has key={key!r}, which cannot be read ({error}): write a brace twice"
+        ) from None
+    for name in (re.split(r"[.\[]", each)[0] for each in named):
+        if fields is not None and name not in fields:
+            takes = ", ".join(fields) or "no fields"
+            raise BadSettings(f"handler {kind!r} has key={key!r}, but it does not take {name!r}: it takes {takes}")
 
 
 def check_options(kind: str, options: Options) -> Options:

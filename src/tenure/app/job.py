@@ -18,6 +18,7 @@ from ..settings import DEFAULT_SCHEMA
 from ..telemetry.tracing import NOTHING, Span, Tracing
 from ..verbs.lifecycle import fence, holding, once
 from .fence import fenced
+from .unawaited import unawaited
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
@@ -151,7 +152,7 @@ class Job:
 
     def once(self, tx: Any, effect: str) -> Any:
         """True for the first caller of this effect of this job, in any attempt; awaitable if the connection is."""
-        return run(tx, once(self.claimed, effect), self.schema)
+        return unawaited(run(tx, once(self.claimed, effect), self.schema), f"job.once(tx, {effect!r})")
 
     def fence_off(self, tx: Any, resource: str) -> Any:
         """Admit a write to this resource, or raise StaleFence if a newer fence has written; awaitable alike."""
@@ -159,7 +160,7 @@ class Job:
 
     def holding(self, tx: Any) -> Any:
         """Ask the database: seconds left of the lease, or StaleLease; awaitable alike."""
-        return run(tx, holding(self.claimed), self.schema)
+        return unawaited(run(tx, holding(self.claimed), self.schema), "job.holding(tx)")
 
 
 class JobFence:

@@ -33,6 +33,7 @@ class Signature:
                 f"handler {kind!r} has payload={payload.__name__}: it must take the job and that one parameter"
             )
         self._whole = payload is not None
+        self.fields = None if self._open or self._whole else self._names  # None: known only from a payload
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
 
