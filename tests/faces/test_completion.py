@@ -125,11 +125,41 @@ def test_help_groups_the_commands_by_purpose() -> None:
     assert sorted(name for names in PURPOSES.values() for name in names) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize(("word", "meant"), [("help", "--help"), ("jobs", "rows"), ("hlth", "health")])
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("help", "--help"), ("jobs", "rows"), ("hlth", "health"), ("unpause", "queues resume"),
+        ("kill", "workers drain, or cancel for rows"), ("discard", "delete"),
+    ],
+)  # fmt: skip
 def test_a_word_that_is_no_command_gets_the_one_that_was_meant(word: str, meant: str) -> None:
     answer = run(word)
     assert answer.returncode == USAGE
     assert f"there is no command {word!r}: did you mean {meant}?" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("queues unpause mail", "resume"), ("queues stop mail", "pause"), ("queues paus mail", "pause"),
+        ("schedules delete nightly", "remove"), ("schedules enable nightly", "resume"), ("workers kill w-1", "drain"),
+        ("pg shutdown", "stop"), ("sql discard", "delete"), ("sql unpause", "resume"),
+    ],
+)  # fmt: skip
+def test_a_word_below_a_command_gets_the_one_that_was_meant_never_its_opposite(words: str, meant: str) -> None:
+    answer = run(*words.split())
+    assert answer.returncode == USAGE
+    assert answer.stderr.endswith(f"{words.split()[1]!r}: did you mean {meant}?\n") or (
+        f"{words.split()[1]!r} here: did you mean {meant}?\n" in answer.stderr
+    )
+
+
+@pytest.mark.parametrize("words", ["queues explode", "schedules explode", "sql explode", "pg explode"])
+def test_a_word_that_is_like_no_other_gets_no_guess_but_the_list(words: str) -> None:
+    answer = run(*words.split())
+    assert answer.returncode == USAGE
+    assert "did you mean" not in answer.stderr
+    assert re.search("there are .*pause|choose from .*pause|lists them|there are .*start", answer.stderr)
 
 
 def test_a_command_that_is_none_is_refused() -> None:

@@ -21,6 +21,16 @@ pytestmark = pytest.mark.one_server
 # -- actions
 
 
+def test_a_verb_that_is_none_is_answered_with_the_verbs_and_the_one_that_was_meant(world: World) -> None:
+    with served(world) as web:
+        wrong = web.post("/api/actions", json={"verb": "discard", "filter": "kind:a"})
+        assert said(wrong, 400)["error"] == (
+            "body: verb 'discard' is unknown: did you mean 'delete'? There are redrive, retry, release, cancel, delete"
+        )
+        wrong = web.post("/api/actions", json={"verb": "explode", "filter": "kind:a"})
+        assert said(wrong, 400)["error"].startswith("body: verb 'explode' is unknown: there are redrive, ")
+
+
 def test_an_action_counts_first_then_changes_exactly_that_and_is_in_the_audit(world: World) -> None:
     rows = [world.enqueue() for _ in range(3)]
     for job in world.claim(n=3):

@@ -12,7 +12,7 @@ ROOT = Path(tenure.__file__).parent
 
 # From the ground up: a room may import from itself and from the rooms below it.
 FLOORS = [
-    ["__init__", "errors", "settings", "operator_verbs", "events"],
+    ["__init__", "errors", "settings", "operator_verbs", "other_words", "events"],
     ["sql"],
     ["model"],
     ["verbs"],

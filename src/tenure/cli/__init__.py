@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from .. import __version__
 from ..operator_verbs import ON_ROWS
+from .suggest import Suggesting
 
 COMMANDS = {
     **{verb.command: verb.brief for verb in ON_ROWS.values()},
@@ -50,19 +51,6 @@ PURPOSES = {
     "Learn": ("demo", "drill", "sql", "completion"),
 }
 
-# What others call it, and our word for it.
-OTHER_WORDS = {
-    "help": "--help",
-    "version": "--version",
-    "jobs": "rows",
-    "requeue": "redrive",
-    "replay": "redrive",
-    "discard": "delete",
-    "remove": "delete",
-    "cron": "schedules",
-    "dashboard": "serve",
-}
-
 EPILOG = """\b
 `tenure COMMAND --help` says more. Exit codes: 0 done
 1 the answer is no: doctor found a fault, a drill failed, a migration is
@@ -72,7 +60,7 @@ missing, a worker is not healthy, or you answered no
 78 bad settings, schema too old or too new · 130 interrupted"""
 
 
-class Lazy(click.Group):
+class Lazy(Suggesting):
     """Commands by name. The module of a command is imported when it runs, so that --help stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -88,14 +76,6 @@ class Lazy(click.Group):
         command = importlib.import_module(f"tenure.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            raise click.UsageError(f"there is no command {name[:60]!r}: {_hint(name)}", ctx)
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -113,14 +93,6 @@ class Lazy(click.Group):
         for purpose, names in PURPOSES.items():
             with formatter.section(purpose):
                 formatter.write_dl([(f"{name:<{wide}}", COMMANDS[name]) for name in names])
-
-
-def _hint(name: str) -> str:
-    """The command that was probably meant."""
-    import difflib
-
-    near = [OTHER_WORDS[name]] if name in OTHER_WORDS else difflib.get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean {near[0]}?" if near else "`tenure --help` lists them"
 
 
 @click.group(cls=Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import json
@@ -16,8 +15,10 @@ import click
 
 from .. import settings
 from ..errors import NO
+from ..other_words import hint
 from .database import Database, opened
 from .option_types import Number
+from .suggest import Suggesting
 
 if TYPE_CHECKING:
     from ..drills.stage.said import Said
@@ -36,7 +37,7 @@ SETTABLE = {
 COUNTED = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")
 
 
-class Drills(click.Group):
+class Drills(Suggesting):
     """Every drill of the book is a command; so is `all`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -57,16 +58,10 @@ class Drills(click.Group):
             return _command_of(name, BOOK[name]())
         return all_drills if name == "all" else None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """An unknown name is answered with the nearest one."""
-        known = self.list_commands(ctx)
-        if args[0] not in known and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`tenure drill` lists them"
-            raise click.UsageError(f"there is no drill {args[0][:60]!r}: {hint}", ctx)
-        return super().resolve_command(ctx, args)
+    def unknown(self, ctx: click.Context, name: str, known: list[str]) -> str:
+        """The sentence about a drill that is none."""
+        del ctx
+        return f"there is no drill {name[:60]!r}: {hint(name, known, '`tenure drill` lists them')}"
 
 
 @click.group("drill", cls=Drills, invoke_without_command=True)

@@ -15,11 +15,12 @@ import click
 
 from .. import embedded
 from ..errors import NO, USAGE, NoDatabase
+from .suggest import Suggesting
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
 
 
-@click.group("pg")
+@click.group("pg", cls=Suggesting)
 @click.option("--here", is_flag=True, help="The server of this project, in ./.tenure, instead of the one in your home.")
 @click.pass_context
 def command(ctx: click.Context, here: bool) -> None:

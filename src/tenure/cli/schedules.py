@@ -20,6 +20,7 @@ from ..verbs.statement import Statement
 from .database import opened
 from .operators import agreed, answer, attended, me, noting
 from .output import show
+from .suggest import Choice
 
 VERBS = {verb.command.split()[-1]: verb for verb in OPERATOR_VERBS.values() if verb.on == "schedule"}
 HELP = """List the schedules, or pause, resume or remove the one called NAME.
@@ -29,7 +30,7 @@ HELP = """List the schedules, or pause, resume or remove the one called NAME.
 
 
 @click.command(help=HELP.format(verbs="\n\n".join(f"{name}: {verb.does}" for name, verb in VERBS.items())))
-@click.argument("verb", type=click.Choice(list(VERBS)), required=False)
+@click.argument("verb", type=Choice(list(VERBS)), required=False)
 @click.argument("name", required=False)
 @click.option("--yes", is_flag=True, help="Remove it without being asked.")
 @noting

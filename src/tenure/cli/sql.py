@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 
 import click
 
 from .. import settings, sql
+from ..other_words import hint
 from .output import remark
 
 ROOMS = ("verbs", "questions")
@@ -43,8 +43,8 @@ def _known(name: str) -> str:
         return OLD[name]
     known = [each for room in ROOMS for each in sql.names(room)]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-        raise click.UsageError(f"there is no verb or question {name!r}: did you mean {near}? `tenure sql` lists them")
+        lists = "`tenure sql` lists them"
+        raise click.UsageError(f"there is no verb or question {name[:60]!r}: {hint(name, known, lists)}")
     return name
 
 

@@ -14,12 +14,13 @@ from ..verbs.questions import Member, workers
 from .database import opened, options
 from .operators import answer, me, named, noting
 from .output import show
+from .suggest import Suggesting
 
 HEAD = ("worker", "status", "seen", "up", "slots", "queues", "host", "pid", "wakeup", "presence")
 PRESENCE = {True: "here", False: "gone", None: "none"}
 
 
-@click.group("workers", invoke_without_command=True)
+@click.group("workers", cls=Suggesting, invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 @click.pass_context

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from ..operate import Actor, noted
 from ..operator_verbs import OPERATOR_VERBS
+from ..other_words import meant
 from ..verbs.statement import Statement
 from .access import PUBLIC, VERBS, Access
 from .http_errors import Refused
@@ -24,6 +25,7 @@ from .site import Site
 
 BODY_BYTES_MAX = 2 * 1024 * 1024
 _NOT_WHOLE = re.compile(r"Expected `int(?: \| null)?`, got `float` - at `\$\.(\w+)`")
+_WORD = re.compile(r"Invalid enum value '(.*)' - at `\$\.(\w+)`", re.DOTALL)
 _WHOLE = re.compile(rb"(-?\d+)\.0+")
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -209,8 +211,10 @@ async def _bytes(request: Request) -> bytes:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """The message of msgspec; for an unknown field, the nearest known one."""
+    """The message of msgspec; for an unknown field or word, the one that was probably meant."""
     said = str(error)
+    if word := _WORD.fullmatch(said):
+        return _unknown_word(kind, word[1], word[2])
     if "unknown field" not in said:
         return said[0].lower() + said[1:]
     wrong = said.split("`")[1][:60]
@@ -219,6 +223,16 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> str:
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}?" if near else "leave it out"
     return f"there is no field {wrong!r}: {hint}"
+
+
+def _unknown_word(kind: Any, value: str, name: str) -> str:
+    """The sentence about a value that is not one of a few words."""
+    fields = msgspec.structs.fields(kind) if isinstance(kind, type) else ()
+    words = [str(word) for each in fields if each.encode_name == name for word in get_args(each.type)]
+    near = meant(value, words)
+    asks = f": did you mean {near!r}?" if near else ""
+    lists = f"{' There' if near else ': there'} are {', '.join(words)}" if words else ""
+    return f"{name} {value[:60]!r} is unknown{asks}{lists}"
 
 
 def encoded(answer: Any) -> Response:
