@@ -39,6 +39,8 @@ from world import World
 pytestmark = pytest.mark.one_server
 ME = f"{getpass.getuser()}@{platform.node()}"
 HOUR = 3600.0
+RETRIES = "retry takes rows that are scheduled"
+REDRIVES = "redrive takes rows that are failed or dead_letter"
 FACES = {name: acting(verb) for name, verb in ON_ROWS.items()}
 
 
@@ -142,6 +144,22 @@ def test_nothing_to_do_is_said_and_is_no_fault(world: World) -> None:
         "no row matches: nothing to do "
         "(delete takes rows that are pending or completed or failed or dead_letter or cancelled)"
     )
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "says"),
+    [
+        ("retry", "dead_letter", f"({RETRIES}; {REDRIVES})"),
+        ("redrive", "scheduled", f"({REDRIVES}; {RETRIES})"),
+        ("redrive", "completed", f"({REDRIVES})"),
+    ],
+)  # fmt: skip
+def test_a_verb_that_cannot_take_these_rows_names_the_one_that_can(
+    world: World, verb: str, status: str, says: str
+) -> None:
+    answer = tenure(world, verb, f"status:{status}")
+    assert answer.returncode == 0
+    assert answer.stdout.splitlines()[1] == f"no row matches: nothing to do {says}"
 
 
 @pytest.mark.parametrize("verb", FACES)
@@ -398,7 +416,11 @@ def test_a_queue_that_nobody_knows_is_paused_and_doubted(world: World) -> None:
     assert tenure(world, "queues", "pause", "mail").stderr == ""
     answer = tenure(world, "queues", "pause", "mial")
     assert (answer.returncode, answer.stdout) == (0, "mial is paused\n")
-    assert answer.stderr == "tenure: no row, worker or setting knows the queue 'mial': did you mean 'mail'?\n"
+    doubt = "tenure: no row, worker or setting names the queue 'mial' yet"
+    assert answer.stderr == f"{doubt}; it is paused all the same, for rows that may come. Did you mean 'mail'?\n"
+    assert tenure(world, "queues", "limit", "nope", "--max-running", "1").stderr.endswith(
+        "'nope' yet; it is limited all the same, for rows that may come. `tenure queues` lists the known ones.\n"
+    )
 
 
 @pytest.mark.parametrize(

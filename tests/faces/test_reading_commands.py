@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -73,11 +74,38 @@ def test_piped_rows_are_one_line_each_with_tabs_newest_first(world: World, rows:
     assert cells[1][-1].startswith("TimeoutError: no answer within 5 s\\x1b]0;evil\\x07")
 
 
+def test_a_scheduled_row_has_its_status_alone_and_its_due_time_in_a_cell_of_its_own(world: World) -> None:
+    id = world.enqueue(delay_seconds=3600)
+    (cells,) = (line.split("\t") for line in tenure(world, "rows").stdout.splitlines())
+    assert (cells[1], len(cells)) == ("pending", 10)
+    assert datetime.fromisoformat(cells[8]) > datetime.now(UTC) + timedelta(minutes=50)
+    with Terminal(command(world, "rows")) as terminal:
+        assert terminal.end() == 0
+    assert re.search(rf"{id}  pending  .*  in (60m|1h|3600s)", terminal.seen), terminal.seen
+    world.enqueue()
+    assert tenure(world, "rows").stdout.splitlines()[0].split("\t")[8] == "-"
+
+
+def test_the_error_of_a_completed_row_is_called_an_earlier_one(world: World) -> None:
+    id = world.enqueue()
+    (job,) = world.claim("w", 1)
+    world.retry(job.lease, "boom", delay=0)
+    assert "\nlast error\n  boom\n" in tenure(world, "row", str(id)).stdout
+    (job,) = world.claim("w", 1)
+    world.complete(job.lease)
+    shown = tenure(world, "row", str(id)).stdout
+    assert "\nearlier error\n  boom\n" in shown
+    assert "last error" not in shown
+    assert tenure(world, "rows").stdout.rstrip("\n").split("\t")[-1] == "earlier error: boom"
+    assert re.search(r"^token +2$", shown, re.MULTILINE), "the glossary's word, as in the tape"
+    assert "generation" not in shown
+
+
 def test_on_a_terminal_rows_are_a_table(world: World, rows: list[UUID]) -> None:
     with Terminal(command(world, "rows", "kind:send_receipt", "-n", "1")) as terminal:
         assert terminal.end() == 0
         head, line, *_ = terminal.seen.replace("\r", "").splitlines()
-    assert head.split() == ["id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error"]
+    assert head.split() == ["id", "status", "kind", "queue", "key", "attempts", "age", "worker", "due", "error"]
     assert line.split()[:4] == [str(rows[1]), "pending", "send_receipt", "default"]
     assert f"--before {rows[1]}" in terminal.seen
 
@@ -197,8 +225,11 @@ def test_the_document_of_a_row_has_all_there_is(world: World, rows: list[UUID]) 
     assert "receipt  " in tenure(world, "row", str(job.id)).stdout
 
 
-def test_why_is_a_sentence_and_the_sql_that_shows_the_same(world: World, rows: list[UUID]) -> None:
-    sentence, empty, *query = tenure(world, "why", str(rows[0])).stdout.splitlines()
+def test_why_is_a_sentence_and_on_request_the_sql_that_shows_the_same(world: World, rows: list[UUID]) -> None:
+    (alone,) = tenure(world, "why", str(rows[0])).stdout.splitlines()
+    assert alone.startswith("It has been runnable for ")
+    sentence, empty, *query = tenure(world, "why", str(rows[0]), "--sql").stdout.splitlines()
+    assert [line.partition(":")[0] for line in query].count("-- why") == 1, "its name, and no other line like it"
     assert sentence.startswith("It has been runnable for ")
     assert sentence.endswith(" s, but no worker is alive.")
     assert empty == ""
@@ -211,7 +242,8 @@ def test_why_is_a_sentence_and_the_sql_that_shows_the_same(world: World, rows: l
 def test_a_row_that_is_not_there_is_a_no(world: World, name: str) -> None:
     answer = tenure(world, name, str(UUID(int=1)))
     assert answer.returncode == NO
-    assert f"here is no row {UUID(int=1)}" in answer.stdout + answer.stderr
+    said = f"There is no row {UUID(int=1)}. `tenure rows` lists the rows with their ids.\n"
+    assert said in answer.stdout + answer.stderr
 
 
 # -- dead
@@ -319,9 +351,12 @@ def test_the_settings_are_a_line_each_for_programs_and_a_table_for_people(world:
         (["rows", "-n", "0"], "0 is not in the range"),
         (["rows", "--all", "-n", "50"], "--all and -n 50 contradict each other: give one"),
         (["rows", "--json", "--jsonl"], "--json and --jsonl contradict each other: give one"),
-        (["rows", "--before", "x"], "'x' is not a valid UUID"),
-        (["row", "x"], "'x' is not a valid UUID"),
-        (["why", "x"], "'x' is not a valid UUID"),
+        (["rows", "--before", "x"], "'x' must be the id of a row. `tenure rows` lists the rows with their ids."),
+        (["row", "x"], "'x' must be the id of a row. `tenure rows` lists the rows with their ids."),
+        (["why", "x"], "'x' must be the id of a row. `tenure rows` lists the rows with their ids."),
+        (["rows", "status:ready"], "there is no status 'ready': did you mean 'runnable'? There are pending, "),
+        (["rows", "status:queued"], "there is no status 'queued': did you mean 'pending'? There are pending, "),
+        (["rows", "status:blocked"], "such rows are pending, and `tenure queues blocked` lists their keys"),
         (["dead", "-n", "0"], "0 is not in the range"),
     ],
 )

@@ -116,9 +116,21 @@ def test_words_and_what_they_mean(text: str, means: dict[str, Any]) -> None:
 def test_an_old_status_word_is_accepted_with_a_hint(old: str, new: str) -> None:
     filter = parse(f"kind:k status:{old}")
     assert filter == Filter(kind="k", statuses=(new,))
-    assert filter.hints == (f"status:{old} is now status:{new}",)
+    (hint,) = filter.hints
+    assert hint.partition(" (")[0] == f"status:{old} is now status:{new}"
     assert str(filter) == f"status:{new} kind:k"
     assert parse(str(filter)).hints == ()
+
+
+def test_rows_that_wait_behind_their_key_are_told_apart_from_scheduled_ones() -> None:
+    (hint,) = parse("status:waiting").hints
+    assert hint.endswith(" (rows behind another row of their key are pending: `tenure queues blocked`)")
+
+
+@pytest.mark.parametrize(("said", "meant"), [("ready", "runnable"), ("queued", "pending"), ("done", "completed")])
+def test_a_status_of_another_queue_is_answered_with_ours(said: str, meant: str) -> None:
+    with pytest.raises(BadFilter, match=f"there is no status '{said}': did you mean '{meant}'?"):
+        parse(f"status:{said}")
 
 
 def test_each_old_status_of_a_list_has_one_hint() -> None:

@@ -16,7 +16,7 @@ import click
 
 from .. import operate, postgres
 from ..errors import INTERRUPTED, NO, USAGE
-from ..model.filter import Filter
+from ..model.filter import Filter, parse
 from ..operator_verbs import ON_ROWS, OPERATOR_VERBS, OperatorVerb
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
@@ -192,11 +192,21 @@ def _told(answer: dict[str, Any]) -> str:
         were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {ON_ROWS[answer['verb']].past}"
         return f"interrupted: {were}{line}"
     if not answer["matched"]:
-        return f"no row matches: nothing to do ({answer['verb']} takes rows that are {_takes(answer['verb'])})"
+        takes = f"{answer['verb']} takes rows that are {_takes(answer['verb'])}"
+        return f"no row matches: nothing to do ({takes}{_others(answer['verb'], answer['filter'])})"
     if answer["dry_run"]:
         return "nothing was changed: this was a dry run"
     skipped = f", {answer['skipped']:,} skipped (locked or changed meanwhile)" if answer["skipped"] else ""
     return f"done  {_rows(answer['changed'])} changed{skipped} · line {answer['action']} of the audit"
+
+
+def _others(verb: str, filter: str) -> str:
+    """Which verb takes the statuses that were named, if this one takes none of them and that one destroys nothing."""
+    wanted = parse(filter)
+    if operate.narrow(verb, wanted) is not None:
+        return ""
+    others = [name for name, each in ON_ROWS.items() if not each.grave and operate.narrow(name, wanted) is not None]
+    return "".join(f"; {name} takes rows that are {_takes(name)}" for name in others)
 
 
 def _takes(verb: str) -> str:

@@ -1,11 +1,27 @@
-"""Numbers on the command line."""
+"""Numbers and ids on the command line."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+from uuid import UUID
 
 import click
+
+NEXT = "`tenure rows` lists the rows with their ids."
+
+
+class RowId(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none
+    """The id of a row."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
+        """The id, or a usage error with the next step."""
+        try:
+            return value if isinstance(value, UUID) else UUID(str(value).strip())
+        except ValueError:
+            self.fail(f"{str(value)[:60]!r} must be the id of a row. {NEXT}", param, ctx)
 
 
 class Number(click.FloatRange):

@@ -23,18 +23,24 @@ from .database import opened, options
 from .operators import answer, me, named, noting
 from .output import as_json as one_document
 from .output import remark, show
+from .suggest import Suggesting
 
 T = TypeVar("T")
 STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
+HEADS = {"pending": "due"}  # the other pending rows have a column of their own: scheduled
 OPTIONS = {"max_running": "--max-running", "max_per_key": "--max-per-key", "rate_per_second": "--rate"}
 
 
-@click.group("queues", invoke_without_command=True)
+@click.group("queues", cls=Suggesting, invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """List the queues: how many rows in which state, and their settings."""
+    """List the queues: how many rows in which state, and their settings.
+
+    Pending rows have two columns: `due` and `scheduled` (not due yet). Due rows behind another row of their key are
+    counted too; `tenure queues blocked` lists those keys.
+    """
     if ctx.invoked_subcommand is not None:
         given = {"database_url": database_url, "schema": schema, "as_json": as_json}
         ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free", "blocked"), given)
@@ -46,7 +52,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         click.echo(json.dumps({"schema": 1, "queues": rows}, sort_keys=True, default=str))
     else:
         lines = [(row["queue"], *(str(row[state]) for state in STATES), _words(row)) for row in rows]
-        show(("queue", *STATES, ""), lines, "no queue has a row or a setting")
+        show(("queue", *(HEADS.get(state, state) for state in STATES), ""), lines, "no queue has a row or a setting")
 
 
 @named(command, "pause_queue")
@@ -54,7 +60,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
 @noting
 def pause(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     with _place(database_url, schema) as place:
-        place.warn_of(name)
+        place.warn_of(name, "; it is paused all the same, for rows that may come")
         changed = place.noted(queues.pause(name), name, reason)
     said = f"{name} is paused" if changed else f"{name} was paused already"
     answer(as_json, said, queue=name, paused=True, changed=changed)
@@ -87,7 +93,7 @@ def limit(name: str, reason: str, as_json: bool, database_url: str | None, schem
         raise click.UsageError(_in_options(str(refused))) from None
     target = " ".join([name, *(f"{each}={value:g}" for each, value in given.items() if value)])
     with _place(database_url, schema) as place:
-        place.warn_of(name)
+        place.warn_of(name, "; it is limited all the same, for rows that may come")
         place.noted(statement, target, reason)
         (now,) = (queue._asdict() for queue in place.run(queues.queues()) if queue.queue == name)
     answer(as_json, f"{name}: {_words(now) or 'no limits'}", **now)
@@ -145,8 +151,8 @@ class Place(NamedTuple):
         """Run one change and write its line of the audit."""
         return operate.noted(self.conn, statement, me(), statement.name, target, self.schema, reason=reason)
 
-    def warn_of(self, name: str) -> None:
-        """Warn if no row, worker or setting names this queue. The change is made anyway: rows may come later."""
+    def warn_of(self, name: str, then: str = "") -> None:
+        """Warn if no row, worker or setting names this queue. The change is made all the same: rows may come later."""
         known = {each.queue for each in self.run(queues.queues())}
         known |= {each.queue for each in self.run(questions.queue_depths(cap=1))}
         known |= {queue for worker in self.run(questions.workers()) for queue in worker.metadata.get("queues", ())}
@@ -154,8 +160,9 @@ class Place(NamedTuple):
             import difflib
 
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "`tenure queues` lists those that have"
-            remark(printable(f"tenure: no row, worker or setting knows the queue {name!r}: {hint}"))
+            hint = f"Did you mean {near[0]!r}?" if near else "`tenure queues` lists the known ones."
+            said = f"no row, worker or setting names the queue {name!r} yet{then}. {hint}"
+            remark(printable(f"tenure: {said}"))
 
 
 @contextmanager

@@ -17,10 +17,12 @@ from ..telemetry.log import printable
 from ..verbs import history, questions, search
 from ..verbs.history import Refusal
 from .database import opened, options
+from .option_types import NEXT, RowId
 from .output import as_json, document, error_line, said
 from .table import draws
 
 TAPE_WIDTH = 40
+LABELS = {"generation": "token"}  # for people; programs read the names of the API
 
 
 class Picture(NamedTuple):
@@ -36,7 +38,7 @@ class Picture(NamedTuple):
 
 
 @click.command()
-@click.argument("id", type=click.UUID)
+@click.argument("id", type=RowId())
 @click.option("--json", "form", flag_value="json", help="One JSON document.")
 @options
 def command(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
@@ -56,7 +58,7 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
         if form == "json":
             click.echo(as_json({"schema": 1, "row": None, "why": sentence}))
         else:
-            click.echo(sentence, err=True)
+            click.echo(f"{sentence} {NEXT}", err=True)
         raise click.exceptions.Exit(NO)
     click.echo(as_json(_document(picture)) if form == "json" else "\n".join(_lines(picture)))
 
@@ -108,10 +110,13 @@ def _lines(picture: Picture) -> list[str]:
     fields = document(picture.row)
     error, payload, headers = fields.pop("last_error"), fields.pop("payload"), fields.pop("headers")
     every = [printable(picture.why), ""]
-    every += [f"{name:<16}  {said(value)}" for name, value in fields.items() if value is not None]
+    every += [f"{LABELS.get(name, name):<16}  {said(value)}" for name, value in fields.items() if value is not None]
     every += [f"{'payload':<16}  {printable(payload)}"]
     every += [f"{'headers':<16}  {printable(headers)}"] if headers else []
-    every += _section("last error", [printable(line) for line in (error or "").strip().splitlines()])
+    every += _section(
+        "earlier error" if picture.row.status == "completed" else "last error",
+        [printable(line) for line in (error or "").strip().splitlines()],
+    )
     every += _section("lease tape", tape(picture) if picture.attempts else [])
     done = [f"{printable(e.effect)}  {said(e.done_at)}  fence {e.fence_token}" for e in picture.effects]
     return every + _section("effects", done)

@@ -20,9 +20,10 @@ from ..verbs import questions
 from ..verbs.search import Page, page
 from .database import opened, options
 from .filter import filter_of
-from .output import ago, as_json, document, error_line, lines, remark
+from .option_types import RowId
+from .output import ago, as_json, document, error_line, lines, remark, said
 
-HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error")
+HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "due", "error")
 PAGE = 500
 EPILOG = "FILTER words; all of them must match:\n\n\b\n" + "\n".join(f"{name}:{how}" for name, how in FIELDS.items())
 
@@ -33,7 +34,7 @@ EPILOG = "FILTER words; all of them must match:\n\n\b\n" + "\n".join(f"{name}:{h
     "-n", "most", metavar="N", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Rows at most."
 )
 @click.option("--all", "everything", is_flag=True, help="All rows.")
-@click.option("--before", type=click.UUID, metavar="ID", help="Continue after this row.")
+@click.option("--before", type=RowId(), metavar="ID", help="Continue after this row.")
 @click.option("--json", "as_document", is_flag=True, help="One JSON document.")
 @click.option("--jsonl", "as_objects", is_flag=True, help="One JSON object a line, as they are found.")
 @options
@@ -106,12 +107,26 @@ def _show(whole: Page, now: datetime) -> None:
 def _line(row: Row, now: datetime) -> tuple[str, ...]:
     return (
         str(row.id),
-        row.status if row.available_at <= now or row.status != "pending" else f"due in {ago(now, row.available_at)}",
+        row.status,
         printable(row.kind),
         printable(row.queue),
         "-" if row.partition_key == str(row.id) else printable(row.partition_key),
         f"{row.attempts}/{row.max_attempts}",
         ago(row.created_at, now),
         printable(row.claimed_by or row.finished_by or "-"),
-        error_line(row.last_error),
+        _due(row, now),
+        _error(row),
     )
+
+
+def _due(row: Row, now: datetime) -> str:
+    """When a scheduled row is due: about for people, exactly for programs; a dash for other rows."""
+    if row.status != "pending" or row.available_at <= now:
+        return "-"
+    return f"in {ago(now, row.available_at)}" if sys.stdout.isatty() else said(row.available_at)
+
+
+def _error(row: Row) -> str:
+    """The last error; of a completed row, that of an earlier attempt."""
+    line = error_line(row.last_error)
+    return f"earlier error: {line}" if line and row.status == "completed" else line

@@ -29,6 +29,7 @@ from .table import table
 
 LINES_MAX = 20
 CAP = 10_001
+REFUSALS_MAX = 5
 
 
 class Picture(NamedTuple):
@@ -78,7 +79,7 @@ def look(conn: Connection[Any], schema: str) -> Picture:
         postgres.run(conn, busy_queues(LINES_MAX, cap=CAP), schema),
         postgres.run(conn, questions.workers(), schema),
         postgres.run(conn, history.lease_counts(3600), schema),
-        postgres.run(conn, history.recent_refusals(5), schema),
+        postgres.run(conn, history.recent_refusals(REFUSALS_MAX), schema),
     )
 
 
@@ -116,6 +117,7 @@ def lines(picture: Picture, width: int | None = None) -> list[str]:
     if picture.refusals:
         parts += [
             "",
+            f"the last writes that were refused, at most {REFUSALS_MAX}, however long ago:",
             table(
                 ("refused", "worker", "verb", "row", "token", "current", ""),
                 [_refusal(each) for each in picture.refusals],
@@ -176,13 +178,13 @@ def _workers(workers: list[Member]) -> str:
 
 def _worker(worker: Member) -> tuple[str, ...]:
     said = worker.metadata
-    slots = f"{said.get('slots_used', '?')}/{said.get('slots', '?')}"
+    slots = "-" if worker.status == "dead" else f"{said.get('slots_used', '?')}/{said.get('slots', '?')}"
     return (worker.id, worker.status, f"{worker.seen_seconds:.0f}s", slots, ",".join(said.get("queues", ())) or "?")
 
 
 def _refusal(refusal: history.Refusal) -> tuple[str, ...]:
     current = "-" if refusal.current_token is None else str(refusal.current_token)
-    at = f"{refusal.at.astimezone(UTC):%H:%M:%SZ}"
+    at = f"{refusal.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return (at, refusal.worker, refusal.verb, str(refusal.row_id), str(refusal.stale_token), current, refusal.reason)
 
 

@@ -1,4 +1,4 @@
-"""`tenure why`: what a row waits for, in one sentence, and the SQL that shows the same."""
+"""`tenure why`: what a row waits for, in one sentence; on request, the SQL behind it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs.questions import row, why, why_in_sql
 from .database import opened, options
+from .option_types import NEXT, RowId
 from .output import as_json
 
 
 @click.command()
-@click.argument("id", type=click.UUID)
-@click.option("--json", "form", flag_value="json", help="One JSON document.")
+@click.argument("id", type=RowId())
+@click.option("--sql", "with_sql", is_flag=True, help="Print the query behind it too, to run in psql.")
+@click.option("--json", "form", flag_value="json", help="One JSON document, with the query.")
 @options
-def command(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
-    """Say in one sentence why a row is not running, or how it ended; then the SQL that shows the same."""
+def command(id: UUID, with_sql: bool, form: str | None, database_url: str | None, schema: str | None) -> None:
+    """Say in one sentence why a row is not running, or how it ended."""
     with (
         opened(database_url, schema) as database,
         postgres.connect(database.url, application_name="tenure why") as conn,
@@ -32,6 +34,8 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
     if form == "json":
         click.echo(as_json({"schema": 1, "id": id, "why": sentence, "sql": query}))
     else:
-        click.echo(f"{sentence}\n\n{query}" if known else sentence)
+        click.echo(sentence if known else f"{sentence} {NEXT}")
+        if with_sql and known:
+            click.echo(f"\n{query}")
     if not known:
         raise click.exceptions.Exit(NO)

@@ -15,7 +15,7 @@ from .filter_words import ATTEMPTS_MAX as ATTEMPTS_MAX
 from .filter_words import FIELDS as FIELDS
 from .filter_words import STATUSES as STATUSES
 from .filter_words import BadFilter as BadFilter
-from .filter_words import in_unit, must, quoted, read
+from .filter_words import in_unit, must, no_status, quoted, read
 from .rows import BUCKETS
 
 TEXT_MAX = 1000
@@ -61,7 +61,7 @@ class Filter:
             _check_text(name)
             _check_text(value, least=0)
         for status in self.statuses:
-            must(status in ASKABLE, f"there is no status {status!r}: there are {', '.join(ASKABLE)}")
+            must(status in ASKABLE, no_status(status))
         for seconds in (self.older_seconds, self.newer_seconds):
             known = seconds is None or (math.isfinite(seconds) and 0 <= seconds <= AGE_SECONDS_MAX)
             must(known, f"an age of {seconds} s must be between 0 s and 100 years")

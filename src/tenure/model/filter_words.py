@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from ..errors import USAGE, TenureError
+from ..other_words import meant
 from .rows import BUCKETS
 
 # The statuses in the column. `pending` has two halves: `runnable` (due now) and `scheduled` (due later).
@@ -24,6 +25,9 @@ OLD_STATUSES = {
     "waiting": "scheduled",
     "delayed": "scheduled",
 }
+
+# What an old word may have meant besides.
+_ALSO = {"waiting": " (rows behind another row of their key are pending: `tenure queues blocked`)"}
 
 ATTEMPTS_MAX = 2**31 - 1
 UNITS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -108,7 +112,16 @@ def _statuses(value: str) -> tuple[str, Any]:
 
 def _hints(value: str) -> tuple[str, ...]:
     old = dict.fromkeys(each for each in value.split(",") if each in OLD_STATUSES)
-    return tuple(f"status:{each} is now status:{OLD_STATUSES[each]}" for each in old)
+    return tuple(f"status:{each} is now status:{OLD_STATUSES[each]}{_ALSO.get(each, '')}" for each in old)
+
+
+def no_status(word: str) -> str:
+    """The sentence about a status that does not exist, with the one that was probably meant."""
+    if word == "blocked":
+        return f"there is no status {word!r}: such rows are pending, and `tenure queues blocked` lists their keys"
+    near = meant(word, ASKABLE)
+    asks = f"did you mean {near!r}? There" if near else "there"
+    return f"there is no status {word!r}: {asks} are {', '.join(ASKABLE)}"
 
 
 def _ids(value: str) -> tuple[str, Any]:

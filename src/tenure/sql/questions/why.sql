@@ -1,7 +1,6 @@
 -- why: the facts behind one sentence: what a row is waiting for
 -- in: id uuid
 -- out: status, kind, queue, partition_key, attempts, max_attempts, worker, seconds_left, seconds_to_wait, last_error, worker_status, cancel_asked, head uuid, head_status, paused, running int, max_running int, running_of_key int, max_per_key int, tokens float8, rate_per_second float8, workers int, serving int (of its queue), able int (of its kind as well), gone boolean (its holder's session)
--- why: a worker that does not say which queues or kinds it has is taken to have all.
 SELECT i.status, i.kind, i.queue, i.partition_key, i.attempts, i.max_attempts, COALESCE(i.claimed_by, i.finished_by) AS worker,
        extract(epoch FROM i.lease_expires_at - clock_timestamp())::float8 AS seconds_left,
        extract(epoch FROM i.available_at - clock_timestamp())::float8 AS seconds_to_wait,
@@ -30,6 +29,7 @@ LEFT JOIN LATERAL (
   SELECT ahead.id, ahead.status FROM tenure.inbox AS ahead WHERE ahead.id = first.id AND ahead.id <> i.id LIMIT 1
 ) AS head ON true
 CROSS JOIN LATERAL (
+  -- A worker that does not say which queues or kinds it has is taken to have all.
   SELECT count(*)::int AS workers,
          (count(*) FILTER (WHERE COALESCE(alive.metadata -> 'queues' ? i.queue, true)))::int AS serving,
          (count(*) FILTER (WHERE COALESCE(alive.metadata -> 'queues' ? i.queue, true)

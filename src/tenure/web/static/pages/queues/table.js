@@ -12,9 +12,9 @@ import { Limits } from "./limits.js";
 
 /** @typedef {import("./limit_words.js").Queue} Queue */
 
-/** The states with a column, and its head. */
+/** The states with a column, and its head. Pending rows have two: due, and scheduled. */
 const STATES = /** @type {const} */ ([
-  ["pending", "Pending"],
+  ["pending", "Due"],
   ["scheduled", "Scheduled"],
   ["processing", "Processing"],
   ["failed", "Failed"],
@@ -101,7 +101,7 @@ function Line({ queue, open, toggle }) {
 function Cell({ queue, state }) {
   const n = queue[state];
   if (!n) return html`<span class="quiet">0</span>`;
-  const filter = `status:${state} queue:${filter_word(queue.queue)}`;
+  const filter = `status:${state === "pending" ? "runnable" : state} queue:${filter_word(queue.queue)}`;
   return html`
     <a class=${`count-of is-${state}`} href=${to("rows", { filter })}>
       <${Count} count=${{ n, more: queue.more.includes(state) }} />

@@ -38,7 +38,7 @@ export default function RowPage({ parts }) {
               <${Attempts} attempts=${attempts} refusals=${refusals} />
             <//>
           `}
-          <${LastError} error=${row.last_error} attempts=${attempts} />
+          <${LastError} error=${row.last_error} attempts=${attempts} ended_well=${row.status === "completed"} />
           <${Text} title="Payload" text=${row.payload} hidden=${row.payload_hidden} />
           ${row.headers && html`<${Text} title="Headers" text=${row.headers} />`}
           <details class="panel sql">
@@ -80,11 +80,14 @@ function LeaseTape({ attempts, refusals, lease_expires_at }) {
   `;
 }
 
-/** The last error, where no attempt tells it. @param {{error: string | null, attempts: Attempt[]}} props */
-function LastError({ error, attempts }) {
+/**
+ * The last error, where no attempt tells it.
+ * @param {{error: string | null, attempts: Attempt[], ended_well: boolean}} props
+ */
+function LastError({ error, attempts, ended_well }) {
   if (!error || attempts.some((each) => each.error === error)) return null;
   return html`
-    <${Panel} title="Last error">
+    <${Panel} title=${ended_well ? "Earlier error" : "Last error"}>
       <div class="panel-body">
         <${Traceback} error=${error} />
       </div>
