@@ -61,7 +61,13 @@ def test_one_picture_has_the_numbers_the_queues_the_workers_and_the_refused_writ
     assert re.search(r"^reports +0 +0\.0 +paused$", said, re.MULTILINE)
     assert re.search(r"^w-here +alive +\d+s +3/20 +mail,default$", said, re.MULTILINE)
     assert re.search(r"w-stale +complete .* 1 +2 +token_mismatch", said)
+    assert "\nthe last writes that were refused, at most 5, however long ago:\n" in said, "the number is of an hour"
     assert "\x1b" not in said
+
+
+def test_a_dead_worker_has_no_slots(shop: World) -> None:
+    shop.sql("UPDATE workers SET status = 'dead'")
+    assert re.search(r"^w-here +dead +\d+s +- +mail,default$", tenure(shop, "top", "--once").stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, None])

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 from house.test_floors import FLOORS, MODULES
+from tenure.verbs.lifecycle import archive
+from tenure.worker.config import Terms
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "tenure"
@@ -59,6 +61,14 @@ def test_the_architecture_lists_every_room_from_the_ground_up() -> None:
 def test_the_reading_order_has_every_part_of_the_worker() -> None:
     parts = {name.removeprefix("worker.") for name in MODULES if name.startswith("worker.")} - READ_LATER
     assert not [part for part in parts if f"(src/tenure/worker/{part}.py)" not in ARCHITECTURE]
+
+
+def test_retention_is_told_as_it_is() -> None:
+    told = (ROOT / "docs/guides/runbook.md").read_text().split("\n## retention\n")[1].split("\n## ")[0]
+    given = archive().params
+    days, key_days = (round(given[name] / 86_400) for name in ("retention_seconds", "key_retention_seconds"))
+    assert Terms("postgresql://").retention_seconds == given["retention_seconds"]
+    assert set(re.findall(r"\b(\d+) days", told)) == {str(days), str(key_days)}
 
 
 def test_the_front_page_shows_and_then_tells() -> None:

@@ -9,7 +9,7 @@ const PICKETS = 60;
 const STEPS = [
   ["acquired", "acquired", "leases begun: a worker claimed a row"],
   ["renewed", "renewed", "leases kept alive by their holder"],
-  ["expired", "expired", "leases that ran out before their holder settled"],
+  ["expired", "expired", "leases that ended before their holder settled"],
   ["reclaimed", "reclaimed", "rows taken back from a lease that ran out"],
   ["lost", "lost", "leases a worker noticed it no longer had"],
   ["stale_writes_blocked", "stale writes blocked", "writes of an earlier holder, refused by the token"],
