@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,6 +53,9 @@ def test_a_queue_shows_its_rows_by_state_and_leads_to_them(visit: Visit, yard: Y
     expect(cells.nth(3)).to_have_text("2")
     expect(cells.nth(4)).to_have_text("1")
     expect(cells.nth(5)).to_have_text("1")
+    expect(page.get_by_role("columnheader", name="Due", exact=True)).to_be_visible()
+    due = cells.nth(3).get_by_role("link")
+    expect(due).to_have_attribute("href", re.compile("status%3Arunnable"))  # those two, and not the scheduled one
     cells.nth(5).get_by_role("link").click()
     expect(page).to_have_url(f"{yard.url}/rows?filter=status%3Aprocessing+queue%3Adefault")
 

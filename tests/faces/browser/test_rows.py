@@ -12,6 +12,7 @@ import pytest
 
 from faces.browser.conftest import NARROW, Visit, serious
 from faces.browser.shop import Shop
+from tenure.model.rows import Lane
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
 expect: Callable[..., Any] = sync_api.expect
@@ -255,6 +256,17 @@ def test_an_error_is_told_by_its_line_with_room_beside_a_row_without_a_key(visit
     expect(error).to_have_attribute("title", line.strip())
     expect(page.locator("tbody td[data-label=Key]").first).to_have_text("–")
     assert error.bounding_box()["width"] > 300
+
+
+def test_the_error_of_a_completed_row_is_called_an_earlier_one(visit: Visit, shop: Shop) -> None:
+    id = shop.world.enqueue("mended", queue="mended")
+    (job,) = shop.world.claim("w", 1, lanes=[Lane("mended")])
+    shop.world.sql("UPDATE live SET last_error = 'boom' WHERE id = %s", id)
+    shop.world.complete(job.lease)
+    page = visit("rows?filter=kind:mended")
+    expect(page.locator("tbody .error")).to_have_text("Earlier error: boom")
+    page = visit(f"rows/{id}")
+    expect(page.get_by_role("heading", name="Earlier error")).to_be_visible()
 
 
 def test_rows_are_cards_on_a_phone(visit: Visit) -> None:
