@@ -22,7 +22,7 @@ from tenure.model.outcome import Snooze
 from tenure.model.ring import Ring
 from tenure.model.rows import BUCKETS, NewRow
 from tenure.verbs import fleet, questions
-from tenure.worker import lease_keeper
+from tenure.worker import claimer, lease_keeper
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -52,8 +52,8 @@ def sleeps(world: World, hired: Hired) -> None:
     """Returns once producers know that this worker waits, and it has looked once more."""
     told = "SELECT waiting FROM workers WHERE id = %s"
     eventually(lambda: world.sql(told, hired.worker.id) == [(True,)])
-    claimer = hired.worker.claimer
-    eventually(lambda: claimer.sleep.told and claimer.claims.rule.dry_until() > time.monotonic() + 1)
+    its = hired.worker.claimer
+    eventually(lambda: its.sleep.told and its.claims.rule.dry_until() > time.monotonic() + 1)
 
 
 def started(hired: Hired, n: int = 1) -> list[UUID]:
@@ -165,6 +165,28 @@ def test_rows_that_a_sweep_gave_back_start_without_another_look(world: World) ->
         world.enqueue("work")
         world.run(verbs.claim("nobody", 1, lease_seconds=0.01))
         started(hired)
+
+
+def test_a_row_committed_between_the_board_and_the_wish_to_be_woken_starts_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inbox is empty, so the last board has no lane to poll: only another board shows the row."""
+    producer = world.connect()
+    sent: list[UUID] = []
+
+    def run(conn: Any, statement: Any) -> Any:
+        if statement.name == "set_waiting" and statement.params["waiting"] and not sent:
+            sent.append(world.run(verbs.enqueue(NewRow("work")), producer).id)  # nobody waits yet: no note is sent
+        return postgres.run(conn, statement, world.schema)
+
+    with asleep(world) as hired:
+        echoed(world)  # whatever it heard while it joined, it has looked
+        eventually(lambda: hired.worker._news.empty)
+        world.sql("UPDATE workers SET waiting = false")
+        monkeypatch.setattr(claimer, "run", run)
+        hired.worker.claimer.sleep.told = ""
+        hired.worker._news.wake()
+        assert started(hired) == sent
 
 
 # -- who is woken

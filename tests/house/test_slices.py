@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,7 @@ TESTS = Path(__file__).parents[1]
 
 def test_every_name_is_a_test() -> None:
     known = {
-        node.name
-        for path in TESTS.rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef)
+        name for path in TESTS.rglob("test_*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
     }
     assert known.issuperset(LATER | SOME.keys())
     assert not LATER & SOME.keys()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SLOTS_MAX = 360  # an hour without a database; older slots are dropped
 AGAIN_MAX = 1000  # rows of a slot and queue that are looked up: did their last attempt expire?
 REFUSALS_MAX = 1000
+TURN_SECONDS_MAX = 1.0  # how long one writer waits for another
 REFUSALS_A_SECOND_MAX = 10  # kept with details; all are counted
 
 Counts = dict[str, Any]
@@ -66,11 +67,12 @@ _ENDED: Mapping[type[Event], str] = {
 
 
 class Tally:
-    """Counts from any thread; `write` is called by a thread with a connection."""
+    """Counts from any thread; `write` is called by threads with a connection, one after the other."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._writing = threading.Lock()  # one thread at a time; counting goes on meanwhile
         self._phase = 0.0  # added to our clock, so that our slots begin with those of the database
         self._slots: dict[int, dict[str, Counts]] = {}
         self._refused: deque[tuple[float, StaleWriteBlocked]] = deque(maxlen=REFUSALS_MAX)
@@ -169,6 +171,14 @@ class Tally:
 
         What the database does not accept is kept for later. Raises only when the connection is lost.
         """
+        if not self._writing.acquire(timeout=TURN_SECONDS_MAX):
+            return ""  # another thread writes, and the database is slow
+        try:
+            return self._write(conn, schema, everything)
+        finally:
+            self._writing.release()
+
+    def _write(self, conn: Connection[Any], schema: str | None, everything: bool) -> str:
         taken: dict[int, dict[str, Counts]] = {}
         try:
             self._write_refusals(conn, schema)
@@ -176,8 +186,7 @@ class Tally:
             if taken:
                 self._write_slots(conn, schema, taken)
         except Exception as error:
-            with self._lock:
-                self._slots = {**taken, **self._slots}
+            self._put_back(taken)
             if trouble_of(error) == "away":
                 raise
             first, self._failing = not self._failing, True
@@ -209,6 +218,14 @@ class Tally:
             self._slots = {number: slot for number, slot in self._slots.items() if number not in taken}
         return taken
 
+    def _put_back(self, taken: Mapping[int, Mapping[str, Counts]]) -> None:
+        """These were not written: add them to what was counted meanwhile."""
+        with self._lock:
+            for number, slot in taken.items():
+                ours = self._slots.setdefault(number, {})
+                for queue, counts in slot.items():
+                    _add_up(ours.get(queue) or _opened(ours, queue), counts)
+
 
 def _opened(slot: dict[str, Counts], queue: str) -> Counts:
     """A queue's counts in a slot, all zero."""
@@ -216,6 +233,17 @@ def _opened(slot: dict[str, Counts], queue: str) -> Counts:
     counts: Counts = {"queue": queue, **dict.fromkeys((*_COUNTED, *_OUTCOMES), 0), "again": [], "generations": []}
     slot[queue] = counts | {"waits": [0] * nothing, "runs": [0] * nothing}
     return slot[queue]
+
+
+def _add_up(to: Counts, more: Counts) -> None:
+    """Add these counts of a queue to others of the same slot."""
+    for what, n in more.items():
+        if what in ("waits", "runs"):
+            to[what] = [a + b for a, b in zip(to[what], n, strict=True)]
+        elif what in ("again", "generations"):
+            to[what] = [*n, *to[what]][:AGAIN_MAX]
+        elif what != "queue":
+            to[what] += n
 
 
 def _refusal(event: StaleWriteBlocked, age_seconds: float) -> dict[str, Any]:

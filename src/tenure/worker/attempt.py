@@ -101,8 +101,8 @@ class Attempt:
 
     @property
     def ending(self) -> bool:
-        """True if its handler has returned, or its own transaction commits: then the settlement decides."""
-        return self.handler_returned or self.job.completion != "open"
+        """True if it has returned, was let go, or commits its own transaction: then the settlement decides."""
+        return self.state is not State.RUNNING or self.job.completion != "open"
 
     # -- the steps
 
@@ -127,6 +127,11 @@ class Attempt:
         """The database has answered, or there is nothing to ask it."""
         with self._lock:
             self.state = State.OVER if self.handler_returned else State.ABANDONED
+
+    def lose(self, reason: str) -> None:
+        """Its handler works in vain from now on. The first reason counts, whichever thread has it."""
+        with self._lock:
+            self.job.lost = self.job.lost or reason
 
     def ask_to_stop(self) -> None:
         """Stop its handler, if it runs and can be stopped."""

@@ -117,7 +117,7 @@ class ClaimRule:
         in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
         return SentClaim(source, free, claim_id, at, statement, in_order)
 
-    def told(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
+    def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
         """Learn from the reply to a claim: fewer rows than asked for mean that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)

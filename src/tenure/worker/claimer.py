@@ -191,6 +191,8 @@ class Claimer(DbThread):
         if rest.wake_us is not None:
             run(conn, set_waiting(self.shared.worker_id, waiting=rest.wake_us))
             if rest.wake_us:
-                self.claims.rule.rouse()  # one more poll finds a row that was sent before they knew
+                # One more board and one more poll find a row that was sent before they knew, also of a new lane.
+                self.claims.rule.rouse()
+                self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
         return rest.seconds

@@ -62,7 +62,7 @@ class HeldAttempts:
                 return
             self._leased.discard(attempt)
         job = attempt.job
-        job.lost = reason
+        attempt.lose(reason)
         self._bus.emit(LeaseLost(worker_id, job.id, job.token, reason))
         attempt.ask_to_stop()
 

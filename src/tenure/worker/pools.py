@@ -70,7 +70,7 @@ class Pools:
             self._turn_away(attempt, str(error))
 
     def _turn_away(self, attempt: Attempt, why: str) -> None:
-        attempt.job.lost = "drained"  # in case it starts after all
+        attempt.lose("drained")  # in case it starts after all
         self._end(attempt, _later(attempt, TURNED_AWAY_SECONDS, why))
 
     # -- on the loop
@@ -158,7 +158,7 @@ class Pools:
         job, seconds = attempt.job, _timeout_seconds(attempt)
         if job.lost or not self.let_go(attempt, Retry(f"timed out after {seconds:g} s")):
             return
-        job.lost = "timed_out"
+        attempt.lose("timed_out")
         attempt.ask_to_stop()
         self._bus.emit(HandlerOverran(self._shared.worker_id, job.id, job.token, job.kind, seconds))
 

@@ -61,12 +61,15 @@ class Settler:
 
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
-        over = [each for each in self._unsettled if each.completed_itself or each.outcome is None]
+        # Asked once each: a handler that was let go may commit at any moment.
+        itself = {each for each in self._unsettled if each.completed_itself}
+        over = [each for each in self._unsettled if each in itself or each.outcome is None]
         if not over:
             return
-        self._unsettled = [each for each in self._unsettled if not (each.completed_itself or each.outcome is None)]
+        gone = set(over)
+        self._unsettled = [each for each in self._unsettled if each not in gone]
         self._end(over)
-        completed(self._shared, [each for each in over if each.completed_itself], time.monotonic())
+        completed(self._shared, [each for each in over if each in itself], time.monotonic())
 
     def batches(self) -> list[Batch]:
         """A statement for each verb; or one for each attempt, in random order, if a locked row blocked the batch."""

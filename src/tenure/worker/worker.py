@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import platform
 import threading
@@ -41,7 +42,8 @@ class Worker:
     def __init__(self, inbox: Inbox, terms: Terms, bus: Bus | None = None) -> None:
         self.inbox, self.terms, self.bus = inbox, terms, bus or Bus()
         self._error: BaseException | None = None
-        self._stops = 0
+        self._asked = itertools.count()  # to stop, so often: next() is one step for threads and signals alike
+        self._draining = self._leave_now = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._started, self._returned = threading.Event(), threading.Event()
@@ -63,15 +65,22 @@ class Worker:
 
     def stop(self) -> None:
         """First call: drain. Second call: release all rows and leave now."""
-        self._stops += 1
-        if self._stops == 1:
-            # On its own thread: a handler that blocks the loop must not delay it.
-            threading.Thread(target=self._drain, name="tenure-drain", daemon=True).start()
+        if not self._begin_drain():
+            self._leave_now = True
+
+    def _begin_drain(self) -> bool:
+        """False if it drains already."""
+        self._draining = True
+        if next(self._asked):
+            return False
+        # On its own thread: a handler that blocks the loop must not delay it.
+        threading.Thread(target=self._drain, name="tenure-drain", daemon=True).start()
+        return True
 
     @property
     def draining(self) -> bool:
         """It was asked to stop."""
-        return self._stops > 0
+        return self._draining
 
     @property
     def id(self) -> str:
@@ -107,7 +116,7 @@ class Worker:
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._over = loop, asyncio.Event()
         self._pools.open(loop)
-        if not self._stops:
+        if not self._draining:
             self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
             self._start()
         self._started.set()
@@ -126,7 +135,7 @@ class Worker:
             self.claimer.drain()
             self.lease_keeper.drain()
             self._housekeeper.end()
-            self._until(lambda: self._idle or self._stops > 1, self.terms.drain_seconds)
+            self._until(lambda: self._idle or self._leave_now, self.terms.drain_seconds)
             self._give_back()
             if not self._left():
                 self.lease_keeper.leave()
@@ -154,7 +163,7 @@ class Worker:
         """Stop handlers that still run and release their rows, even if a handler does not stop; no attempt counts."""
         for attempt in self.held.busy():
             if attempt.state is State.RUNNING:
-                attempt.job.lost = "drained"
+                attempt.lose("drained")
                 attempt.ask_to_stop()
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
         for attempt in self.held.busy():
@@ -185,9 +194,8 @@ class Worker:
         self.stop()
 
     def _asked_to_drain(self) -> None:
-        """An operator's request comes with every heartbeat, and a second stop() would mean: leave at once."""
-        if not self.draining:
-            self.stop()
+        """An operator's request comes with every heartbeat; it never means: leave at once."""
+        self._begin_drain()
 
     def _metadata(self) -> Mapping[str, Any]:
         return {
