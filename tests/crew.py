@@ -37,17 +37,18 @@ def eventually(fact: Callable[[], T], *, seconds: float = SECONDS_MAX) -> T:
 class Hired:
     """A worker that runs in a thread while the test lasts."""
 
-    def __init__(self, inbox: Inbox, terms: Terms) -> None:
+    def __init__(self, inbox: Inbox, terms: Terms, at_last: Callable[[int], None] | None = None) -> None:
         self.events: list[Event] = []
         bus = Bus()
         bus.subscribe(self.events.append)
         self.worker = Worker(inbox, terms, bus)
         self.exit_code: int | None = None
+        self._at_last = at_last
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        self.exit_code = self.worker.run()
+        self.exit_code = self.worker.run(self._at_last)
 
     def of(self, kind: type[E]) -> list[E]:
         """Its events of one kind so far."""
@@ -78,8 +79,8 @@ class Hired:
 def working(world: World, inbox: Inbox, *, url: str | None = None, **terms: Any) -> Iterator[Hired]:
     """A worker on the world's schema, drained at the end."""
     inbox.use_schema(world.schema)
-    queues = terms.pop("queues", None) or inbox.queues
-    hired = Hired(inbox, Terms(url or world.url, schema=world.schema, queues=queues, **terms))
+    queues, at_last = terms.pop("queues", None) or inbox.queues, terms.pop("at_last", None)
+    hired = Hired(inbox, Terms(url or world.url, schema=world.schema, queues=queues, **terms), at_last)
     try:
         yield hired.ready()
     finally:

@@ -131,8 +131,12 @@ def test_a_handler_that_blocks_the_loop_does_not_hold_up_the_drain(world: World)
         gate.wait(600)  # the loop itself stands still
 
     id = world.enqueue("blocks")
-    with working(world, inbox, drain_seconds=0.3) as hired:
-        hired.worker.at_last = lambda code: codes.append(code) or last.set()  # type: ignore[func-returns-value]
+
+    def at_last(code: int) -> None:
+        codes.append(code)
+        last.set()
+
+    with working(world, inbox, drain_seconds=0.3, at_last=at_last) as hired:
         eventually(lambda: hired.worker.held.slots_used == 1)
         hired.worker.stop()
         assert last.wait(90), "the process would not have ended"

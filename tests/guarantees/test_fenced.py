@@ -13,6 +13,7 @@ from psycopg import IsolationLevel
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import postgres, verbs
 from tenure.app.fence import fenced
+from tenure.app.job import Job
 from tenure.errors import BadSettings, InvalidPayload, RolledBack, ServerBehind, StaleFence, StaleLease
 from tenure.model.rows import Lease
 from world import World
@@ -384,6 +385,28 @@ def test_a_resource_refuses_a_token_older_than_one_it_has_seen(shop: World) -> N
     assert (refused.value.resource, refused.value.fence, refused.value.current) == ("printer", 6, 7)
     assert shop.sql("SELECT fence_token FROM fences") == [(7,)]
     assert shop.run(verbs.fence("plotter", 6)) == 6
+
+
+def test_a_job_that_was_taken_over_may_not_touch_a_resource_that_its_successor_has_touched(shop: World) -> None:
+    first = Job(shop.claim_one("A"), schema=shop.schema)
+    assert first.fence_off(shop.conn, "printer") == first.fence
+    _lose(shop, first.lease)
+    shop.due()
+    second = Job(shop.claim_one("B"), schema=shop.schema)
+    assert first.fence_off(shop.conn, "printer") == first.fence  # the successor has not touched it yet
+    assert second.fence_off(shop.conn, "printer") == second.fence
+    with pytest.raises(StaleFence):
+        first.fence_off(shop.conn, "printer")
+
+
+def test_an_async_job_fences_a_resource_off_too(shop: World) -> None:
+    job = Job(shop.claim_one("A"), schema=shop.schema)
+
+    async def body() -> int:
+        async with await psycopg.AsyncConnection.connect(shop.url) as conn:
+            return int(await job.fence_off(conn, "printer"))
+
+    assert asyncio.run(body()) == job.fence
 
 
 def test_a_refused_fence_does_not_abort_the_callers_transaction(shop: World) -> None:

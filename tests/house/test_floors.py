@@ -18,7 +18,7 @@ FLOORS = [
     ["verbs"],
     ["postgres"],
     ["telemetry"],
-    ["app"],
+    ["app", "log"],
     ["worker"],
     ["operate"],
     ["console", "embedded"],

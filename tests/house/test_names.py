@@ -23,6 +23,7 @@ SHARED = {
     "filter": "the filter, and how a command line says it",
     "fleet": "the fleet: its verbs, its events, and doctor's look at it",
     "health": "whether a worker is live and ready: its answer, and the command that asks",
+    "log": "logs: where they are, and where 0.1.0 had them",
     "migrate": "migrations, and their command",
     "operators": "what operators may do: the statements, and the commands",
     "questions": "what the database is asked: by everybody, and by doctor alone",

@@ -94,7 +94,6 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
         bus = Bus()
         bus.subscribe(Log(sys.stderr, as_json=rest["as_json"]), each_job=rest["verbose"])
         worker = Worker(inbox, terms, bus)
-        worker.at_last = _leave
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, host, port) as health:
@@ -117,7 +116,7 @@ def _number(name: str, given: dict[str, Any]) -> float:
 def _run(worker: Worker) -> int:
     """The exit code, also after an error: that is printed here, so that `_leave` is always reached."""
     try:
-        return worker.run()
+        return worker.run(at_last=_leave)
     except BaseException as error:
         return tell(error)
 

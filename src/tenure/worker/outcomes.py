@@ -19,7 +19,7 @@ class Poison(Exception):
     """This row's payload does not fit its handler: trying again does not help."""
 
 
-class Told(Exception):
+class ChildError(Exception):
     """An exception of another process, as text."""
 
 
@@ -80,7 +80,7 @@ def _seconds(name: str, value: Any) -> float:
 
 def said(error: BaseException) -> str:
     """An exception with its traceback, even if its own text cannot be made."""
-    if isinstance(error, Poison | Told):
+    if isinstance(error, Poison | ChildError):
         return str(error)
     try:
         return "".join(traceback.format_exception(error))[-8000:]

@@ -18,11 +18,11 @@ from .attempt import Attempt, State
 from .held import HeldAttempts
 from .news import News
 from .outcomes import Poison, arguments, as_outcome, said
-from .processes import Children, Errand, Unbegun, whereabouts
+from .processes import ChildJob, Children, NotStarted, import_path
 from .shared import Shared
 
 TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
-UNBEGUN_SECONDS = 0.5
+NOT_STARTED_SECONDS = 0.5
 LATER_SECONDS_MAX = 600.0
 OUR_OWN = (
     "lease_expired",
@@ -62,7 +62,7 @@ class Pools:
     def _in_thread(self, attempt: Attempt, handler: Handler[..., Any]) -> None:
         try:
             if handler.handling.pool == "process":
-                whereabouts(handler)
+                import_path(handler)
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
             self._threads.submit(self._run_plain, attempt, handler)
@@ -97,8 +97,8 @@ class Pools:
                 handler = self._begin(attempt)
                 self._set_timer(attempt)
                 args, fields = arguments(handler, attempt.job)
-                # As below. To cancel a task before it begins would skip its end, and its slot would stay taken.
-                attempt.job.check()
+                # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
+                attempt.job.check()  # a slow start may have cost the lease
                 outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
             except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
                 outcome = self._of_error(attempt, error)
@@ -135,9 +135,9 @@ class Pools:
         job = attempt.job
         with self._children.lent() as child:
             attempt.stop = partial(child.tell, job)
-            where, carried = whereabouts(handler), handler.tracing.carried()
-            errand = Errand(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
-            ended, committed = child.run(job, errand, started)
+            where, carried = import_path(handler), handler.tracing.carried()
+            sent = ChildJob(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
+            ended, committed = child.run(job, sent, started)
             job.completion = "committed" if committed else "open"
         if isinstance(ended, partial):
             raise ended()
@@ -207,8 +207,8 @@ class Pools:
             return Release("cancelled on request")
         if isinstance(error, Poison):
             return DeadLetter(str(error))
-        if isinstance(error, Unbegun):
-            return _later(attempt, UNBEGUN_SECONDS, str(error))
+        if isinstance(error, NotStarted):
+            return _later(attempt, NOT_STARTED_SECONDS, str(error))
         return Retry(said(error))
 
     def close(self) -> None:

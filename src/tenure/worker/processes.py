@@ -22,12 +22,12 @@ from ..model.outcome import Outcome
 from ..model.rows import Claimed
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import within
-from .outcomes import Poison, Told, arguments, as_outcome, said
+from .outcomes import ChildError, Poison, arguments, as_outcome, said
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
-class Errand(NamedTuple):
+class ChildJob(NamedTuple):
     """One job, as it is sent to a child."""
 
     module: str
@@ -39,19 +39,19 @@ class Errand(NamedTuple):
     trace: Mapping[str, str] | None = None  # the context of the job's span
 
 
-class Back(NamedTuple):
+class ChildReply(NamedTuple):
     """What a child sends back. An exception comes as a function that makes it: not every exception can be pickled."""
 
     ended: Outcome | partial[Any]
     settled: bool
 
 
-class Unbegun(Told):
+class NotStarted(ChildError):
     """The process died before it called the handler: no attempt was made."""
 
 
 class Child:
-    """One process and the pipe to it: errands and notices go down, the start and the end of each errand come up."""
+    """One process and the pipe to it: jobs and notices go down, the start and the end of each job come up."""
 
     def __init__(self) -> None:
         self._pipe, theirs = SPAWN.Pipe()
@@ -60,20 +60,20 @@ class Child:
         self.process.start()
         theirs.close()  # only the child has this end now: if it dies, the pipe ends
 
-    def run(self, job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
-        """Block until the handler has ended; Told if its process died, Unbegun if it died before the call."""
+    def run(self, job: Job, sent: ChildJob, started: Callable[[float], None]) -> ChildReply:
+        """Block until the handler has ended; ChildError if its process died, NotStarted if it died before the call."""
         begun = False
         try:
-            self._send(errand)
+            self._send(sent)
             if job.lost or job.cancel_asked:
                 self.tell(job)
-            while not isinstance(word := self._pipe.recv(), Back):
+            while not isinstance(word := self._pipe.recv(), ChildReply):
                 begun = True
                 started(word)
         except (EOFError, OSError):
             self.process.join(1.0)
             died = f"the process it ran in died with exit code {self.process.exitcode}"
-            raise (Told if begun else Unbegun)(died) from None
+            raise (ChildError if begun else NotStarted)(died) from None
         return word
 
     def tell(self, job: Job) -> None:
@@ -102,7 +102,7 @@ class Children:
         """A child for one job; a child that failed is killed and not used again."""
         with self._lock:
             if self._closed:
-                raise Told("its worker was stopped")
+                raise ChildError("its worker was stopped")
             self._idle = [child for child in self._idle if child.process.is_alive()]
             child = self._idle.pop() if self._idle else Child()
             self._out.add(child)
@@ -125,7 +125,7 @@ class Children:
                 child.process.kill()
 
 
-def whereabouts(handler: Handler[..., Any]) -> tuple[str, str]:
+def import_path(handler: Handler[..., Any]) -> tuple[str, str]:
     """The module and name under which another process finds this handler."""
     module, qualname = handler.function.__module__, handler.function.__qualname__
     try:
@@ -150,45 +150,45 @@ _pool_of = functools.cache(HandlerPool)
 
 
 def _live(pipe: Any) -> None:
-    """Errand after errand, until the worker ends."""
+    """Job after job, until the worker ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         # A terminal or an init system signals all processes at once, but only the worker should act. An empty handler
         # is not inherited by what a job starts; SIG_IGN would be.
         signal.signal(number, lambda *_: None)
-    errands: SimpleQueue[tuple[Job, Errand]] = SimpleQueue()
-    threading.Thread(target=_listen, args=[pipe, errands], daemon=True).start()
+    jobs: SimpleQueue[tuple[Job, ChildJob]] = SimpleQueue()
+    threading.Thread(target=_listen, args=[pipe, jobs], daemon=True).start()
     while True:
-        pipe.send(_work(*errands.get(), pipe.send))
+        pipe.send(_work(*jobs.get(), pipe.send))
 
 
-def _listen(pipe: Any, errands: SimpleQueue[tuple[Job, Errand]]) -> None:
+def _listen(pipe: Any, jobs: SimpleQueue[tuple[Job, ChildJob]]) -> None:
     job: Job | None = None
     while True:
         try:
             word = pipe.recv()
         except (EOFError, OSError):
             os._exit(1)  # the worker is gone
-        if isinstance(word, Errand):
+        if isinstance(word, ChildJob):
             job = Job(word.claimed, connections=_pool_of(word.url), schema=word.schema, accept_late=word.accept_late)
-            errands.put((job, word))
+            jobs.put((job, word))
         elif job is not None and job.claimed.identity == word[0]:
             _, job.lost, job.cancel_asked = word
 
 
-def _work(job: Job, errand: Errand, started: Callable[[float], None]) -> Back:
+def _work(job: Job, sent: ChildJob, started: Callable[[float], None]) -> ChildReply:
     """Find the handler where it was defined, and call it."""
     ended: Outcome | partial[Any]
     try:
-        handler = _find(errand.module, errand.qualname)
+        handler = _find(sent.module, sent.qualname)
         job.tracing = handler.tracing
         args, fields = arguments(handler, job)
         job.check()  # it may be lost already
         started(time.monotonic())  # all processes share this clock
-        with within(errand.trace):
+        with within(sent.trace):
             ended = as_outcome(handler.function(*args, **fields))
     except BaseException as error:
         ended = _again(job, error)
-    return Back(ended, job.completion == "committed")
+    return ChildReply(ended, job.completion == "committed")
 
 
 def _again(job: Job, error: BaseException) -> partial[Any]:
@@ -196,4 +196,4 @@ def _again(job: Job, error: BaseException) -> partial[Any]:
         return partial(StaleLease, job.claimed, error.verb, error.reason, error.current)
     if isinstance(error, Cancelled):
         return partial(Cancelled, job.id)
-    return partial(Poison if isinstance(error, Poison) else Told, said(error))
+    return partial(Poison if isinstance(error, Poison) else ChildError, said(error))

@@ -48,7 +48,7 @@ class Worker:
         self._over: asyncio.Event | None = None
         self._started, self._returned = threading.Event(), threading.Event()
         self._code = 0
-        self.at_last: Callable[[int], None] = lambda _code: None  # ends a process whose loop is blocked
+        self._at_last: Callable[[int], None] | None = None
         self.shared = shared = Shared(terms, self.bus, self._failed, self._asked_to_drain, tracing=inbox.tracing)
         self.bus.subscribe(shared.tally, each_job=False)
         self.held, news = HeldAttempts(self.bus), News()
@@ -89,12 +89,13 @@ class Worker:
 
     # -- the life of a worker
 
-    def run(self) -> int:
+    def run(self, at_last: Callable[[int], None] | None = None) -> int:
         """Returns the exit code: 0 if no row is left behind, 75 if some are; a bug is raised.
 
         If a handler blocks this thread and cannot be stopped, this does not return; then `at_last` is called with the
-        exit code.
+        exit code, and may end the process.
         """
+        self._at_last = at_last
         with connect(self.terms.url, patience=Patience(statement_seconds=30), schema=self.terms.schema) as conn:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
@@ -184,8 +185,8 @@ class Worker:
         if self._loop is not None and self._over is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._over.set)
-        if not self._returned.wait(LAST_WORDS_SECONDS):
-            self.at_last(self._code)
+        if not self._returned.wait(LAST_WORDS_SECONDS) and self._at_last is not None:
+            self._at_last(self._code)
 
     # -- what its parts tell each other
 

@@ -26,8 +26,7 @@ def work(worker: Worker) -> None:
     """Run the worker until SIGTERM; then the process exits."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
-    worker.at_last = _leave
-    _leave(worker.run())
+    _leave(worker.run(at_last=_leave))
 
 
 def _leave(code: int) -> None:
