@@ -98,7 +98,7 @@ def _unguarded(world: World, of: str) -> None:
     if of == "queue":
         _limit(world, max_running=3)
         _weaken(world, "claim_limited", "FOR UPDATE;", ";")
-        _weaken(world, "claim_limited", "PERFORM", "PERFORM pg_sleep(0.003); PERFORM")
+        _weaken(world, "claim_limited", "IF taken IS NULL", "PERFORM pg_sleep(0.003); IF taken IS NULL")
     else:
         _limit(world, max_per_key=3)
         _weaken(world, "admitted", "<= slots_per_key", "<= 99")
@@ -415,7 +415,7 @@ def test_a_row_that_changes_between_look_and_lock_is_not_taken(world: World, cha
     _limit(world, max_running=2)
     _send(world)
     other = user_connection(world)
-    other.execute("LOCK TABLE keys")  # the claim has looked at the unordered rows before it asks for keys
+    other.execute("LOCK TABLE heads")  # the claim has looked at the unordered rows before it asks for keys
     late = Beside(lambda: _claim(world))
     waits_for_a_lock(world, world.conn)
     claimed = "status = 'processing', claimed_by = 'B', claimed_at = %s, lease_expires_at = %s, claim_id = 1"

@@ -13,9 +13,7 @@ from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
 
-def complete(
-    leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True
-) -> Statement[list[Settled]]:
+def complete(leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True) -> Statement[list[Settled]]:
     """Complete these rows; accept_late also accepts it after the lease ran out, if nobody else has taken the row.
 
     ordered=False says that none of them has an ordered key, which saves the database a look.

@@ -16,6 +16,9 @@ from ..verbs.statement import Statement
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 FLOOR_MARGIN_SECONDS = 1.0
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
+RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
+RUN_MAX = 100  # how many they are at most
+ROWS_MAX = 2000  # of one claim
 LIMITED_SECONDS = 0.5  # a limited queue that gave fewer rows than asked may give more after this long
 
 
@@ -45,6 +48,7 @@ class ClaimRule:
     _turn: int = 0
     _start: int = 0  # where the next scan of our buckets begins
     _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on
+    _row_seconds: float = 1.0  # how long a row of an ordered key takes
     _floor: float = 0.0  # all rows due before it are claimed: a scan may skip their dead versions
     _late: bool = (
         False  # NOTIFY arrives at commit; the row may be as old as its transaction: scan LATE_SECONDS further back
@@ -75,10 +79,11 @@ class ClaimRule:
             if not any(offer.queue == queue for offer in self._offers):
                 self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
 
-    def ended(self, source: str, bucket: int) -> None:
-        """A row from this source has ended: its key, or its permit, is free for the next one."""
+    def ended(self, source: str, bucket: int, seconds: float = 1.0) -> None:
+        """A row from this source has ended after so long: its key, or its permit, is free for the next one."""
         if source == ORDERED:
             self._freed.add(bucket)
+            self._row_seconds += (seconds - self._row_seconds) / 8
         if source != UNORDERED:
             self._dry.pop(source, None)
 
@@ -158,7 +163,11 @@ class ClaimRule:
             # Also the keys that we have just let go on, whoever owns their buckets.
             buckets = [*self._freed.difference(self.buckets), *self._from_start(len(self.buckets))]
         self._freed.clear()
-        return claim_ordered(worker, n, queues=self._ordered_queues(), buckets=buckets, **common)
+        # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when the worker drains.
+        run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX, ROWS_MAX / n))
+        return claim_ordered(
+            worker, n, queues=self._ordered_queues(), buckets=buckets, run_length=max(1, run_length), **common
+        )
 
     def _ordered_queues(self) -> list[str]:
         return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
