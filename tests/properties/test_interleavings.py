@@ -24,7 +24,7 @@ from tenure.verbs.statement import Statement
 from world import World
 
 pytestmark = pytest.mark.parametrize("server_url", servers.available()[:1], indirect=True)
-TABLES = ("live", "archive", "dead", "attempts", "idempotency", "effects", "fences", "keys", "workers")
+TABLES = ("live", "archive", "dead", "attempts", "idempotency", "effects", "fences", "heads", "arrivals", "workers")
 EMPTY = "; ".join(f"DELETE FROM {table}" for table in TABLES)
 WAITING = "SELECT count(*) FROM unnest(%s::int[]) AS pid WHERE pg_blocking_pids(pid) <> '{}'"
 NOBODY = UUID(int=0)

@@ -198,23 +198,25 @@ class Pools:
         if _timeout_seconds(attempt):
             self._call_on_loop(_disarm, attempt)
         if before is State.RUNNING:
-            self._go_on(attempt, completed=isinstance(outcome, Completed))
-            self._news.ended(attempt)
+            following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+            self._news.ended(attempt)  # before the next begins: rows of a run are settled in order
+            if following is not None:
+                self.start([following])
         elif before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()
 
-    def _go_on(self, attempt: Attempt, *, completed: bool) -> None:
-        """The next row of the run has its turn; or the run ends here, and what is behind goes back unstarted."""
+    def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:
+        """The next row of the run, in the same slot; or the run ends here, and what is behind goes back unstarted."""
         following = attempt.following
         if following is None:
-            return
+            return None
         kept = not (self._closing or attempt.job.lost or following.job.lost)
         if completed and kept and following.take_turn():
             self._held.pass_on(attempt, following)
-            self.start([following])
-        else:
-            self.end_run(following)
+            return following
+        self.end_run(following)
+        return None
 
     def end_run(self, attempt: Attempt | None) -> None:
         """Give back this row of a run and those behind it, unstarted."""

@@ -270,7 +270,7 @@ BEGIN
       ORDER BY r.id
       FOR UPDATE SKIP LOCKED
     ), run AS (
-      SELECT c.nth, c.queue, c.partition_key, c.id, c.seq
+      SELECT c.nth, c.queue, c.partition_key, c.id, c.seq, dense_rank() OVER (ORDER BY c.nth) AS rank
       FROM (SELECT c.nth, c.queue, c.partition_key, c.id, c.seq,
                    bool_and(c.id IN (SELECT l.id FROM locked AS l) AND (c.place = 1 OR c.attempts = 0)) OVER upto
                      AND (c.place = 1 OR first_value(c.attempts) OVER upto = 0) AS may_run
@@ -279,11 +279,12 @@ BEGIN
     ), marked AS (
       UPDATE tenure.heads AS h SET run_from = r.first, run_to = r.last,
              from_seq = CASE WHEN h.begun_seq IS NULL THEN r.first ELSE h.from_seq END  -- implied: only quicker next time
-      FROM (SELECT r.queue, r.partition_key, min(r.seq) AS first, max(r.seq) AS last FROM run AS r GROUP BY r.queue, r.partition_key) AS r
+      FROM (SELECT r.queue, r.partition_key, min(r.seq) AS first, max(r.seq) AS last FROM run AS r
+            WHERE r.rank <= missing GROUP BY r.queue, r.partition_key) AS r
       WHERE h.queue = r.queue AND h.partition_key = r.partition_key
       RETURNING h.queue, h.partition_key
     )
-    SELECT (SELECT array_agg(r.id) FROM run AS r) AS ids, (SELECT count(*)::int FROM marked) AS keys,
+    SELECT (SELECT array_agg(r.id) FROM run AS r WHERE r.rank <= missing) AS ids, (SELECT count(*)::int FROM marked) AS keys,
            (SELECT array_agg(h.nth) FROM unnest(found.keys) WITH ORDINALITY AS h (partition_key, nth)
             WHERE h.nth NOT IN (SELECT r.nth FROM run AS r)) AS others INTO taken;
     ids := ids || COALESCE(taken.ids, '{}');
