@@ -18,7 +18,7 @@ from .operator_verbs import ON_ROWS, OperatorVerb
 from .postgres.runner import run
 from .settings import DEFAULT_SCHEMA
 from .verbs import operators, search
-from .verbs.operators import Noted as Noted
+from .verbs.operators import AuditLine as AuditLine
 from .verbs.operators import audit as audit
 from .verbs.operators import drain_worker as drain_worker
 from .verbs.operators import free_key as free_key
@@ -133,7 +133,9 @@ def act(
         if expect is not None and matched > expect:
             raise CountChanged(verb, matched, expect)
         with conn.transaction():
-            action = run(conn, operators.note(actor.name, actor.via, verb, str(narrowed or filter), reason), schema)
+            action = run(
+                conn, operators.begin_audit(actor.name, actor.via, verb, str(narrowed or filter), reason), schema
+            )
         if began is not None:
             began(action)
         so_far = Done(action, verb, matched, 0, 0, False)
@@ -221,7 +223,7 @@ def noted(
 ) -> T:
     """Run one statement and write its audit line, both or neither; an answer of False counts as no change."""
     with conn.transaction():
-        action = run(conn, operators.note(actor.name, actor.via, verb, target, reason), schema)
+        action = run(conn, operators.begin_audit(actor.name, actor.via, verb, target, reason), schema)
         answer = run(conn, statement, schema)
         run(conn, operators.mark(action, 0 if answer is False else 1, done=True), schema)
     return answer

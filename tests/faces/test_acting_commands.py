@@ -313,7 +313,7 @@ def test_the_audit_is_listed_for_people_and_for_programs(world: World) -> None:
     tenure(world, "queues", "pause", "mail")
     pause, redriven = (line.split("\t") for line in tenure(world, "audit").stdout.splitlines())
     ((user,),) = world.sql("SELECT current_user")
-    assert pause[2:7] == [ME, user, "cli", "pause", "1"]
+    assert pause[2:7] == [ME, user, "cli", "pause_queue", "1"], "the word of the dashboard and of the docs"
     assert redriven[5:7] == ["redrive", "3"]
     assert re.fullmatch(r"\d+\.\ds", redriven[7])
     assert redriven[8:] == ["status:failed,dead_letter kind:a", "the mail server is back"]
@@ -342,7 +342,7 @@ def test_an_audit_that_goes_no_further_back_does_not_say_that_nobody_did_anythin
 
 
 def test_an_action_that_was_broken_off_shows_as_not_done(world: World) -> None:
-    world.run(operators.note("ann@host", "cli", "delete", "kind:a"))
+    world.run(operators.begin_audit("ann@host", "cli", "delete", "kind:a"))
     assert tenure(world, "audit").stdout.splitlines()[0].split("\t")[5:8] == ["delete", "0", "no"]
 
 

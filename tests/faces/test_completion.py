@@ -184,8 +184,18 @@ def test_the_list_of_sql_and_one_file_of_it() -> None:
     assert run("sql").stdout.startswith("verbs:\n  appear: hold this worker's presence")
 
 
+@pytest.mark.parametrize(
+    ("old", "now"), [("backlog-per-worker", "backlog"), ("fence_strip", "lease_counts"), ("note", "begin_audit")]
+)
+def test_a_name_of_the_first_release_still_prints_its_sql_and_says_the_new_one(old: str, now: str) -> None:
+    answer = run("sql", old)
+    assert answer.stdout == run("sql", now).stdout
+    assert answer.stdout.startswith(f"-- {now}: ")
+    assert f"is called {now} now" in answer.stderr
+
+
 def test_names_may_be_written_with_hyphens_and_a_wrong_one_gets_the_nearest() -> None:
-    assert run("sql", "backlog-per-worker").stdout.startswith("-- backlog_per_worker: ")
+    assert run("sql", "lease-counts").stdout.startswith("-- lease_counts: ")
     answer = run("sql", "calim")
     assert answer.returncode == USAGE
     assert "did you mean claim?" in answer.stderr
@@ -194,7 +204,7 @@ def test_names_may_be_written_with_hyphens_and_a_wrong_one_gets_the_nearest() ->
 @pytest.mark.one_server
 def test_the_autoscalers_question_counts_what_there_is_to_run_now(world: World) -> None:
     def backlog() -> int:
-        text = run("sql", "backlog-per-worker", "--schema", world.schema).stdout
+        text = run("sql", "backlog", "--schema", world.schema).stdout
         return int(world.sql(text)[0][0])  # as it is printed: no parameters
 
     assert backlog() == 0

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -40,14 +40,14 @@ def slow(job: Job) -> None:
 class Dev:
     """`tenure dev` at work on the starter app, with a home of its own."""
 
-    def __init__(self, folder: Path, home: Path, *options: str) -> None:
+    def __init__(self, folder: Path, home: Path, *options: str, program: Sequence[str] = TENURE) -> None:
         self.folder, self.home, self.app = folder, home, folder / "app.py"
         self._out = folder.parent / f"{folder.name}.out"
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "TENURE_", "DATABASE_URL"))}
         self.env = {**kept, "TENURE_HOME": str(home)}
         with self._out.open("w") as out:
             self.process = subprocess.Popen(
-                [*TENURE, "dev", "app:inbox", "--no-open", *options],
+                [*program, "dev", "app:inbox", "--no-open", *options],
                 cwd=folder, env=self.env, stdin=subprocess.DEVNULL, stderr=out, stdout=out,
             )  # fmt: skip
 
@@ -248,6 +248,17 @@ def test_nothing_is_left_however_it_ends(starter: Path, home: Path, number: sign
     """In the end also where it cannot tidy up: the kernel ends the worker, the embedded Postgres itself."""
     with _ending(Dev(starter, home, "--port", "0").up()) as dev:
         assert dev.ended(number) == (-number if number == signal.SIGKILL else 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_before_the_dashboard_is_served_ends_it_as_well(
+    starter: Path, home: Path, number: signal.Signals
+) -> None:
+    """The worker may be up before the server: its modules are imported meanwhile."""
+    late = "import signal; from tenure.cli import dev, main; dev._serve = lambda *_: [signal.pause() for _ in range(9)]"
+    with _ending(Dev(starter, home, "--port", "0", program=[sys.executable, "-c", f"{late}; main()"]).up()) as dev:
+        assert dev.ended(number) == 0
+        assert "interrupted" not in dev.said()
 
 
 def test_a_port_that_is_taken_is_told_and_another_one_taken(starter: Path, home: Path) -> None:

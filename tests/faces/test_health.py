@@ -291,6 +291,20 @@ def test_a_client_that_drips_is_cut_off(world: World, monkeypatch: pytest.Monkey
 # -- the port
 
 
+def test_a_client_for_whom_no_thread_can_be_started_is_closed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    health = site_of(world).health
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    health._admit(ours)
+    monkeypatch.undo()
+    assert (ours.fileno(), list(health._clients)) == (-1, [])
+    with theirs:
+        assert theirs.recv(1) == b"", "it need not wait"
+
+
 def test_without_a_port_nothing_is_served_or_counted(world: World) -> None:
     worker = Worker(Inbox(), Terms(world.url, schema=world.schema))
     with Health(worker, "127.0.0.1", None) as health:

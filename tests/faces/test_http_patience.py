@@ -135,12 +135,12 @@ def test_a_change_that_waited_until_the_server_stopped_is_refused_and_one_under_
     assert done == []
 
 
-@pytest.mark.parametrize("kind", list(storing.SLOTS))
+@pytest.mark.parametrize("kind", list(storing.PERMITS))
 def test_whoever_is_many_keeps_out_only_their_own_kind_and_is_told_so(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: storing.Slots
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: storing.Permits
 ) -> None:
     world.enqueue("k")
-    monkeypatch.setitem(storing.SLOTS, kind, 0)
+    monkeypatch.setitem(storing.PERMITS, kind, 0)
     monkeypatch.setattr(storing, "SLOT_SECONDS", 0.05)
     act = {"verb": "cancel", "filter": "kind:k"}
     with served(world) as web:

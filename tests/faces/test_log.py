@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from datetime import datetime
 from uuid import UUID
@@ -134,13 +135,43 @@ def test_logging_that_raises_does_not_cost_a_job(world: World) -> None:
         hired.saw(JobCompleted)
 
 
-def test_a_bus_goes_on_without_a_subscriber_that_raises(lines: io.StringIO) -> None:
-    bus = Bus()
+def test_a_bus_goes_on_without_a_subscriber_that_raises_and_says_so_once(lines: io.StringIO) -> None:
+    bus, calls = Bus(), []
 
-    def raises(_event: Event) -> None:
+    def raises(event: Event) -> None:
+        calls.append(event)
         raise RuntimeError("no")
 
     bus.subscribe(raises)
     bus.subscribe(Bridge())
     bus.emit(RETRIED)
-    assert [line["event"] for line in read(lines)] == ["job_retried"]
+    bus.emit(RETRIED)
+    dropped, *events = read(lines)
+    assert [line["event"] for line in events] == ["job_retried"] * 2
+    assert (dropped["level"], len(calls)) == ("error", 1)
+    assert "raises" in str(dropped["message"])
+    assert "RuntimeError: no" in str(dropped["traceback"])
+
+
+def test_nobody_who_subscribes_while_another_leaves_is_lost() -> None:
+    bus = Bus()
+    heard: list[Event] = []
+
+    class Leaving:
+        def __eq__(self, other: object) -> bool:
+            if joining.ident is None:
+                joining.start()
+                joining.join(0.3)  # it may go as far as it can
+            return self is other
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, _event: Event) -> None: ...
+
+    leaving = Leaving()
+    joining = threading.Thread(target=lambda: bus.subscribe(heard.append))
+    bus.subscribe(leaving, each_job=False)
+    bus.unsubscribe(leaving)
+    joining.join()
+    bus.emit(RETRIED)
+    assert heard == [RETRIED]

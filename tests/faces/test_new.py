@@ -224,7 +224,7 @@ def test_the_autoscaler_asks_what_tenure_sql_prints(world: World, shop: Path) ->
     authentication, scaled = documents(shop / "deploy" / "keda.yaml")
     (trigger,) = scaled["spec"]["triggers"]
     query = trigger["metadata"]["query"]
-    assert query.strip() in sql.text("backlog_per_worker")
+    assert query.strip() in sql.text("backlog")
     assert world.conn.execute(sql.in_schema(query, world.schema).encode()).fetchall() == [(0,)]
     assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
     assert scaled["spec"]["scaleTargetRef"]["name"] == "my-shop-worker"

@@ -68,7 +68,7 @@ def test_one_picture_has_the_numbers_the_queues_the_workers_and_the_refused_writ
 def test_no_number_is_cut_off_however_narrow_the_terminal_is(shop: World, width: int | None) -> None:
     said = top.lines(top.look(shop.conn, shop.schema), width)
     above = said[: said.index("")]
-    names = [*history.FenceStrip._fields, "runnable", "processing", "scheduled", "ended badly", "oldest", "workers"]
+    names = [*history.LeaseCounts._fields, "runnable", "processing", "scheduled", "ended badly", "oldest", "workers"]
     for name in names:
         assert re.search(rf"\b{name.replace('_', ' ')} [\d-]", "\n".join(above)), name
     assert width is None or all(len(line) <= width for line in above)

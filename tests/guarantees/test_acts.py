@@ -467,7 +467,7 @@ def test_nobody_is_woken_when_nothing_changed_or_nobody_sleeps(world: World) -> 
 
 def _note(world: World, **other: str) -> int:
     given = {"actor": "ann@host", "via": "cli", "verb": "redrive", "target": "kind:a", "reason": "", **other}
-    return world.run(operators.note(**given))
+    return world.run(operators.begin_audit(**given))
 
 
 def test_a_line_of_the_audit_is_begun_carried_on_and_done(world: World) -> None:
@@ -544,11 +544,11 @@ def test_what_cannot_be_written_down_is_refused_by_name(world: World) -> None:
 
 def test_the_owner_forgets_old_lines_on_purpose_and_the_audit_is_kept_again(world: World) -> None:
     """As the guide to roles says."""
-    world.run(operators.note("ann", "cli", "redrive", "kind:a"))
+    world.run(operators.begin_audit("ann", "cli", "redrive", "kind:a"))
     world.sql("ALTER TABLE audit DISABLE TRIGGER audit_kept")
     world.sql("UPDATE audit SET at = at - interval '2 years'")
     world.sql("ALTER TABLE audit ENABLE TRIGGER audit_kept")
-    world.run(operators.note("ann", "cli", "delete", "kind:b"))
+    world.run(operators.begin_audit("ann", "cli", "delete", "kind:b"))
     with world.conn.transaction():
         world.sql("ALTER TABLE audit DISABLE TRIGGER audit_kept")
         world.sql("DELETE FROM audit WHERE at < clock_timestamp() - interval '1 year'")

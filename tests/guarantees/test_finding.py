@@ -515,8 +515,8 @@ def test_the_autoscalers_question_looks_at_one_row_of_an_ordered_key(world: Worl
     )
     world.sql("UPDATE live SET available_at = 'infinity' WHERE seq IN (SELECT min(seq) FROM live WHERE queue = 'q0')")
     world.sql("ANALYZE live")
-    assert world.run(capacity.backlog_per_worker()) == 5, "a key whose first row is not due has nothing to run"
-    explained = b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql.prepared("backlog_per_worker", world.schema)
+    assert world.run(capacity.backlog()) == 5, "a key whose first row is not due has nothing to run"
+    explained = b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql.prepared("backlog", world.schema)
     (((plan,),),) = world.conn.execute(explained).fetchall()
 
     def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

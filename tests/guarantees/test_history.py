@@ -36,7 +36,7 @@ from tenure.model.ring import Ring, moved
 from tenure.model.rows import BUCKETS
 from tenure.telemetry.tally import REFUSALS_A_SECOND_MAX, SLOTS_MAX, Tally
 from tenure.verbs import fleet, history, questions, settle
-from tenure.verbs.history import BOUNDS_SECONDS, FenceStrip, percentile, ring_changes, step_for
+from tenure.verbs.history import BOUNDS_SECONDS, LeaseCounts, percentile, ring_changes, step_for
 from world import World
 
 COUNTED = ("acquired", "renewed", "expired", "lost", "stale_writes_blocked")
@@ -76,8 +76,8 @@ def totals(world: World, *columns: str, queue: str = "%") -> dict[str, int]:
     return dict(zip(chosen, world.sql(f"SELECT {sums} FROM tally WHERE queue LIKE %s", queue)[0], strict=True))
 
 
-def told(world: World) -> FenceStrip:
-    return world.run(history.fence_strip(3600))
+def told(world: World) -> LeaseCounts:
+    return world.run(history.lease_counts(3600))
 
 
 @contextmanager
@@ -202,9 +202,9 @@ def test_a_series_ends_before_the_slots_that_workers_still_add_to(world: World) 
 def test_the_strip_counts_the_time_it_was_asked_for(world: World) -> None:
     add(world, slot(acquired=1, renewed=2, expired=3, lost=4, stale_writes_blocked=5), slots_ago=3)
     add(world, slot(acquired=100), slots_ago=700)
-    assert world.run(history.fence_strip(3600)) == FenceStrip(1, 2, 3, 0, 4, 5)
-    assert world.run(history.fence_strip(10_000)).acquired == 101
-    assert world.run(history.fence_strip(10)) == FenceStrip(0, 0, 0, 0, 0, 0)
+    assert world.run(history.lease_counts(3600)) == LeaseCounts(1, 2, 3, 0, 4, 5)
+    assert world.run(history.lease_counts(10_000)).acquired == 101
+    assert world.run(history.lease_counts(10)) == LeaseCounts(0, 0, 0, 0, 0, 0)
 
 
 def test_percentiles_lie_between_the_bounds_they_were_counted_in() -> None:

@@ -13,7 +13,7 @@ from tenure import operate, verbs
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.filter import Filter, parse
 from tenure.model.rows import NewRow
-from tenure.operate import Actor, CountChanged, Done, NoSuchVerb, Noted
+from tenure.operate import Actor, AuditLine, CountChanged, Done, NoSuchVerb
 from tenure.verbs import fleet, operators, questions, queues, settle
 from tenure.verbs.statement import Statement
 from world import World
@@ -30,7 +30,7 @@ def act(world: World, verb: str, filter: str = "kind:a", **options: Any) -> Done
     return operate.act(world.conn, verb, parse(filter), ANN, schema=world.schema, **options)
 
 
-def audit(world: World) -> list[Noted]:
+def audit(world: World) -> list[AuditLine]:
     return world.run(operate.audit())
 
 

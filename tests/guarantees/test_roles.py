@@ -225,8 +225,8 @@ WORKERS = {
     "tally", "refuse", "drain_worker",
 }  # fmt: skip
 OPERATORS = {
-    "cancel", "copy", "delete", "drain_worker", "enqueue", "free_key", "limit", "lock_free", "mark", "note", "pause",
-    "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
+    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "free_key", "limit", "lock_free", "mark",
+    "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
     "enter", "holding",  # they only read
 }  # fmt: skip
 READERS = {"tell", "enter", "holding"}
@@ -435,7 +435,7 @@ def test_an_operators_own_verbs_and_their_audit(cast: Cast) -> None:
     late, held, old = world.enqueue(delay_seconds=3600), world.enqueue(), world.enqueue()
     world.claim("A", 2)
     world.run(settle.complete([world.claim_one("A").lease])) if world.status(old) == "pending" else None
-    number = run(operators.note("ann", "cli", "retry", "status:scheduled", "why not"))
+    number = run(operators.begin_audit("ann", "cli", "retry", "status:scheduled", "why not"))
     assert run(operators.mark(number, 1, done=True))
     assert run(operators.retry_now([late])) == [late]
     assert run(operators.release_held([held])) == [held]

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from .. import operate, postgres
+from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from .database import opened, options
 from .output import show
 
+_NAME_OF = {verb.audited: verb.name for verb in OPERATOR_VERBS.values()}
 HEAD = ("line", "at", "actor", "as", "via", "verb", "rows", "done", "target", "reason")
 
 
@@ -26,7 +28,7 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
 
     `actor` is the name that the caller gave, `as` its database user, `rows` how many rows it changed. An action that
     turns a switch counts 1, or 0 if the switch was set already. Where `done` says no, the action still runs or was
-    broken off, and `rows` says how far it came.
+    broken off, and `rows` says how far it came. With --json, `verb` is the name of the SQL.
     """
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
@@ -38,11 +40,11 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
         show(HEAD, [_line(line) for line in found], nothing)
 
 
-def _plain(line: operate.Noted) -> dict[str, Any]:
+def _plain(line: operate.AuditLine) -> dict[str, Any]:
     return {**line._asdict(), "at": _time(line.at), "done_at": _time(line.done_at) if line.done_at else None}
 
 
-def _line(line: operate.Noted) -> tuple[str, ...]:
+def _line(line: operate.AuditLine) -> tuple[str, ...]:
     done = f"{(line.done_at - line.at).total_seconds():.1f}s" if line.done_at else "no"
     return (
         str(line.id),
@@ -50,7 +52,7 @@ def _line(line: operate.Noted) -> tuple[str, ...]:
         line.actor,
         line.database_user,
         line.via,
-        line.verb,
+        _NAME_OF.get(line.verb, line.verb),
         str(line.rows),
         done,
         line.target,

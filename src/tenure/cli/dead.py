@@ -13,7 +13,7 @@ from ..telemetry.log import printable
 from ..verbs import questions
 from ..verbs.search import DeadGroup, dead_groups
 from .database import opened, options
-from .output import ago, as_json, counted, error_line, lines, note, said
+from .output import ago, as_json, counted, error_line, lines, remark, said
 
 HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
 
@@ -44,7 +44,7 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
     elif groups:
         click.echo(lines(HEAD, [_line(each, now) for each in groups]))
     elif sys.stderr.isatty():
-        note("nothing ended badly")
+        remark("nothing ended badly")
 
 
 def _line(group: DeadGroup, now: datetime) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,7 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
                 Reloader(words, _environ(database), watched, rest["drain_seconds"]) as worker,
                 browsing(way.link, wanted=not rest["no_open"] and sys.stderr.isatty()),
             ):
-                _serve(listener, database, way)
-                _ignore_signals()
+                _until_a_signal(lambda: _serve(listener, database, way))
     sys.stderr.flush()
     os._exit(worker.code)  # as in `serve`: everything of ours is given back
 
@@ -135,10 +135,19 @@ def _serve(listener: socket.socket, database: Database, way: Doorway) -> None:
     serve(made, listener)
 
 
-def _ignore_signals() -> None:
-    """From here on another signal would only interrupt the clean-up."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+def _until_a_signal(serve: Callable[[], None]) -> None:
+    """Serve; a signal that comes before the server minds it, or after, ends it just as well. Later ones are ignored."""
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    try:
+        serve()
+    except KeyboardInterrupt:
+        pass
+    except SystemExit as end:
+        if end.code not in [128 + number for number in ending]:  # what `endable` makes of a signal
+            raise
+    finally:
+        for number in ending:
+            signal.signal(number, signal.SIG_IGN)  # it would only interrupt the clean-up
 
 
 def _next(database: Database) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.filter import BadFilter, Filter, parse
-from .output import note
+from .output import remark
 
 
 def filter_of(words: Sequence[str], text: str = "") -> Filter:
     """The filter of these words, whose quotes the shell has removed; stderr gets a hint for each old word."""
     found = parse(" ".join([*map(_quoted_again, words), text]))
     for hint in found.hints:
-        note(f"tenure: {hint}")
+        remark(f"tenure: {hint}")
     return found
 
 

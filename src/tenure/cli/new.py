@@ -88,7 +88,7 @@ def _words(name: str) -> dict[str, str]:
         "stop_seconds": str(drain_seconds + STOP_SECONDS),
         "health_port": str(HEALTH_PORT),
         "web_port": str(WEB_PORT),
-        "backlog_query": _query("backlog_per_worker"),
+        "backlog_query": _query("backlog"),
     }
 
 

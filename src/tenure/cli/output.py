@@ -110,9 +110,9 @@ def show(head: Sequence[str], found: Sequence[Sequence[str]], nothing: str) -> N
     if found:
         click.echo(lines(head, found))
     else:
-        note(nothing)
+        remark(nothing)
 
 
-def note(text: str) -> None:
+def remark(text: str) -> None:
     """A remark about the answer, on stderr: it is not part of the answer."""
     click.echo(text, err=True)

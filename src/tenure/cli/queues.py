@@ -22,7 +22,7 @@ from ..verbs.statement import Statement
 from .database import opened, options
 from .operators import answer, me, named, noting
 from .output import as_json as one_document
-from .output import note, show
+from .output import remark, show
 
 T = TypeVar("T")
 STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
@@ -155,7 +155,7 @@ class Place(NamedTuple):
 
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "`tenure queues` lists those that have"
-            note(printable(f"tenure: no row, worker or setting knows the queue {name!r}: {hint}"))
+            remark(printable(f"tenure: no row, worker or setting knows the queue {name!r}: {hint}"))
 
 
 @contextmanager

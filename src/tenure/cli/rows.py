@@ -20,7 +20,7 @@ from ..verbs import questions
 from ..verbs.search import Page, page
 from .database import opened, options
 from .filter import filter_of
-from .output import ago, as_json, document, error_line, lines, note
+from .output import ago, as_json, document, error_line, lines, remark
 
 HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "error")
 PAGE = 500
@@ -98,9 +98,9 @@ def _show(whole: Page, now: datetime) -> None:
     if not sys.stderr.isatty():
         return
     if not whole.rows:
-        note("no row matches")
+        remark("no row matches")
     elif not whole.done:
-        note(f"there may be more: --before {whole.next}")
+        remark(f"there may be more: --before {whole.next}")
 
 
 def _line(row: Row, now: datetime) -> tuple[str, ...]:

@@ -8,8 +8,11 @@ import json
 import click
 
 from .. import settings, sql
+from .output import remark
 
 ROOMS = ("verbs", "questions")
+# Names that 0.1.0 printed, and what they are called now.
+OLD = {"backlog_per_worker": "backlog", "fence_strip": "lease_counts", "note": "begin_audit"}
 
 
 @click.command()
@@ -19,25 +22,30 @@ ROOMS = ("verbs", "questions")
 def command(name: str | None, schema: str | None, as_json: bool) -> None:
     """Print the SQL of a verb or question; without a name, list them.
 
-    `:name` is a parameter, as in psql. `tenure sql backlog-per-worker` has none: an autoscaler can run it.
+    `:name` is a parameter, as in psql. `tenure sql backlog` has none: an autoscaler can run it.
     """
     chosen = settings.load(schema=schema).schema
     if name is None:
         click.echo(json.dumps({"schema": 1, **_listing()}, sort_keys=True) if as_json else _words())
         return
-    text = sql.in_schema(_text(name), chosen)
+    name = _known(name.replace("-", "_"))
+    text = sql.in_schema(sql.text(name), chosen)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "name": name.replace("-", "_"), "sql": text}, sort_keys=True))
+        click.echo(json.dumps({"schema": 1, "name": name, "sql": text}, sort_keys=True))
     else:
         click.echo(text, nl=False)
 
 
-def _text(name: str) -> str:
+def _known(name: str) -> str:
+    """The name of a file; an old name works, and stderr has the new one."""
+    if name in OLD:
+        remark(f"tenure: {name} is called {OLD[name]} now")
+        return OLD[name]
     known = [each for room in ROOMS for each in sql.names(room)]
-    if name.replace("-", "_") not in known:
+    if name not in known:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
         raise click.UsageError(f"there is no verb or question {name!r}: did you mean {near}? `tenure sql` lists them")
-    return sql.text(name.replace("-", "_"))
+    return name
 
 
 def _listing() -> dict[str, dict[str, str]]:

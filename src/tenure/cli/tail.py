@@ -20,7 +20,7 @@ from ..verbs.fleet import tell
 from ..verbs.questions import channel, live_workers
 from .database import opened, options
 from .option_types import Number
-from .output import note
+from .output import remark
 from .reconnect import Reconnecting
 
 AWAY_SECONDS = 2.0  # between two tries to connect anew
@@ -52,12 +52,12 @@ def command(
         if watch.conn.pooled:
             raise BadSettings("events do not come through a pooler: give the server's own address")
         alive = len(postgres.run(watch.conn, live_workers(), watch.schema))
-        note(f"{alive} {'worker is' if alive == 1 else 'workers are'} alive; Ctrl-C ends this")
+        remark(f"{alive} {'worker is' if alive == 1 else 'workers are'} alive; Ctrl-C ends this")
         with contextlib.suppress(KeyboardInterrupt):
             said = ""
             while watch.ask(hear) is None and time.monotonic() < by:
                 if watch.away != said:
-                    note(said := watch.away)
+                    remark(said := watch.away)
                 time.sleep(min(AWAY_SECONDS, max(0.0, by - time.monotonic())))
 
 

@@ -23,7 +23,7 @@ from ..verbs.capacity import BusyQueue, busy_queues
 from ..verbs.questions import Member, spoken
 from .database import opened, options
 from .option_types import Number
-from .output import note
+from .output import remark
 from .reconnect import Reconnecting
 from .table import table
 
@@ -37,7 +37,7 @@ class Picture(NamedTuple):
     overview: search.Overview
     queues: list[BusyQueue]
     workers: list[Member]
-    fence: history.FenceStrip
+    fence: history.LeaseCounts
     refusals: list[history.Refusal]
 
 
@@ -77,7 +77,7 @@ def look(conn: Connection[Any], schema: str) -> Picture:
         postgres.run(conn, search.overview(), schema),
         postgres.run(conn, busy_queues(LINES_MAX, cap=CAP), schema),
         postgres.run(conn, questions.workers(), schema),
-        postgres.run(conn, history.fence_strip(3600), schema),
+        postgres.run(conn, history.lease_counts(3600), schema),
         postgres.run(conn, history.recent_refusals(5), schema),
     )
 
@@ -88,7 +88,7 @@ def look(conn: Connection[Any], schema: str) -> Picture:
 def _print(watch: Reconnecting, seconds: float, as_json: bool) -> None:
     while True:
         if (picture := watch.ask(look)) is None:
-            note(watch.away)
+            remark(watch.away)
         else:
             _say(picture, as_json)
             if not as_json:
@@ -154,7 +154,7 @@ def _count(count: search.Count) -> str:
     return f"{count.n}+" if count.more else str(count.n)
 
 
-def _fence(fence: history.FenceStrip) -> list[str]:
+def _fence(fence: history.LeaseCounts) -> list[str]:
     """How leases ended; first the number that shows whether the fence was needed."""
     known = fence._asdict()
     said = {"stale_writes_blocked": known.pop("stale_writes_blocked"), **known}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from .event import Event
 
@@ -10,22 +13,27 @@ Subscriber = Callable[[Event], None]
 
 
 class Bus:
-    """Subscribers are called in turn, on the thread that emits; one that raises is dropped."""
+    """Subscribers are called in turn, on the thread that emits; one that raises is dropped, and logged."""
 
     def __init__(self) -> None:
+        self._changing = threading.Lock()  # who emits reads a tuple, and needs no lock
         self._all: tuple[Subscriber, ...] = ()
         self._each_job: tuple[Subscriber, ...] = ()
 
     def subscribe(self, subscriber: Subscriber, *, each_job: bool = True) -> None:
         """Receive every event from now on; with each_job=False none of level debug, which every job causes."""
-        self._all += (subscriber,)
-        if each_job:
-            self._each_job += (subscriber,)
+        with self._changing:
+            self._all += (subscriber,)
+            if each_job:
+                self._each_job += (subscriber,)
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Receive nothing more."""
-        self._all = tuple(each for each in self._all if each != subscriber)
-        self._each_job = tuple(each for each in self._each_job if each != subscriber)
+    def unsubscribe(self, subscriber: Subscriber) -> bool:
+        """Receive nothing more; False if it did not."""
+        with self._changing:
+            before = len(self._all)
+            self._all = tuple(each for each in self._all if each != subscriber)
+            self._each_job = tuple(each for each in self._each_job if each != subscriber)
+            return len(self._all) < before
 
     @property
     def each_job(self) -> bool:
@@ -38,4 +46,11 @@ class Bus:
             try:
                 subscriber(event)
             except Exception:
-                self.unsubscribe(subscriber)  # a subscriber that raises must not stop the work
+                self._drop(subscriber, event)  # a subscriber that raises must not stop the work
+
+    def _drop(self, subscriber: Subscriber, event: Event) -> None:
+        """Say so once, with the traceback of the exception that is handled now; logging itself may be what raised."""
+        if self.unsubscribe(subscriber):
+            with suppress(Exception):
+                said = "the subscriber %r raised at %s: it gets no more events"
+                logging.getLogger("tenure").exception(said, subscriber, event.name)

@@ -1,4 +1,4 @@
-"""The only I/O: connections, running a Statement on one of them, migrations, and the meaning of errors."""
+"""Where verbs and questions are run: connections, a Statement on one of them, migrations, what errors mean."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ class BusyQueue(NamedTuple):
     paused: bool
 
 
-def backlog_per_worker() -> Statement[int]:
+def backlog() -> Statement[int]:
     """How many rows are runnable or processing, for an autoscaler."""
-    return Statement("backlog_per_worker", {}, lambda rows: int(rows[0][0]))
+    return Statement("backlog", {}, lambda rows: int(rows[0][0]))
 
 
 def busy_queues(n: int = 50, *, cap: int = 10_001) -> Statement[list[BusyQueue]]:

@@ -42,7 +42,7 @@ class Point(NamedTuple):
     run_p95: float | None
 
 
-class FenceStrip(NamedTuple):
+class LeaseCounts(NamedTuple):
     """Counts of what happened to leases lately."""
 
     acquired: int
@@ -128,10 +128,10 @@ def step_for(seconds: int) -> int:
     return max(1, -(-seconds // (360 * SLOT_SECONDS))) * SLOT_SECONDS
 
 
-def fence_strip(seconds: int = 3600) -> Statement[FenceStrip]:
+def lease_counts(seconds: int = 3600) -> Statement[LeaseCounts]:
     """What happened to leases in the last seconds."""
     _check_seconds(seconds)
-    return Statement("fence_strip", {"seconds": seconds}, lambda rows: FenceStrip(*rows[0]))
+    return Statement("lease_counts", {"seconds": seconds}, lambda rows: LeaseCounts(*rows[0]))
 
 
 def refusals(row_id: UUID, n: int = 100) -> Statement[list[Refusal]]:

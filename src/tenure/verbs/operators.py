@@ -16,7 +16,7 @@ from .statement import Rows, Statement, array
 REASON_BYTES_MAX = 2000
 
 
-class Noted(NamedTuple):
+class AuditLine(NamedTuple):
     """One line of the audit. `done_at` is None while the action runs, and stays None if it was interrupted."""
 
     id: int
@@ -64,7 +64,7 @@ def drain_worker(worker: str) -> Statement[bool]:
     return Statement("drain_worker", {"worker": check_name(worker, "worker")}, bool)
 
 
-def note(actor: str, via: str, verb: str, target: str, reason: str = "") -> Statement[int]:
+def begin_audit(actor: str, via: str, verb: str, target: str, reason: str = "") -> Statement[int]:
     """Begin a line of the audit; returns its number."""
     params = {
         "actor": _within(actor, "actor", 2 * NAME_BYTES_MAX),
@@ -73,7 +73,7 @@ def note(actor: str, via: str, verb: str, target: str, reason: str = "") -> Stat
         "target": check_text(target, "target"),
         "reason": _within(reason, "reason", REASON_BYTES_MAX, least=0),
     }
-    return Statement("note", params, lambda rows: int(rows[0][0]))
+    return Statement("begin_audit", params, lambda rows: int(rows[0][0]))
 
 
 def mark(action: int, rows: int, *, done: bool) -> Statement[bool]:
@@ -91,9 +91,9 @@ def lock_free(ids: Sequence[UUID]) -> Statement[list[UUID]]:
     return Statement("lock_free", {"ids": array(sorted(ids))}, _ids)
 
 
-def audit(n: int = 100, before: int | None = None) -> Statement[list[Noted]]:
+def audit(n: int = 100, before: int | None = None) -> Statement[list[AuditLine]]:
     """The audit, the latest line first; `before` is the last number of the previous page."""
-    return Statement("audit", {"n": n, "before": before}, lambda rows: [Noted(*row) for row in rows])
+    return Statement("audit", {"n": n, "before": before}, lambda rows: [AuditLine(*row) for row in rows])
 
 
 def _ids(rows: Rows) -> list[UUID]:

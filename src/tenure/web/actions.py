@@ -16,7 +16,7 @@ from ..operator_verbs import ON_ROWS
 from ..postgres.connection import QueueConnection
 from ..verbs import search
 from .answers import Count, count, hint_of
-from .audit import NotedShape, noted_shape
+from .audit import AuditLineShape, line_shape
 from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Reply, Route, when
 
@@ -132,12 +132,12 @@ def _tell(began: asyncio.Future[int]) -> Any:
     return lambda action: loop.call_soon_threadsafe(began.set_result, action)
 
 
-async def told(ask: Ask[Any, None]) -> NotedShape:
+async def told(ask: Ask[Any, None]) -> AuditLineShape:
     """How far an action is, from the audit; without done_at it still goes on, or was stopped."""
     found = await ask.site.store.ask(operate.audit(1, ask.path["action"] + 1))
     if not found or found[0].id != ask.path["action"]:
         raise Refused(404, f"there is no action {ask.path['action']}: GET api/audit lists them")
-    return noted_shape(found[0], ask.site)
+    return line_shape(found[0], ask.site)
 
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -150,5 +150,5 @@ ROUTES = (
         {200: [Would, DoneShape], 202: Going, 409: Error},
         body=ActionAsked,
     ),
-    Route("GET", "/api/actions/{action}", "read", told, {200: NotedShape, 404: Error}, types={"action": Number}),
+    Route("GET", "/api/actions/{action}", "read", told, {200: AuditLineShape, 404: Error}, types={"action": Number}),
 )

@@ -104,8 +104,8 @@ def app(
     `access` says who asks: access(request) -> Access(actor, role), or None for nobody; it may be async.
     Without it, the access tokens and users of the settings decide; without those there is no app, because it would be
     open to everybody. Connections are opened when they are needed; `tenure.web.lifespan(app)` closes them. With
-    `drills`, admins on this machine may start processes that play drills in schemas of their own; that does not work
-    with `access=tenure.web.local`.
+    `drills`, admins on this machine may start processes that play drills in schemas of their own; not together
+    with `access=tenure.web.local`, which lets in every user of the machine.
     """
     chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
     if chosen.database_url is None:

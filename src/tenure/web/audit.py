@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from .. import operate
-from ..operate import Noted
+from ..operate import AuditLine
 from ..operator_verbs import ON_ROWS
 from .answers import utc
 from .route import Ask, Asked, Route
@@ -23,7 +23,7 @@ class AuditAsked(Asked, frozen=True):
     before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | UnsetType = UNSET
 
 
-class NotedShape(msgspec.Struct, frozen=True):
+class AuditLineShape(msgspec.Struct, frozen=True):
     """One line; done_at is null while the action goes on, and stays null if it was stopped."""
 
     id: int
@@ -40,7 +40,7 @@ class NotedShape(msgspec.Struct, frozen=True):
 class AuditShape(msgspec.Struct, frozen=True):
     """Lines, the latest first, and `before` of the next page."""
 
-    audit: list[NotedShape]
+    audit: list[AuditLineShape]
     next: int | None
 
 
@@ -49,13 +49,13 @@ async def audit(ask: Ask[AuditAsked, None]) -> AuditShape:
     before = None if ask.query.before is UNSET else ask.query.before
     found = await ask.site.store.ask(operate.audit(ask.query.n, before))
     more = len(found) == ask.query.n
-    return AuditShape([noted_shape(each, ask.site) for each in found], found[-1].id if more else None)
+    return AuditShape([line_shape(each, ask.site) for each in found], found[-1].id if more else None)
 
 
-def noted_shape(each: Noted, site: Site) -> NotedShape:
+def line_shape(each: AuditLine, site: Site) -> AuditLineShape:
     """A line with its times in UTC; values that this site hides are hidden in its filter too."""
     target = site.target(each.target) if each.verb in ON_ROWS else each.target
-    return NotedShape(
+    return AuditLineShape(
         each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, target, each.rows, each.reason
     )
 

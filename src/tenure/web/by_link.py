@@ -25,11 +25,11 @@ class ByLink:
     """Whoever opened a printed link is "local" and admin, as long as this process runs.
 
     Every user of a machine can connect to its loopback, so a local connection proves nothing. The first GET with a
-    link's secret uses it up; `told` is called with the next one. Only digests of secrets and sessions are kept.
+    link's secret uses it up; `on_next_link` is called with the next one. Only digests of secrets and sessions are kept.
     """
 
-    def __init__(self, command: str, told: Callable[[str], None], hosts: Iterable[str] = ()) -> None:
-        self._command, self._told, self._hosts = command, told, names_of_this_machine(hosts)
+    def __init__(self, command: str, on_next_link: Callable[[str], None], hosts: Iterable[str] = ()) -> None:
+        self._command, self._on_next_link, self._hosts = command, on_next_link, names_of_this_machine(hosts)
         self._token = b""  # digest of the secret that is valid now
         self._sessions: list[bytes] = []  # digests, the oldest first
 
@@ -58,7 +58,7 @@ class ByLink:
         answer = RedirectResponse(_without_token(request), 303, {"cache-control": "no-store"})
         if hmac.compare_digest(_digest(request.query_params[LINK]), self._token):
             cookie.give(answer, request, _cookie_of(request), self._new_session(), None)
-            self._told(self.token())
+            self._on_next_link(self.token())
         return answer
 
     def leave(self, request: Request, answer: Response) -> None:

@@ -33,7 +33,7 @@ RETRY_MS = 2000
 END_SECONDS = 0.2
 
 
-class Told(NamedTuple):
+class FleetLine(NamedTuple):
     """One event of the fleet, numbered."""
 
     n: int
@@ -46,7 +46,7 @@ class Feed:
     def __init__(self, store: Store, tick: Callable[[], Awaitable[Any]]) -> None:
         self._store, self._make_tick = store, tick
         self._boot = secrets.token_hex(4)  # event numbers count from the start of this process
-        self._kept: deque[Told] = deque(maxlen=KEPT_MAX)
+        self._kept: deque[FleetLine] = deque(maxlen=KEPT_MAX)
         self._n = 0
         self._tick: tuple[int, bytes] = (0, b"")
         self._streams = self._hearers = 0
@@ -187,7 +187,7 @@ class Feed:
     def _keep(self, lines: list[str]) -> None:
         for line in lines:
             self._n += 1
-            self._kept.append(Told(self._n, line))
+            self._kept.append(FleetLine(self._n, line))
         self._wake()
 
     def _gap(self) -> None:

@@ -37,7 +37,7 @@ class WorkersCount(msgspec.Struct, frozen=True):
     dead: int
 
 
-class Fence(msgspec.Struct, frozen=True):
+class LeaseCountsShape(msgspec.Struct, frozen=True):
     """What happened to leases in so many seconds."""
 
     seconds: int
@@ -60,7 +60,7 @@ class Numbers(msgspec.Struct, frozen=True):
     cancelled: Count
     oldest_runnable_seconds: float | None
     workers: WorkersCount
-    fence: Fence
+    fence: LeaseCountsShape
 
 
 class PointShape(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ async def overview(ask: Ask[OverviewAsked, None]) -> OverviewShape:
     async with ask.site.store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), schema)
         inbox = await postgres.run(conn, search.overview(), schema)
-        strip = await postgres.run(conn, history.fence_strip(seconds), schema)
+        strip = await postgres.run(conn, history.lease_counts(seconds), schema)
         points = await postgres.run(conn, history.series(seconds=seconds, step_seconds=step, queue=queue), schema)
         refused = await postgres.run(conn, history.recent_refusals(REFUSALS_MAX), schema)
         asked = search.page(Filter(ids=tuple({each.row_id for each in refused})), n=REFUSALS_MAX, head=0)
@@ -174,11 +174,11 @@ async def tick(store: Store) -> Numbers:
     async with store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), store.schema)
         inbox = await postgres.run(conn, search.overview(), store.schema)
-        strip = await postgres.run(conn, history.fence_strip(TICK_FENCE_SECONDS), store.schema)
+        strip = await postgres.run(conn, history.lease_counts(TICK_FENCE_SECONDS), store.schema)
     return Numbers(**_numbers(now, inbox, strip, TICK_FENCE_SECONDS))
 
 
-def _numbers(now: datetime, inbox: search.Overview, strip: history.FenceStrip, seconds: int) -> dict[str, Any]:
+def _numbers(now: datetime, inbox: search.Overview, strip: history.LeaseCounts, seconds: int) -> dict[str, Any]:
     return {
         "at": utc(now),
         "runnable": count(inbox.runnable),
@@ -188,7 +188,7 @@ def _numbers(now: datetime, inbox: search.Overview, strip: history.FenceStrip, s
         "cancelled": count(inbox.cancelled),
         "oldest_runnable_seconds": inbox.oldest_runnable_seconds,
         "workers": WorkersCount(inbox.workers_alive, inbox.workers_draining, inbox.workers_dead),
-        "fence": Fence(seconds, *strip),
+        "fence": LeaseCountsShape(seconds, *strip),
     }
 
 

@@ -1,7 +1,7 @@
 """The web's connections: a few async ones for questions, and a few blocking ones, in threads, for changes.
 
 Not psycopg_pool: while the server is away, a pool answers with a timeout. Here the reason comes at once, and the first
-question after the server's return is answered. Every wait has a limit: for a slot, for an answer, for a new connection.
+question after the server's return is answered. Every wait has a limit: for a permit, an answer, a new connection.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..verbs.statement import Statement
 from .http_errors import Refused
 
 T = TypeVar("T")
-# How many at once. Each kind has its own slots, so that a change never waits behind a long count.
-Slots = Literal["read", "probe", "change", "action", "count", "metrics"]
-SLOTS: dict[Slots, int] = {"read": 8, "probe": 2, "change": 4, "action": 2, "count": 2, "metrics": 1}
+# How many at once. Each kind has its own permits, so that a change never waits behind a long count.
+Permits = Literal["read", "probe", "change", "action", "count", "metrics"]
+PERMITS: dict[Permits, int] = {"read": 8, "probe": 2, "change": 4, "action": 2, "count": 2, "metrics": 1}
 SLOT_SECONDS = 2.0
 PING_SECONDS = 2.0
 READ_SECONDS = 10.0
@@ -45,22 +45,22 @@ class Store:
         self._reading: list[AsyncQueueConnection] = []
         self._changing: list[QueueConnection] = []
         self._busy: set[QueueConnection] = set()
-        self._slots = {name: asyncio.Semaphore(n) for name, n in SLOTS.items()}
+        self._permits = {name: asyncio.Semaphore(n) for name, n in PERMITS.items()}
 
     @property
     def open(self) -> int:
         """How many connections are kept."""
         return len(self._reading) + len(self._changing)
 
-    async def ask(self, statement: Statement[T], slots: Slots = "read") -> T:
+    async def ask(self, statement: Statement[T], permits: Permits = "read") -> T:
         """The answer to one question."""
-        async with self.reading(slots) as conn:
+        async with self.reading(permits) as conn:
             return await postgres.run(conn, statement, self.schema)
 
     @asynccontextmanager
-    async def reading(self, slots: Slots = "read") -> AsyncIterator[AsyncQueueConnection]:
+    async def reading(self, permits: Permits = "read") -> AsyncIterator[AsyncQueueConnection]:
         """A connection for a few questions in a row."""
-        async with self._slot(slots):
+        async with self._permit(permits):
             conn = await self._readable()
             try:
                 yield conn
@@ -70,9 +70,9 @@ class Store:
                 else:
                     await asyncio.shield(_end(conn))  # the client may have left in the middle of an answer
 
-    async def blocking(self, do: Callable[[QueueConnection], T], slots: Slots = "change") -> T:
+    async def blocking(self, do: Callable[[QueueConnection], T], permits: Permits = "change") -> T:
         """The result of a blocking function, which runs in a thread on its own connection."""
-        async with self._slot(slots):
+        async with self._permit(permits):
             return await in_thread(lambda: self._blocked(do))
 
     def _blocked(self, do: Callable[[QueueConnection], T]) -> T:
@@ -95,16 +95,16 @@ class Store:
             raise Refused(503, "the server is about to stop, and nothing was changed: try again in a moment")
 
     @asynccontextmanager
-    async def _slot(self, name: Slots) -> AsyncIterator[None]:
+    async def _permit(self, name: Permits) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(SLOT_SECONDS):
-                await self._slots[name].acquire()
+                await self._permits[name].acquire()
         except TimeoutError:
-            raise Refused(503, f"{SLOTS[name]} requests of this kind ({name}) run already: try again") from None
+            raise Refused(503, f"{PERMITS[name]} requests of this kind ({name}) run already: try again") from None
         try:
             yield
         finally:
-            self._slots[name].release()
+            self._permits[name].release()
 
     async def _readable(self) -> AsyncQueueConnection:
         """A connection that has just answered a ping; if a kept one is broken, all kept ones are dropped."""
@@ -142,7 +142,7 @@ class Store:
             conn = _taken(self._changing)
 
     async def listen(self) -> AsyncQueueConnection:
-        """A connection that uses no slot; the caller closes it."""
+        """A connection that uses no permit; the caller closes it."""
         return await postgres.connect_async(self.url, application_name=f"{NAME} events", patience=READING)
 
     def close(self) -> None:

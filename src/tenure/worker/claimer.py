@@ -3,7 +3,7 @@
     ┌──▶ rest: wait for news ──▶ round: read the board if it is due, settle and claim in one trip ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────┘
 
-`settler` knows what is to be settled, `claims` what to claim, `sleep` how long to wait. All I/O is here.
+`settler` knows what is to be settled, `claims` what to claim, `sleep` how long to wait. Their statements are run here.
 """
 
 from __future__ import annotations

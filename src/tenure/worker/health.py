@@ -136,8 +136,11 @@ class Health:
         if len(self._clients) > CLIENTS_MAX:
             with suppress(OSError):
                 self._clients.popleft().shutdown(socket.SHUT_RDWR)
-        with suppress(RuntimeError):  # no thread can be started: the client is closed
+        try:
             threading.Thread(target=self._attend, args=[client], name="tenure-health-client", daemon=True).start()
+        except RuntimeError:  # no thread can be started: a client that is closed asks again
+            self._clients.remove(client)
+            client.close()
 
     def _attend(self, client: socket.socket) -> None:
         """One request, one answer."""

@@ -1,4 +1,4 @@
--- fence_strip: what happened to leases in the last seconds
+-- lease_counts: what happened to leases in the last seconds
 -- in: seconds int
 -- out: acquired, renewed, expired, reclaimed, lost, stale_writes_blocked
 SELECT COALESCE(sum(t.acquired), 0), COALESCE(sum(t.renewed), 0), COALESCE(sum(t.expired), 0),

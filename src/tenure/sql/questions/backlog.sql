@@ -1,4 +1,4 @@
--- backlog_per_worker: how many rows are runnable or processing, for an autoscaler
+-- backlog: how many rows are runnable or processing, for an autoscaler
 -- in: (none)
 -- out: rows
 -- why: what is runnable and what runs, up to 100,000: scaled by the backlog alone, workers would be taken from under their jobs.
