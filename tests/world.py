@@ -70,6 +70,13 @@ class World:
         (job,) = self.claim(worker, 1, **options)
         return job
 
+    def keys_taken(self) -> list[tuple[str, str]]:
+        """The ordered keys that cannot go on: a row of each is processing, or waits for an operator."""
+        return self.sql(  # type: ignore[return-value]
+            "SELECT DISTINCT queue, partition_key FROM live WHERE ordered AND status = 'processing'"
+            " UNION SELECT queue, partition_key FROM dead WHERE blocks ORDER BY 1, 2"
+        )
+
     def claim_ordered(self, worker: str = "A", n: int = 10, **options: Any) -> list[Claimed]:
         """Claim the heads of up to n ordered keys."""
         return self.run(verbs.claim_ordered(worker, n, **options))

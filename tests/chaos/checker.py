@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 
@@ -30,6 +29,7 @@ class Span(NamedTuple):
     begin: float
     end: float
     outcome: str
+    fence: int | None = None  # rows of one claim share it; None: of no claim but its own
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def judge(evidence: Evidence, needed: Mapping[str, int] | None = None) -> Verdic
     missing = [
         f"{what}: {happened.get(what, 0)} of {n}" for what, n in (needed or {}).items() if happened.get(what, 0) < n
     ]
-    found = [*_fates(evidence), *_two_in_flight(evidence.spans), *_inversions(evidence.spans), *_unearned(evidence)]
+    found = [*_fates(evidence), *_two_in_flight(evidence.spans), *_inversions(evidence), *_unearned(evidence)]
     return Verdict(found, missing)
 
 
@@ -83,16 +83,23 @@ def _fates(evidence: Evidence) -> Iterator[str]:
 
 
 def _two_in_flight(spans: Iterable[Span]) -> Iterator[str]:
-    """The leases of one key never overlap."""
+    """The leases of one key never overlap, but for those of one claim: its rows are done one after the other."""
     for key, held in _by_key(spans).items():
-        for one, other in pairwise(held):
-            if other.begin < one.end:
-                yield f"two in flight: {key} {one} and {other}"
+        last = held[0]
+        for span in held[1:]:
+            if span.begin < last.end and (span.fence is None or span.fence != last.fence):
+                yield f"two in flight: {key} {last} and {span}"
+            last = max(last, span, key=lambda each: each.end)
 
 
-def _inversions(spans: Iterable[Span]) -> Iterator[str]:
-    """What one producer sent to a key first is over before what it sent next begins, however often it is tried."""
-    for held in _by_key(spans).values():
+def _inversions(evidence: Evidence) -> Iterator[str]:
+    """What one producer sent to a key first is over before what it sent next begins, however often it is tried.
+
+    The rows of a claim that went back before their handler began are left out.
+    """
+    began = {(line["id"], line["token"]) for line in evidence.ledger if line["what"] == "start"}
+    ran = [span for span in evidence.spans if span.outcome != "released" or (span.id, span.token) in began]
+    for held in _by_key(ran).values():
         latest: dict[int, Span] = {}
         for span in held:
             before = latest.get(span.step.by)
@@ -120,7 +127,7 @@ def _unearned(evidence: Evidence) -> Iterator[str]:
 
 def _by_key(spans: Iterable[Span]) -> dict[str, list[Span]]:
     found: dict[str, list[Span]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: (span.begin, span.end)):
+    for span in sorted(spans, key=lambda span: (span.begin, span.end, span.step.seq)):
         found[span.step.key].append(span)
     return found
 

@@ -95,9 +95,9 @@ def _evidence(world: World, sent: list[Step], folder: Path, happened: Counter[st
     rows = world.sql("SELECT id::text, payload, status FROM inbox")
     steps = {id: Step(**payload) for id, payload, _ in rows}
     tape = world.sql(
-        "SELECT row_id::text, lease_generation, date_part('epoch', claimed_at), date_part('epoch', ended_at), outcome"
-        " FROM attempts UNION ALL SELECT id::text, lease_generation, date_part('epoch', claimed_at),"
-        " COALESCE(date_part('epoch', completed_at), 'infinity'), status"
+        "SELECT row_id::text, lease_generation, date_part('epoch', claimed_at), date_part('epoch', ended_at), outcome,"
+        " fence_token FROM attempts UNION ALL SELECT id::text, lease_generation, date_part('epoch', claimed_at),"
+        " COALESCE(date_part('epoch', completed_at), 'infinity'), status, fence_token"
         " FROM inbox WHERE status IN ('processing', 'completed')"
     )
     return Evidence(
@@ -110,12 +110,14 @@ def _evidence(world: World, sent: list[Step], folder: Path, happened: Counter[st
 
 
 def without_the_rule(world: World) -> None:
-    """Let taken keys stand in nobody's way: what is left is the walk to the head of each key."""
-    world.sql(
-        "CREATE FUNCTION unlike() RETURNS trigger LANGUAGE plpgsql AS"
-        " 'BEGIN NEW.partition_key := NEW.partition_key || '' '' || NEW.row_id; RETURN NEW; END'"
-    )
-    world.sql("CREATE TRIGGER unlike BEFORE INSERT ON keys FOR EACH ROW EXECUTE FUNCTION unlike()")
+    """Let taken keys stand in nobody's way: a claim takes the first row of each key that is pending."""
+    for function, guard, instead in (
+        ("due_heads", "AND k.run_to IS NULL", ""),
+        ("claim_ordered", "AND r.seq >= COALESCE", "AND r.status = 'pending' AND r.seq >= COALESCE"),
+    ):
+        ((text,),) = world.sql("SELECT pg_get_functiondef(%s::regproc)", f"{world.schema}.{function}")
+        assert guard in text
+        world.sql(text.replace(guard, instead))
 
 
 def words(plan: Plan, verdict: Verdict, evidence: Evidence) -> str:

@@ -197,7 +197,7 @@ def test_the_tape_cannot_hold_an_attempt_twice(world: World) -> None:
         world.sql("INSERT INTO attempts SELECT * FROM attempts")
 
 
-@pytest.mark.parametrize("table", ["live", "dead", "idempotency", "effects", "fences", "keys", "workers"])
+@pytest.mark.parametrize("table", ["live", "dead", "idempotency", "effects", "fences", "heads", "workers"])
 def test_no_table_holds_the_same_thing_twice(world: World, table: str) -> None:
     _one_of_each(world)
     of_itself = "attrelid = %s::regclass AND attnum > 0 AND attidentity = '' AND attgenerated = ''"
@@ -216,19 +216,6 @@ def _one_of_each(world: World) -> None:
     world.fail(world.claim_one().lease)
     world.enqueue(key="k", ordered=True)
     world.claim_ordered()
-
-
-@pytest.mark.parametrize("change", ["partition_key = 'other'", "queue = 'other'"])
-def test_a_row_holds_one_key_at_most(world: World, change: str) -> None:
-    world.enqueue(key="k", ordered=True)
-    world.claim_ordered()
-    column, value = change.split(" = ")
-    columns = {"queue": "queue", "partition_key": "partition_key", column: value}
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        world.sql(
-            f"INSERT INTO keys (queue, partition_key, row_id)"
-            f" SELECT {columns['queue']}, {columns['partition_key']}, row_id FROM keys"
-        )
 
 
 @pytest.mark.parametrize("status", ["completed", "pending", "banana"])

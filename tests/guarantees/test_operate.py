@@ -246,17 +246,6 @@ def test_while_a_row_is_waited_for_no_other_is_locked(world: World, verb: str, m
     assert audit(world)[0].rows == 6
 
 
-def test_a_key_that_somebody_has_locked_costs_its_own_row_alone(world: World) -> None:
-    ids = [world.enqueue("a", key=f"k{n}", ordered=True, hold=True) for n in range(3)]
-    for job in world.claim_ordered("A", 3):
-        world.fail(job.lease)
-    blocker = user_connection(world)
-    blocker.execute("SELECT FROM keys WHERE row_id = %s FOR UPDATE", [ids[1]])
-    assert act(world, "redrive")[2:] == (3, 2, 1, True)
-    assert [world.status(id) for id in ids] == ["pending", "failed", "pending"]
-    assert audit(world)[0].rows == 2
-
-
 def test_an_action_reads_what_others_commit_meanwhile_whatever_the_caller_works_with(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def pid_in(folder: Path) -> int:
 
 
 def attempt_of(hired: Hired) -> Attempt:
-    (attempt,) = hired.worker.held.busy()
+    (attempt,) = hired.worker.held.all()
     return attempt
 
 

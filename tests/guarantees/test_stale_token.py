@@ -198,7 +198,7 @@ def _current(world: World) -> Lease:
 
 
 def _everything(world: World) -> list[Any]:
-    tables = ("inbox", "attempts", "effects", "fences", "keys", "idempotency")
+    tables = ("inbox", "attempts", "effects", "fences", "heads", "arrivals", "idempotency")
     return [world.sql(f"SELECT to_jsonb(t) FROM {table} AS t ORDER BY 1") for table in tables]
 
 

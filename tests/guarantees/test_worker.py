@@ -624,8 +624,8 @@ def test_time_limits_need_no_thread_each(world: World) -> None:
     with working(world, inbox) as hired:
         for _ in range(5):
             world.enqueue("limited")
-        eventually(lambda: sum(each.timer is not None for each in hired.worker.held.busy()) == 5)
-        timers = [each.timer for each in hired.worker.held.busy()]
+        eventually(lambda: sum(each.timer is not None for each in hired.worker.held.all()) == 5)
+        timers = [each.timer for each in hired.worker.held.all()]
         ours = [thread for thread in threading.enumerate() if not thread.name.startswith("pytest_timeout")]
         assert not [thread for thread in ours if isinstance(thread, threading.Timer)]
         gate.set()

@@ -166,17 +166,16 @@ class Model:
         return sorted(mine, key=lambda row: (lanes.index(row.lane), places.index(row.bucket), row.available_at))
 
     def heads(self, worker: str, queues: Sequence[str], buckets: Iterable[int]) -> list[ModelRow]:
-        """The ordered rows a claim may take, in id order: the first of each key, if due and the key is free."""
+        """The ordered rows a claim may take: of each free key the row that has begun, else the first, if it is due."""
         if not self.may_claim(worker):
             return []
         first: dict[tuple[str, str], ModelRow] = {}
-        for row in sorted(self.rows.values(), key=lambda row: row.seq):
+        for row in sorted(self.rows.values(), key=lambda row: (row.attempts == 0, row.seq)):
             if row.new.ordered and row.live:
                 first.setdefault(row.key, row)
         places = set(buckets)
         free = [row for row in first.values() if row.status == "pending" and row.due and row.key not in self.keys]
-        mine = [row for row in free if row.new.queue in queues and row.bucket in places]
-        return sorted(mine, key=lambda row: row.id.int)
+        return [row for row in free if row.new.queue in queues and row.bucket in places]
 
     def claim(self, row: ModelRow, worker: str, fence: int, claim_id: int) -> None:
         """Take a row under its next generation."""

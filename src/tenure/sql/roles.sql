@@ -52,7 +52,7 @@ GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_a
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
-  tenure.fences, tenure.keys, tenure.permits, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
+  tenure.fences, tenure.heads, tenure.arrivals, tenure.permits, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
   tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
 GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.spots, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
@@ -65,9 +65,11 @@ GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state
 GRANT SELECT, UPDATE, DELETE ON tenure.live TO tenure_worker;
 GRANT SELECT ON tenure.inbox TO tenure_worker;
 GRANT INSERT ON tenure.archive, tenure.dead TO tenure_worker;
+GRANT SELECT ON tenure.dead TO tenure_worker;  -- whether one of them keeps its key waiting
 GRANT SELECT, INSERT ON tenure.attempts, tenure.effects TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE ON tenure.fences TO tenure_worker;
-GRANT SELECT, INSERT, DELETE ON tenure.keys, tenure.permits TO tenure_worker;
+GRANT SELECT, INSERT, DELETE ON tenure.permits TO tenure_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
@@ -79,7 +81,7 @@ GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as
   ON tenure.schedules TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
   tenure.wake, tenure.due_by_time, tenure.due_by_bucket, tenure.free_heads, tenure.admitted, tenure.give_permits,
-  tenure.claim_limited TO tenure_worker;
+  tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
 
 -- It writes the history, and lets keep_history forget what is past retention.
 GRANT SELECT, INSERT, UPDATE ON tenure.tally TO tenure_worker;
@@ -92,7 +94,9 @@ GRANT UPDATE (available_at, cancel_asked, last_error), DELETE ON tenure.live TO 
 GRANT INSERT (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key,
   idempotency_key, payload, last_error, headers) ON tenure.live TO tenure_operator;  -- redrive: a row comes back as it was, and free
 GRANT INSERT, DELETE ON tenure.dead TO tenure_operator;
-GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.keys, tenure.refusals TO tenure_operator;
+GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.refusals TO tenure_operator;
+GRANT INSERT (queue, partition_key, seq) ON tenure.arrivals TO tenure_operator;  -- a key to be looked at again
+GRANT UPDATE (blocks) ON tenure.dead TO tenure_operator;
 GRANT UPDATE (priority) ON tenure.dead, tenure.archive TO tenure_operator;  -- to lock a row takes the right to change some column of it
 GRANT INSERT (queue, paused, max_running, max_per_key, rate_per_second, burst),
   UPDATE (paused, max_running, max_per_key, rate_per_second, burst, tokens, refilled_at, updated_at) ON tenure.queues TO tenure_operator;

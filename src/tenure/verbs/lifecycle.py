@@ -97,22 +97,30 @@ def claim_ordered(
     n: int,
     *,
     queues: Sequence[str] = ("default",),
-    buckets: Sequence[int] = ALL_BUCKETS,
-    per_bucket: int = 100,
-    after_key: str = "",
+    buckets: Sequence[int] | None = None,
+    run_length: int = 1,
+    from_arrival: int = 0,
+    from_due: float = 0.0,
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
-    """Claim the first rows of up to n free keys; a key whose first row is processing or scheduled gives none."""
+    """Claim the next rows of up to n ordered keys: of each key a run, at most `run_length` rows in order.
+
+    A key that is taken, or whose next row is not due yet, gives none. With buckets, only keys of these buckets are
+    claimed. Arrivals before `from_arrival`, and keys due before `from_due` (epoch seconds), are left to a later claim.
+    """
+    if run_length < 1:
+        raise BadSettings(f"a run of run_length={run_length} rows takes nothing: ask for at least 1")
     return Statement(
         "claim_ordered",
         {
             **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
-            "per_bucket": per_bucket,
+            "run_length": run_length,
             "queues": list(queues),
-            "buckets": array(buckets),
-            "after_key": after_key,
+            "buckets": None if buckets is None else array(buckets),
+            "from_arrival": from_arrival,
+            "from_due": from_due,
         },
         claimed_by(worker),
     )

@@ -2,7 +2,9 @@
 
 A row is settled when the database has answered for it. A slot is free when the handler has returned as well.
 
-                     handler returns                   settled
+    waiting ────────────────────────────────┐
+       │ its turn in the run                │ the run has ended: given back unstarted
+       ▼             handler returns        ▼          settled
     running ───────────────────────────▶ returned ───────────────▶ over
        │                                    ▲                        ▲
        │ let go: its time is up,            │ handler returns        │
@@ -33,6 +35,7 @@ from ..model.rows import Claimed
 class State(Enum):
     """What an attempt still waits for."""
 
+    WAITING = "its turn: the rows before it in its run"
     RUNNING = "its handler, and then the database"
     RETURNED = "the database: its handler has returned"
     LET_GO = "the database: its row is settled without its handler"
@@ -45,6 +48,7 @@ class Attempt:
 
     __slots__ = (
         "_lock",
+        "following",
         "handler",
         "job",
         "lease_seconds",
@@ -62,6 +66,7 @@ class Attempt:
         self.job, self.handler = job, handler
         self.source = source  # where its claim looked
         self.state = State.RUNNING
+        self.following: Attempt | None = None  # the next row of its run: its turn comes when this one is completed
         self.outcome: Any = None  # None: there is nothing to tell the database
         self.started = 0.0
         self.lease_seconds = 0.0
@@ -105,6 +110,26 @@ class Attempt:
         return self.state is not State.RUNNING or self.job.completion != "open"
 
     # -- the steps
+
+    def queue_behind(self, before: Attempt) -> None:
+        """Wait for the turn: after this one, in the same run."""
+        self.state, before.following = State.WAITING, self
+
+    def take_turn(self) -> bool:
+        """Its turn has come; False if it was given back meanwhile."""
+        with self._lock:
+            if self.state is not State.WAITING:
+                return False
+            self.state = State.RUNNING
+            return True
+
+    def give_back(self, outcome: Outcome | None) -> bool:
+        """Its turn will not come; False if it came, or if it was given back already."""
+        with self._lock:
+            if self.state is not State.WAITING:
+                return False
+            self.outcome, self.state = outcome, State.RETURNED
+            return True
 
     def handler_returns(self, outcome: Outcome | None) -> State:
         """The handler has returned; returns the state before. Only a running attempt takes this outcome."""

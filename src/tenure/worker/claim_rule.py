@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model.rows import BUCKETS, Claimed, Lane, Offer
+from ..model.rows import Claimed, Lane, Offer
 from ..verbs.lifecycle import claim, claim_ordered
 from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
 
-UNORDERED, ORDERED, FREED = "\0unordered", "\0ordered", "\0freed"  # no queue has such a name: names contain no NUL
+UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 FLOOR_MARGIN_SECONDS = 1.0
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
+RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
+RUN_MAX = 100  # how many they are at most
+ROWS_MAX = 2000  # of one claim
 LIMITED_SECONDS = 0.5  # a limited queue that gave fewer rows than asked may give more after this long
-SLICE_MIN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,9 @@ class ClaimRule:
     _offers: list[Offer] = field(default_factory=list)
     _dry: dict[str, float] = field(default_factory=dict)  # until when each source is dry
     _turn: int = 0
-    _walks: int = 0
     _start: int = 0  # where the next scan of our buckets begins
-    _slice: int = BUCKETS  # how many buckets an ordered claim scans
-    _walked: int = 0  # buckets scanned since an ordered claim was last full
-    _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on, not scanned yet
+    _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on
+    _row_seconds: float = 1.0  # how long a row of an ordered key takes
     _floor: float = 0.0  # all rows due before it are claimed: a scan may skip their dead versions
     _late: bool = (
         False  # NOTIFY arrives at commit; the row may be as old as its transaction: scan LATE_SECONDS further back
@@ -61,10 +61,10 @@ class ClaimRule:
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
-                self._dry.pop(offer.queue if offer.limited else UNORDERED, None)
+                self._dry.pop(offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED, None)
         if self._clock:
             # The oldest pending row may be older than the floor: committed late, or sent with a past time.
-            known = [o.due_seconds for o in self._offers if o.due_seconds is not None and not o.limited]
+            known = [o.due_seconds for o in self._offers if o.due_seconds is not None and not (o.limited or o.ordered)]
             self._floor = at + self._clock + min([0.0, *known]) - FLOOR_MARGIN_SECONDS
         return min(later, default=None)
 
@@ -79,11 +79,12 @@ class ClaimRule:
             if not any(offer.queue == queue for offer in self._offers):
                 self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
 
-    def ended(self, source: str, bucket: int) -> None:
-        """A row from this source has ended: its key, or its permit, is free for the next one."""
-        if source in (ORDERED, FREED):
+    def ended(self, source: str, bucket: int, seconds: float = 1.0) -> None:
+        """A row from this source has ended after so long: its key, or its permit, is free for the next one."""
+        if source == ORDERED:
             self._freed.add(bucket)
-        elif source != UNORDERED:
+            self._row_seconds += (seconds - self._row_seconds) / 8
+        if source != UNORDERED:
             self._dry.pop(source, None)
 
     def own(self, buckets: tuple[int, ...] | None) -> None:
@@ -116,11 +117,6 @@ class ClaimRule:
             statement = self._unordered(worker, free, wide, common)
         elif source == ORDERED:
             statement = self._ordered(worker, free, wide, common)
-        elif source == FREED:
-            statement = claim_ordered(
-                worker, free, queues=self._ordered_queues(), buckets=sorted(self._freed), per_bucket=1000, **common
-            )
-            self._freed.clear()
         else:
             statement = claim_limited(worker, free, source, **common)
         in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
@@ -132,10 +128,8 @@ class ClaimRule:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
             self._clock = rows[0].ends_seconds - self.lease_seconds - at  # never ahead of the server's clock
         if claim.source == ORDERED:
-            self._answered_ordered(len(rows) >= claim.n)
-        elif claim.source == FREED:
-            if len(rows) >= claim.n:
-                self._dry.pop(ORDERED, None)
+            if len({(row.queue, row.partition_key) for row in rows}) < claim.n:
+                self._dry[ORDERED] = float("inf")
         elif len(rows) >= claim.n:
             if claim.in_order:
                 # Every row older than the newest of these is claimed.
@@ -146,21 +140,11 @@ class ClaimRule:
                 # Every row that was due when this claim was sent is claimed: the next scan may begin there.
                 self._floor = max(self._floor, claim.sent + self._clock - FLOOR_MARGIN_SECONDS)
 
-    def _answered_ordered(self, full: bool) -> None:
-        if full:
-            self._slice, self._walked = max(SLICE_MIN, self._slice // 4), 0
-            return
-        self._walked += self._slice
-        self._slice *= 4
-        if self._walked >= self._owned():
-            self._dry[ORDERED] = float("inf")
-            self._walked, self._slice = 0, BUCKETS
-
     def _sources(self) -> list[str]:
         offers = self._offers
         found = [UNORDERED] if any(not o.limited and not o.ordered for o in offers) else []
         if any(not o.limited and o.ordered for o in offers):
-            found += [FREED, ORDERED] if self._freed else [ORDERED]
+            found.append(ORDERED)
         return found + sorted({o.queue for o in offers if o.limited})
 
     def _unordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
@@ -170,34 +154,31 @@ class ClaimRule:
             return claim(worker, n, lanes=lanes, floors=[floor], **common)
         if everywhere:
             return claim(worker, n, lanes=lanes, **common)  # no floor is known for buckets of others
-        buckets = self._from_start(len(self.buckets), len(self.buckets) // 8 + 1)
+        buckets = self._from_start(len(self.buckets))
         return claim(worker, n, buckets=buckets, lanes=lanes, floors=[floor] * len(buckets), **common)
 
     def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
-        queues = self._ordered_queues()
-        if everywhere:
-            return claim_ordered(worker, n, queues=queues, per_bucket=4, **common)
-        size = min(self._slice, self._owned())
-        # Blocked keys can fill a short scan; every 16th scan is long.
-        self._walks += 1
-        per_bucket = 1000 if self._walks % 16 == 0 else 8
+        buckets: list[int] | None = None
+        if self.buckets is not None and not everywhere:
+            # Also the keys that we have just let go on, whoever owns their buckets.
+            buckets = [*self._freed.difference(self.buckets), *self._from_start(len(self.buckets))]
+        self._freed.clear()
+        # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when the worker drains.
+        run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX, ROWS_MAX / n))
         return claim_ordered(
-            worker, n, queues=queues, buckets=self._from_start(size, size), per_bucket=per_bucket, **common
+            worker, n, queues=self._ordered_queues(), buckets=buckets, run_length=max(1, run_length), **common
         )
 
     def _ordered_queues(self) -> list[str]:
         return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
 
-    def _owned(self) -> int:
-        return BUCKETS if self.buckets is None else len(self.buckets)
-
-    def _from_start(self, n: int, step: int) -> Sequence[int]:
-        """n of our buckets from where the last scan ended, so that no bucket is always the first."""
-        ours: Sequence[int] = range(BUCKETS) if self.buckets is None else self.buckets
+    def _from_start(self, n: int) -> Sequence[int]:
+        """n of our buckets from another one on each time, so that no bucket is always the first."""
+        ours = self.buckets or ()
         if not ours:
             return ()
         first = self._start % len(ours)
-        self._start = first + step
+        self._start = first + len(ours) // 8 + 1
         return [*ours[first : first + n], *ours[: max(0, first + n - len(ours))]]
 
     def _in_turn(self) -> list[Offer]:

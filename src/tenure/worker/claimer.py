@@ -17,7 +17,7 @@ from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting
 from ..verbs.questions import board, claimed
-from .attempt import Attempt
+from .attempt import Attempt, State
 from .claim_rule import SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .db_thread import DbThread
@@ -120,8 +120,7 @@ class Claimer(DbThread):
         if at >= self.sleep.board_at and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
-        for attempt in self.settler.unsettled:
-            self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket)
+        self._freed(self.settler.unsettled, at)
         self.settler.skip_settled()
         self._settle_and_claim(conn, self._next_claim(at))
         self.settler.one_by_one = False
@@ -149,12 +148,18 @@ class Claimer(DbThread):
                 claim = None
             else:
                 answers = run(conn, statement)
+                self._freed(attempts, time.monotonic())  # no claim has seen it yet
             traces = [attempt.trace for attempt in attempts]
             self.shared.tracing.settled(self.shared.worker_id, answers, traces, since)
             self._settled(attempts, answers)
         if claim is not None:
             self.claims.send(claim)
             self._received(claim, run(conn, claim.statement))
+
+    def _freed(self, attempts: Sequence[Attempt], at: float) -> None:
+        """The keys and permits of these are free, or will be with the statement that settles them."""
+        for attempt in attempts:
+            self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
 
     def _settled(self, attempts: list[Attempt], answers: Sequence[Settled]) -> None:
         if self.settler.answered(attempts, answers):
@@ -170,11 +175,11 @@ class Claimer(DbThread):
         """Start these; rows that come after a drain began are released unstarted."""
         if self.draining:
             for attempt in attempts:
-                attempt.handler_returns(Release())
+                attempt.give_back(Release()) or attempt.handler_returns(Release())
             self.settler.add(attempts)
             return
         announce(self.shared, attempts)
-        self._start(attempts)
+        self._start([attempt for attempt in attempts if attempt.state is not State.WAITING])
 
     # -- between rounds
 

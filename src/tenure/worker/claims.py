@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..app.handler import Handler
@@ -75,7 +76,7 @@ class Claims:
     def found(self, lost: tuple[float, SentClaim], rows: Sequence[Claimed]) -> list[Attempt]:
         """The attempts of a lost claim, without those we know already."""
         self._lost.remove(lost)
-        known = {attempt.claimed.identity for attempt in self._held.busy()}
+        known = {attempt.claimed.identity for attempt in self._held.all()}
         return self.attempts(lost[1], [row for row in rows if row.identity not in known])
 
     def attempts(self, claim: SentClaim, rows: Sequence[Claimed]) -> list[Attempt]:
@@ -89,6 +90,8 @@ class Claims:
         if deadline <= at:
             return []
         made = [self._attempt(claim, row, deadline, at) for row in rows]
+        if claim.source == ORDERED:
+            _as_runs(made)
         self._held.take(made)
         return made
 
@@ -108,6 +111,14 @@ class Claims:
         if handler is not None and handler.handling.lease_seconds is not None:
             attempt.lease_seconds, attempt.renew_at = handler.handling.lease_seconds, claim.sent
         return attempt
+
+
+def _as_runs(attempts: Sequence[Attempt]) -> None:
+    """Rows of one key stand together and in order: each begins when the one before it is completed."""
+    for before, attempt in pairwise(attempts):
+        row, earlier = attempt.claimed, before.claimed
+        if (earlier.queue, earlier.partition_key) == (row.queue, row.partition_key):
+            attempt.queue_behind(before)
 
 
 def woken(shared: Shared, source: str) -> None:

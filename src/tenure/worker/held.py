@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ..events import Bus, LeaseLost
-from .attempt import Attempt
+from .attempt import Attempt, State
 from .shared import Shared
 
 STALL_SECONDS = 0.5  # woken later than this, the process was stopped
 
 
 class HeldAttempts:
-    """Two sets: attempts whose lease is kept, and attempts that use a slot. Usually they are the same."""
+    """Two sets: attempts whose lease is kept, and attempts that use a slot. They differ by the waiting rows of runs."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -24,10 +24,16 @@ class HeldAttempts:
         self._busy: set[Attempt] = set()
 
     def take(self, attempts: Iterable[Attempt]) -> None:
-        """These rows were claimed: each holds a lease and a slot."""
+        """These rows were claimed: each holds a lease, and each that starts at once a slot."""
         with self._lock:
             self._leased.update(attempts)
-            self._busy.update(attempts)
+            self._busy.update(attempt for attempt in attempts if attempt.state is not State.WAITING)
+
+    def pass_on(self, before: Attempt, following: Attempt) -> None:
+        """The next row of a run has its turn, in the same slot."""
+        with self._lock:
+            self._busy.discard(before)
+            self._busy.add(following)
 
     def drop(self, attempts: Iterable[Attempt]) -> None:
         """These rows are settled, or their lease is lost: renew them no more."""
@@ -45,10 +51,14 @@ class HeldAttempts:
         with self._lock:
             return list(self._leased)
 
-    def busy(self) -> list[Attempt]:
-        """Attempts that use a slot."""
+    def all(self) -> list[Attempt]:
+        """Attempts that use a slot, or whose lease is kept."""
         with self._lock:
-            return list(self._busy)
+            return list(self._busy | self._leased)
+
+    def uses_slot(self, attempt: Attempt) -> bool:
+        """True if this one has a slot, and no other one of its run."""
+        return attempt in self._busy
 
     @property
     def slots_used(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
 from ..events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
-from ..model.outcome import DeadLetter, Outcome, Release, Retry, Snooze
+from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry, Snooze
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
@@ -40,6 +40,7 @@ class Pools:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
+        self._closing = False
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Coroutines run on this loop, and so do the timers of all attempts."""
@@ -166,8 +167,15 @@ class Pools:
         """Settle a row before its handler has returned; False if the handler was faster."""
         if not attempt.let_go(outcome):
             return False
+        self.end_run(attempt.following)
         self._news.ended(attempt)
         return True
+
+    def drain(self) -> None:
+        """Runs end with the row that has its turn now."""
+        self._closing = True
+        for attempt in self._held.all():
+            self.end_run(attempt)
 
     # -- the same for all
 
@@ -190,10 +198,33 @@ class Pools:
         if _timeout_seconds(attempt):
             self._call_on_loop(_disarm, attempt)
         if before is State.RUNNING:
-            self._news.ended(attempt)
+            following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+            self._news.ended(attempt)  # before the next begins: rows of a run are settled in order
+            if following is not None:
+                self.start([following])
         elif before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()
+
+    def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:
+        """The next row of the run, in the same slot; or the run ends here, and what is behind goes back unstarted."""
+        following = attempt.following
+        if following is None:
+            return None
+        kept = not (self._closing or attempt.job.lost or following.job.lost)
+        if completed and kept and following.take_turn():
+            self._held.pass_on(attempt, following)
+            return following
+        self.end_run(following)
+        return None
+
+    def end_run(self, attempt: Attempt | None) -> None:
+        """Give back this row of a run and those behind it, unstarted."""
+        while attempt is not None:
+            lost = attempt.job.lost and attempt.job.lost not in OUR_OWN
+            if attempt.give_back(None if lost else Release()):
+                self._news.ended(attempt)
+            attempt = attempt.following
 
     def _of_error(self, attempt: Attempt, error: BaseException) -> Outcome | None:
         job = attempt.job

@@ -23,6 +23,7 @@ from ..model.rows import Settled
 from ..verbs import settle
 from ..verbs.statement import Statement
 from .attempt import Attempt
+from .claim_rule import UNORDERED
 from .held import HeldAttempts
 from .outcomes import said
 from .shared import Shared
@@ -57,7 +58,7 @@ class Settler:
     @property
     def slots_ending(self) -> int:
         """How many slots will be free once the database has answered."""
-        return sum(1 for attempt in self._unsettled if attempt.handler_returned)
+        return sum(1 for attempt in self._unsettled if attempt.handler_returned and self._held.uses_slot(attempt))
 
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
@@ -101,16 +102,25 @@ class Settler:
 
 
 def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
-    """The outcomes of these attempts as statements, the completions first."""
-    groups: dict[tuple[type[Outcome], bool], list[Attempt]] = {}
+    """The outcomes of these attempts as statements: completions first, then what goes back, then what failed.
+
+    A row that fails ends its run: the rows behind it must be given back before it is.
+    """
+    groups: dict[tuple[type[Outcome], bool, bool], list[Attempt]] = {}
     for attempt in attempts:
-        groups.setdefault((type(attempt.outcome), attempt.accept_late), []).append(attempt)
-    for (kind, late), group in sorted(groups.items(), key=lambda pair: pair[0][0] is not Completed):
+        kind = (type(attempt.outcome), attempt.accept_late, attempt.source != UNORDERED)
+        groups.setdefault(kind, []).append(attempt)
+    for (outcome, late, ordered), group in sorted(groups.items(), key=_turn):
         try:
-            made = [(group, _statement(kind, late, group))]
+            made = [(group, _statement(outcome, late, group, ordered))]
         except Exception:
-            made = [_alone(kind, late, attempt) for attempt in group]
+            made = [_alone(outcome, late, attempt) for attempt in group]
         yield from made
+
+
+def _turn(group: tuple[tuple[type[Outcome], bool, bool], list[Attempt]]) -> tuple[int, bool]:
+    (kind, _, ordered), _ = group
+    return (0 if kind is Completed else 1 if kind is Release else 2, not ordered)
 
 
 def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
@@ -122,10 +132,12 @@ def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
         return [attempt], _statement(Retry, late, [attempt])
 
 
-def _statement(kind: type[Outcome], late: bool, attempts: list[Attempt]) -> Statement[list[Settled]]:
+def _statement(
+    kind: type[Outcome], late: bool, attempts: list[Attempt], ordered: bool = True
+) -> Statement[list[Settled]]:
     held = [attempt.claimed for attempt in attempts]
     if kind is Completed:
-        return settle.complete(held, accept_late=late)
+        return settle.complete(held, accept_late=late, ordered=ordered)
     if kind is Retry:
         return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
     if kind is Fail:

@@ -134,6 +134,7 @@ class Worker:
         try:
             self.bus.emit(WorkerDraining(self.id, self.held.slots_used))
             self.claimer.drain()
+            self._pools.drain()
             self.lease_keeper.drain()
             self._housekeeper.end()
             self._until(lambda: self._idle or self._leave_now, self.terms.drain_seconds)
@@ -158,16 +159,16 @@ class Worker:
 
     def _left(self) -> int:
         """How many rows are neither settled nor released."""
-        return sum(1 for attempt in self.held.busy() if not attempt.settled)
+        return sum(1 for attempt in self.held.all() if not attempt.settled)
 
     def _give_back(self) -> None:
         """Stop handlers that still run and release their rows, even if a handler does not stop; no attempt counts."""
-        for attempt in self.held.busy():
+        for attempt in self.held.all():
             if attempt.state is State.RUNNING:
                 attempt.lose("drained")
                 attempt.ask_to_stop()
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
-        for attempt in self.held.busy():
+        for attempt in self.held.all():
             self._pools.let_go(attempt, Release("its worker was stopped"))
         self._until(lambda: not self._left(), LAST_WORDS_SECONDS / 2)
 

@@ -2,22 +2,27 @@
 -- in: n int
 -- out: queue, partition_key, head, status, reason (held, scheduled, waits_for_operator), waiting
 WITH taken AS (
-  SELECT k.queue, k.partition_key, k.row_id AS head FROM tenure.keys AS k
-  UNION
-  SELECT DISTINCT ON (r.queue, r.partition_key) r.queue, r.partition_key, r.id
+  SELECT DISTINCT ON (d.queue, d.partition_key) d.queue, d.partition_key, d.id AS head FROM tenure.dead AS d
+  WHERE d.blocks
+  ORDER BY d.queue, d.partition_key, d.seq
+), first AS (
+  SELECT DISTINCT ON (r.queue, r.partition_key) r.queue, r.partition_key, r.id AS head, r.status, r.available_at
   FROM tenure.live AS r
-  WHERE r.ordered AND r.status = 'pending' AND r.available_at > statement_timestamp()
-    AND NOT EXISTS (SELECT FROM tenure.live AS earlier
-                    WHERE earlier.ordered AND earlier.queue = r.queue AND tenure.bucket(earlier.partition_key) = tenure.bucket(r.partition_key)
-                      AND earlier.partition_key = r.partition_key AND earlier.seq < r.seq)
-    AND NOT EXISTS (SELECT FROM tenure.keys AS k WHERE k.queue = r.queue AND k.partition_key = r.partition_key)
+  WHERE r.ordered
+  ORDER BY r.queue, r.partition_key, r.status = 'pending', r.attempts = 0, r.seq
+), blocked AS (
+  SELECT taken.queue, taken.partition_key, taken.head FROM taken
+  UNION ALL
+  SELECT first.queue, first.partition_key, first.head FROM first
+  WHERE (first.status = 'processing' OR first.available_at > statement_timestamp())
+    AND NOT EXISTS (SELECT FROM taken AS t WHERE t.queue = first.queue AND t.partition_key = first.partition_key)
 )
 SELECT t.queue, t.partition_key, t.head, i.status,
        CASE i.status WHEN 'processing' THEN 'held' WHEN 'pending' THEN 'scheduled' ELSE 'waits_for_operator' END,
        (SELECT count(*)::int FROM tenure.live AS r
         WHERE r.ordered AND r.queue = t.queue AND tenure.bucket(r.partition_key) = tenure.bucket(t.partition_key)
           AND r.partition_key = t.partition_key AND r.id <> t.head) AS waiting
-FROM taken AS t
+FROM blocked AS t
 JOIN tenure.inbox AS i ON i.id = t.head
 ORDER BY waiting DESC, t.queue, t.partition_key
 LIMIT :n

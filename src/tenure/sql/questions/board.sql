@@ -13,9 +13,16 @@ LEFT JOIN LATERAL (
 ) AS first ON true
 WHERE q.paused IS NOT TRUE
 UNION ALL
-SELECT o.queue, 0, true, COALESCE(q.limited, false), NULL
+SELECT o.queue, 0, true, COALESCE(q.limited, false),
+       CASE WHEN EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = o.queue) THEN 0
+            ELSE date_part('epoch', next.due_at - clock_timestamp()) END
 FROM tenure.ordered_queues() AS o
 LEFT JOIN tenure.queues AS q ON q.queue = o.queue
+LEFT JOIN LATERAL (
+  SELECT h.due_at FROM tenure.heads AS h
+  WHERE h.queue = o.queue AND h.bucket >= 0 AND h.due_at < 'infinity' AND h.run_to IS NULL
+  ORDER BY h.due_at LIMIT 1
+) AS next ON true
 WHERE q.paused IS NOT TRUE
 ORDER BY 2 DESC, 1
 LIMIT 10000

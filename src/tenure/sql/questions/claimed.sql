@@ -8,4 +8,5 @@ FROM tenure.live AS i
 WHERE i.claim_id = :claim_id
   AND i.claimed_by = :worker
   AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a claim
+ORDER BY i.seq
 LIMIT 10000

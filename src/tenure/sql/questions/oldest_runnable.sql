@@ -16,7 +16,7 @@ WITH unordered AS (
   SELECT r.queue, min(r.available_at) AS since
   FROM tenure.live AS r
   WHERE r.ordered AND r.status = 'pending' AND r.available_at <= statement_timestamp()
-    AND NOT EXISTS (SELECT FROM tenure.keys AS k WHERE k.queue = r.queue AND k.partition_key = r.partition_key)
+    AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.queue = r.queue AND d.partition_key = r.partition_key AND d.blocks)
     AND NOT EXISTS (SELECT FROM tenure.live AS earlier
                     WHERE earlier.ordered AND earlier.queue = r.queue
                       AND tenure.bucket(earlier.partition_key) = tenure.bucket(r.partition_key)

@@ -18,7 +18,13 @@ LEFT JOIN tenure.queues AS q ON q.queue = i.queue
 LEFT JOIN LATERAL (
   -- The row this one stands behind: the holder of its key, or an earlier row of it.
   SELECT COALESCE(
-    (SELECT k.row_id FROM tenure.keys AS k WHERE k.queue = i.queue AND k.partition_key = i.partition_key),
+    (SELECT d.id FROM tenure.dead AS d WHERE d.queue = i.queue AND d.partition_key = i.partition_key AND d.blocks ORDER BY d.seq LIMIT 1),
+    (SELECT r.id FROM tenure.heads AS h
+     JOIN tenure.live AS r ON r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket
+       AND r.partition_key = h.partition_key AND r.seq BETWEEN COALESCE(h.run_from, h.begun_seq) AND COALESCE(h.run_to, h.begun_seq)
+     WHERE h.queue = i.queue AND h.partition_key = i.partition_key
+       AND (r.status = 'processing' OR r.attempts > 0)
+     ORDER BY r.seq LIMIT 1),
     (SELECT r.id FROM tenure.live AS r
      WHERE r.ordered AND r.queue = i.queue AND tenure.bucket(r.partition_key) = i.partition_bucket AND r.partition_key = i.partition_key
      ORDER BY r.seq LIMIT 1)) AS id

@@ -25,6 +25,11 @@ WITH found AS (
   SELECT id, seq, created_at, available_at, clock_timestamp(), lease_generation, fence_token, attempts, max_attempts,
          priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason, headers
   FROM found WHERE status = 'pending'
+), freed AS (
+  INSERT INTO tenure.arrivals (queue, partition_key, seq)
+  SELECT found.queue, found.partition_key, found.seq FROM found
+  WHERE found.ordered
+    AND found.status = 'pending'  -- implied: an arrival too many is no harm
 ), told AS MATERIALIZED (
   -- The head of an ordered key may be gone: its next row need not wait for anybody's next look.
   SELECT tenure.rouse(array_agg(found.queue), array_agg(tenure.bucket(found.partition_key))) AS woken FROM found

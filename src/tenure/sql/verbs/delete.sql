@@ -11,7 +11,7 @@ WITH waiting AS (
       AND p.status = 'pending'
     ORDER BY p.id
     FOR UPDATE SKIP LOCKED))
-  RETURNING i.id, i.ordered, i.queue, i.partition_key
+  RETURNING i.id, i.seq, i.ordered, i.queue, i.partition_key
 ), buried AS (
   DELETE FROM tenure.dead AS d
   WHERE d.id = ANY (ARRAY(
@@ -19,7 +19,7 @@ WITH waiting AS (
     WHERE p.id = ANY (:ids::uuid[])
     ORDER BY p.id
     FOR UPDATE SKIP LOCKED))
-  RETURNING d.id, d.ordered, d.queue, d.partition_key
+  RETURNING d.id, d.seq, d.ordered, d.queue, d.partition_key
 ), kept AS (
   DELETE FROM tenure.archive AS a
   WHERE a.id = ANY (ARRAY(
@@ -29,15 +29,15 @@ WITH waiting AS (
     FOR UPDATE SKIP LOCKED))
   RETURNING a.id
 ), gone AS (
-  SELECT id, ordered, queue, partition_key FROM waiting
+  SELECT id, seq, ordered, queue, partition_key FROM waiting
   UNION ALL
-  SELECT id, ordered, queue, partition_key FROM buried
+  SELECT id, seq, ordered, queue, partition_key FROM buried
   UNION ALL
-  SELECT id, false, NULL, NULL FROM kept
+  SELECT id, NULL, false, NULL, NULL FROM kept
 ), freed AS (
-  DELETE FROM tenure.keys AS k USING gone
-  WHERE k.row_id = gone.id
-    AND gone.ordered  -- implied: only ordered rows have a key; spares the others the look
+  INSERT INTO tenure.arrivals (queue, partition_key, seq)
+  SELECT gone.queue, gone.partition_key, gone.seq FROM gone
+  WHERE gone.ordered
 ), tape AS (
   DELETE FROM tenure.attempts AS t USING gone
   WHERE t.row_id = gone.id

@@ -3,10 +3,13 @@
 -- out: queue, woken
 -- why: the holder of a processing row keeps its key: only a key whose row has ended can be freed.
 WITH freed AS (
-  DELETE FROM tenure.keys AS k
-  WHERE k.queue = :queue
-    AND k.partition_key = :partition_key
-    AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = k.row_id)
-  RETURNING k.queue, k.partition_key
+  UPDATE tenure.dead AS d SET blocks = false
+  WHERE d.queue = :queue
+    AND d.partition_key = :partition_key
+    AND d.blocks
+  RETURNING d.queue, d.partition_key, d.seq
+), told AS (
+  INSERT INTO tenure.arrivals (queue, partition_key, seq)
+  SELECT freed.queue, freed.partition_key, freed.seq FROM freed
 )
-SELECT freed.queue, tenure.rouse(ARRAY[freed.queue], ARRAY[tenure.bucket(freed.partition_key)]) FROM freed
+SELECT freed.queue, tenure.rouse(ARRAY[freed.queue], ARRAY[tenure.bucket(freed.partition_key)]) FROM freed LIMIT 1

@@ -16,10 +16,6 @@ WITH raised AS (
   SELECT id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
          queue, partition_key, idempotency_key, payload, last_error, headers
   FROM raised
-), freed AS (
-  DELETE FROM tenure.keys AS k USING raised
-  WHERE k.row_id = raised.id
-    AND raised.ordered  -- implied: only ordered rows have a key; spares the others the look
 ), told AS MATERIALIZED (
   SELECT tenure.rouse(array_agg(raised.queue), array_agg(tenure.bucket(COALESCE(raised.partition_key, raised.id::text)))) AS woken
   FROM raised

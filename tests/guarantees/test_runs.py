@@ -1,0 +1,330 @@
+"""Ordered keys: runs of rows under one claim, heads found by time, and rows that keep their key until they are over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from crew import eventually, working
+from guarantees.facts import Beside, user_connection
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
+from tenure.errors import BadSettings
+from tenure.events import JobReleased
+from tenure.model.backoff import Fixed
+from tenure.model.outcome import Retry
+from tenure.model.rows import Claimed, NewRow
+from tenure.verbs import operators, questions, settle
+from world import World
+
+HOUR = 3600.0
+
+
+def _send(world: World, n: int = 1, key: str = "k", **options: Any) -> list[UUID]:
+    return [world.enqueue(key=key, ordered=True, **options) for _ in range(n)]
+
+
+def _claim(world: World, run: int = 10, n: int = 10, **options: Any) -> list[Claimed]:
+    return world.claim_ordered(options.pop("worker", "A"), n, run_length=run, **options)
+
+
+def _ids(jobs: list[Claimed]) -> list[UUID]:
+    return [job.id for job in jobs]
+
+
+def _now(world: World) -> None:
+    world.sql("UPDATE live SET available_at = clock_timestamp() WHERE available_at > clock_timestamp()")
+
+
+# -- what a run is
+
+
+def test_a_claim_takes_the_next_rows_of_a_key_in_order(world: World) -> None:
+    ids = _send(world, 5)
+    assert _ids(_claim(world, run=3)) == ids[:3]
+    assert _claim(world, worker="B") == []
+
+
+def test_each_row_of_a_run_has_its_own_lease(world: World) -> None:
+    _send(world, 3)
+    jobs = _claim(world)
+    assert [job.generation for job in jobs] == [1, 1, 1]
+    assert world.complete(jobs[0].lease).ok
+    assert [lease.id for lease in world.run(verbs.renew([job.lease for job in jobs])).kept] == _ids(jobs[1:])
+
+
+def test_the_key_is_taken_until_the_last_row_of_the_run_is_over(world: World) -> None:
+    ids = _send(world, 4)
+    jobs = _claim(world, run=2)
+    assert world.complete(jobs[0].lease).ok
+    assert _claim(world, worker="B") == []
+    assert world.complete(jobs[1].lease).ok
+    assert _ids(_claim(world, worker="B")) == ids[2:]
+
+
+def test_a_run_ends_before_a_row_that_is_not_due(world: World) -> None:
+    ids = _send(world, 2)
+    _send(world, delay_seconds=HOUR)
+    _send(world)
+    assert _ids(_claim(world)) == ids
+
+
+def test_keys_have_their_runs_side_by_side_up_to_n(world: World) -> None:
+    for _ in range(3):
+        for key in ("a", "b", "c"):
+            _send(world, key=key)
+    assert [(job.partition_key) for job in _claim(world, n=2)] == ["a"] * 3 + ["b"] * 3
+
+
+def test_a_run_of_no_rows_is_refused(world: World) -> None:
+    with pytest.raises(BadSettings, match="at least 1"):
+        _claim(world, run=0)
+
+
+# -- a run ends at the first row that does not complete
+
+
+def test_rows_of_a_run_are_completed_in_order_or_not_at_all(world: World) -> None:
+    _send(world, 3)
+    first, second, third = _claim(world)
+    refused = world.complete(second.lease)
+    assert (refused.standing, refused.reason) == ("unknown", "try_again")
+    answers = world.run(settle.complete([third, first]))
+    assert [answer.ok for answer in answers] == [False, True]
+    assert [answer.ok for answer in world.run(settle.complete([second, third]))] == [True, True]
+
+
+def test_behind_a_row_whose_lease_is_over_none_is_completed(world: World) -> None:
+    _send(world, 2)
+    first, second = _claim(world)
+    world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", first.id)
+    assert [answer.ok for answer in world.run(settle.complete([first, second]))] == [False, False]
+
+
+@pytest.mark.parametrize("end", ["retry", "release", "fail", "dead_letter"])
+def test_with_a_row_that_ends_otherwise_the_rows_behind_it_go_back_unstarted(world: World, end: str) -> None:
+    ids = _send(world, 4)
+    first, second, third, fourth = _claim(world)
+    world.complete(first.lease)
+    getattr(world, end)(second.lease)
+    assert [world.row(id).attempts for id in ids[2:]] == [0, 0]
+    assert [world.status(id) for id in ids[2:]] == ["pending", "pending"]
+    for late in (third, fourth):
+        assert world.complete(late.lease).standing == "stale"
+    _now(world)
+    assert _ids(_claim(world, run=1)) == [ids[1] if end in ("retry", "release") else ids[2]]
+
+
+def test_a_row_that_has_begun_is_a_run_of_its_own(world: World) -> None:
+    ids = _send(world, 3)
+    world.retry(_claim(world)[0].lease, delay=0)
+    (again,) = _claim(world)
+    assert (again.id, again.attempts) == (ids[0], 2)
+    world.complete(again.lease)
+    assert _ids(_claim(world)) == ids[1:]
+
+
+def test_of_a_run_whose_leases_ran_out_only_the_first_row_costs_an_attempt(world: World) -> None:
+    ids = _send(world, 3, max_attempts=1)
+    first, *_ = _claim(world)
+    world.complete(first.lease)
+    world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")
+    world.run(verbs.sweep(10))
+    assert [world.status(id) for id in ids] == ["completed", "dead_letter", "pending"]
+    assert world.row(ids[2]).attempts == 0
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_also_when_they_are_swept_piece_by_piece_and_the_later_ones_first(world: World, n: int) -> None:
+    ids = _send(world, 3, max_attempts=1)
+    _claim(world)
+    world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id <> %s", ids[0])
+    for _ in range(3):
+        world.run(verbs.sweep(n))
+    assert [world.status(id) for id in ids] == ["processing", "pending", "pending"]
+    world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE status = 'processing'")
+    world.run(verbs.sweep(n))
+    assert [world.status(id) for id in ids] == ["dead_letter", "pending", "pending"]
+
+
+def test_a_row_of_a_run_that_is_to_be_cancelled_is_cancelled_when_it_goes_back(world: World) -> None:
+    ids = _send(world, 2)
+    first, _ = _claim(world)
+    world.run(verbs.cancel([ids[1]]))
+    world.retry(first.lease)
+    assert [world.status(id) for id in ids] == ["pending", "cancelled"]
+
+
+# -- a row that has begun keeps its key (none overtakes)
+
+
+@pytest.mark.parametrize("way", ["retry", "expiry"])
+def test_a_row_that_was_long_in_its_transaction_does_not_overtake_one_that_has_begun(world: World, way: str) -> None:
+    slow = user_connection(world)
+    late = world.run(verbs.enqueue(NewRow("work", key="k", ordered=True)), slow).id
+    (second,) = _send(world)
+    (job,) = _claim(world)
+    assert job.id == second
+    slow.commit()
+    if way == "retry":
+        world.retry(job.lease, delay=0)
+    else:
+        world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", second)
+        world.run(verbs.sweep(9))
+        _now(world)
+    (again,) = _claim(world)
+    assert again.id == second
+    world.complete(again.lease)
+    assert _ids(_claim(world)) == [late]
+
+
+def test_a_row_that_was_given_back_unstarted_has_not_begun(world: World) -> None:
+    slow = user_connection(world)
+    late = world.run(verbs.enqueue(NewRow("work", key="k", ordered=True)), slow).id
+    _send(world)
+    (job,) = _claim(world)
+    slow.commit()
+    world.release(job.lease)
+    assert _ids(_claim(world, run=1)) == [late]
+
+
+def test_a_row_that_was_redriven_goes_first_unless_another_has_begun(world: World) -> None:
+    ids = _send(world, 3)
+    world.fail(_claim(world, run=1)[0].lease)
+    world.retry(_claim(world, run=1)[0].lease, delay=0)
+    world.run(verbs.redrive([ids[0]]))
+    (begun,) = _claim(world)
+    assert begun.id == ids[1]
+    world.complete(begun.lease)
+    assert _ids(_claim(world, run=1)) == [ids[0]]
+
+
+# -- heads are found by time, whatever else waits
+
+
+def test_a_key_that_falls_due_among_thousands_is_found_by_the_next_claim(world: World) -> None:
+    world.run(
+        verbs.enqueue_many([NewRow("work", key=f"later:{n}", ordered=True, delay_seconds=HOUR) for n in range(3000)])
+    )
+    (id,) = _send(world, key="x", delay_seconds=HOUR)
+    assert _claim(world) == []
+    world.sql("UPDATE live SET available_at = clock_timestamp() WHERE id = %s", id)
+    assert _ids(_claim(world)) == [id]
+
+
+def test_the_board_knows_when_the_next_key_falls_due(world: World) -> None:
+    _send(world, key="a", delay_seconds=HOUR)
+    _send(world, key="b", delay_seconds=60)
+    _claim(world)
+    (offer,) = [offer for offer in world.run(questions.board()) if offer.ordered]
+    assert offer.due_seconds == pytest.approx(60, abs=30)
+
+
+def test_keys_whose_rows_somebody_has_locked_hide_no_other(world: World) -> None:
+    keys = [f"locked:{n}" for n in range(40)]
+    for key in keys:
+        _send(world, key=key)
+    (free,) = _send(world, key="free")
+    other = user_connection(world)
+    other.execute("SELECT FROM live WHERE partition_key <> 'free' FOR UPDATE")
+    assert _ids(Beside(lambda: _claim(world, n=1)).result()) == [free]
+
+
+def test_arrivals_of_a_key_whose_head_is_locked_hide_no_other(world: World) -> None:
+    _send(world)
+    _claim(world, n=1)
+    other = user_connection(world)
+    other.execute("SELECT FROM heads FOR UPDATE")
+    world.sql("INSERT INTO arrivals (queue, partition_key, seq) SELECT 'default', 'k', 1 FROM generate_series(1, 3000)")
+    (free,) = _send(world, key="free")
+    assert _ids(Beside(lambda: _claim(world)).result()) == [free]
+    other.rollback()
+    assert _claim(world) == []
+    assert world.count("arrivals") == 0
+
+
+def test_a_key_without_rows_leaves_nothing_behind(world: World) -> None:
+    _send(world, 3)
+    world.run(settle.complete(_claim(world)))
+    assert _claim(world) == []
+    assert (world.count("heads"), world.count("arrivals")) == (0, 0)
+
+
+@pytest.mark.parametrize("by", ["update", "delete"])
+def test_what_is_changed_by_hand_is_found_too(world: World, by: str) -> None:
+    head, second = *_send(world, delay_seconds=HOUR), *_send(world)
+    assert _claim(world) == []
+    if by == "update":
+        world.sql("UPDATE live SET available_at = clock_timestamp() WHERE id = %s", head)
+    else:
+        world.run(operators.delete([head]))
+    assert _ids(_claim(world)) == ([head, second] if by == "update" else [second])
+
+
+# -- the worker
+
+
+@pytest.mark.one_server
+def test_a_worker_does_the_rows_of_a_run_one_after_the_other(world: World) -> None:
+    inbox, seen, running = Inbox(), [], []
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None:
+        running.append(job.id)
+        assert len(running) == 1
+        seen.append(job.id)
+        running.pop()
+
+    ids = [row.id for row in world.run(verbs.enqueue_many([NewRow("work", key="k", ordered=True) for _ in range(500)]))]
+    began = time.monotonic()
+    with working(world, inbox):
+        eventually(lambda: world.count("live") == 0)
+    print(f"\n500 rows of one key in {time.monotonic() - began:.2f} s")
+    assert seen == ids
+    claims = world.sql("SELECT count(DISTINCT fence_token) FROM archive")[0][0]
+    assert claims < 400  # far fewer claims than rows
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_row_that_fails_is_tried_again_before_those_behind_it(world: World, pool: str) -> None:
+    inbox, seen = Inbox(), []
+
+    def note(job: Job) -> Any:
+        seen.append((job.id, job.attempt))
+        return Retry("not yet") if job.id == ids[5] and job.attempt < 3 else None
+
+    async def note_async(job: Job) -> Any:
+        return note(job)
+
+    inbox.handler("work", backoff=Fixed(0.01))(note_async if pool == "loop" else note)
+    ids = [row.id for row in world.run(verbs.enqueue_many([NewRow("work", key="k", ordered=True) for _ in range(12)]))]
+    with working(world, inbox, slots=2):
+        eventually(lambda: world.count("live") == 0)
+    assert seen == [*((id, 1) for id in ids[:6]), (ids[5], 2), (ids[5], 3), *((id, 1) for id in ids[6:])]
+
+
+@pytest.mark.one_server
+def test_a_drain_gives_the_rest_of_a_run_back_at_no_cost(world: World) -> None:
+    inbox, gate, begun = Inbox(), threading.Event(), []
+
+    @inbox.handler("work")
+    def work(job: Job) -> None:
+        begun.append(job.id)
+        if len(begun) > 20:
+            gate.wait(90)
+
+    ids = [row.id for row in world.run(verbs.enqueue_many([NewRow("work", key="k", ordered=True) for _ in range(300)]))]
+    with working(world, inbox) as hired:
+        eventually(lambda: len(begun) == 21)
+        hired.worker.stop()
+        eventually(lambda: hired.of(JobReleased))
+        gate.set()
+    assert begun == ids[:21]
+    left = world.sql("SELECT status, attempts, count(*) FROM live GROUP BY 1, 2")
+    assert left == [("pending", 0, 279)]
