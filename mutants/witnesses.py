@@ -66,7 +66,6 @@ WORDS = {
     "enqueue_many": ("idempotency_key", "enqueue_many"),
     "enqueue": ("InvalidParameterValue", "max_attempts"),
     "next_fence": ("incarnation", "epoch"),
-    "fences_from": ("incarnation", "epoch"),
     "held": ("patience", "sweep"),
     "keep_archive": ("archive(", "retention"),
     "live": ("CheckViolation", "half"),

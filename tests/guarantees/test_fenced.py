@@ -494,9 +494,9 @@ def test_a_fence_is_a_number_that_json_carries_whole(shop: World) -> None:
 def test_when_no_epoch_is_left_nothing_is_handed_out_and_one_sentence_says_so(shop: World) -> None:
     shop.claim_one("A")
     shop.enqueue()
-    shop.sql("UPDATE incarnation SET epoch = 8388605, started_at = NULL")
+    shop.sql("UPDATE incarnation SET epoch = 8388606, started_at = NULL")
     last = shop.claim_one("A").lease
-    assert (last.epoch, last.fence > 0) == (8_388_606, True)
+    assert (last.epoch, last.fence > 0) == (8_388_607, True)
     shop.enqueue()
     shop.sql("UPDATE incarnation SET started_at = NULL")
     with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded, match="has used up its fences"):

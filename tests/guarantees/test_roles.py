@@ -276,6 +276,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "refusals_id_seq",
         "membership_id_seq",
     }  # identities: the insert is enough
+    nobody |= {"wakes", "wakes_id_seq", "wake_at_commit"}  # only wake writes there, and it runs as the owner
     granted = cast.world.sql(
         f"""
         SELECT c.relname, bool_or(a.grantee::regrole::text LIKE '{cast.prefix}%%') FROM pg_class AS c
@@ -299,7 +300,8 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     found = cast.world.sql(
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
-    assert {name for name, _ in found} == {"enqueue_many", "keep_archive", "keep_history", "take_back"}
+    of_roles, of_notes = {"enqueue_many", "keep_archive", "keep_history", "take_back"}, {"wake", "wake_at_commit"}
+    assert {name for name, _ in found} == of_roles | of_notes
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
 
 
@@ -557,10 +559,9 @@ def test_the_command_grants_and_prints(cast: Cast) -> None:
 
 def test_a_migration_reminds_of_the_roles_that_are_in_use(cast: Cast) -> None:
     cast.world.sql("DELETE FROM migrations WHERE version = %s", migrate.newest())
-    drop = "DROP TABLE tally, refusals, membership CASCADE"
-    functions = "sum_each, reclaimed, add_tally, note_refusals, note_membership, keep_history"
-    cast.world.sql(drop)
-    cast.world.sql(f"DROP FUNCTION {functions} CASCADE")
+    cast.world.sql("ALTER TABLE incarnation DROP COLUMN stored_in")
+    cast.world.sql("DROP TABLE wakes")
+    cast.world.sql("DROP FUNCTION wake_at_commit")
     where = ["--database-url", cast.world.url, "--schema", cast.world.schema]
     answer = CliRunner().invoke(command, where)
     assert (answer.exit_code, "--roles` again" in answer.output) == (0, True)

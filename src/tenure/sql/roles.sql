@@ -77,7 +77,7 @@ GRANT SELECT, UPDATE (tokens, refilled_at) ON tenure.queues TO tenure_worker;
 GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered),
   UPDATE (cron, zone, next_at, last_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered, updated_at)
   ON tenure.schedules TO tenure_worker;
-GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.fences_from, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
+GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
   tenure.wake, tenure.due_by_time, tenure.due_by_bucket, tenure.free_heads, tenure.admitted, tenure.give_permits,
   tenure.claim_limited TO tenure_worker;
 
