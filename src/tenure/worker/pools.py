@@ -13,6 +13,7 @@ from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
 from ..events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from ..model.outcome import DeadLetter, Outcome, Release, Retry, Snooze
+from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
@@ -34,9 +35,9 @@ OUR_OWN = (
 class Pools:
     """Starts attempts; each ends with exactly one outcome, whatever its handler does."""
 
-    def __init__(self, shared: Shared, held: HeldAttempts, news: News) -> None:
+    def __init__(self, shared: Shared, held: HeldAttempts, news: News, connections: HandlerPool) -> None:
         self._slots, self._url, self._bus = shared.terms.slots, shared.terms.url, shared.bus
-        self._shared, self._held, self._news = shared, held, news
+        self._shared, self._held, self._news, self._connections = shared, held, news, connections
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
@@ -133,7 +134,7 @@ class Pools:
             self._set_timer(attempt)
 
         job = attempt.job
-        with self._children.lent() as child:
+        with self._children.lent() as child, self._connections.elsewhere():
             attempt.stop = partial(child.tell, job)
             where, carried = whereabouts(handler), handler.tracing.carried()
             errand = Errand(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
