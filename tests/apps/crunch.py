@@ -84,6 +84,12 @@ def deaf(job: Job, folder: str) -> None:
         time.sleep(0.01)
 
 
+@inbox.handler("stubborn", pool="process", timeout_seconds=0.2, backoff=Fixed(3600))
+def stubborn(job: Job, folder: str) -> None:
+    """The same, in too little time."""
+    deaf.function(job, folder)
+
+
 @inbox.handler("raises", pool="process", backoff=Fixed(3600))
 def raises(job: Job, what: str) -> None:
     """End badly."""

@@ -9,6 +9,6 @@ WITH said AS (
   FROM (SELECT set_config('synchronous_commit', 'off', true)) AS unflushed
   WHERE w.id = :worker
     AND w.waiting <> :waiting
-    AND (:waiting OR pg_relation_size('tenure.workers') < 262144)
+    AND (:waiting OR pg_stat_get_dead_tuples('tenure.workers'::regclass) < 2000)
 )
 SELECT w.status FROM tenure.workers AS w WHERE w.id = :worker
