@@ -34,6 +34,16 @@ def quick(job: Job) -> None:
     """Well within its time."""
 
 
+@inbox.handler("receipt", pool="process", backoff=Fixed(0))
+def receipt(job: Job, folder: str, table: str) -> None:
+    """Write a receipt when it may."""
+    with job.fenced() as tx:
+        (Path(folder) / "inside").touch()
+        while not (Path(folder) / "go").exists():
+            time.sleep(0.01)
+        tx.execute(f"INSERT INTO {table} VALUES (%s)".encode(), [job.id])
+
+
 @inbox.handler("meet", pool="process")
 def meet(job: Job, folder: str, n: int) -> None:
     """Wait for the others."""
@@ -72,6 +82,12 @@ def deaf(job: Job, folder: str) -> None:
     (Path(folder) / "pid").write_text(str(os.getpid()))
     while not (Path(folder) / "gate").exists():
         time.sleep(0.01)
+
+
+@inbox.handler("stubborn", pool="process", timeout_seconds=0.2, backoff=Fixed(3600))
+def stubborn(job: Job, folder: str) -> None:
+    """The same, in too little time."""
+    deaf.function(job, folder)
 
 
 @inbox.handler("raises", pool="process", backoff=Fixed(3600))

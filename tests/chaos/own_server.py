@@ -29,6 +29,11 @@ class OwnServer:
         self.start()
         self.url = self._server.url
 
+    @property
+    def cluster(self) -> Path:
+        """Where its data stands."""
+        return self._folder.cluster
+
     def start(self) -> None:
         """Take connections."""
         self._server = attach(self._folder.path, linger_seconds=0.2, settings=self._settings)

@@ -294,7 +294,7 @@ def test_control_unchecked_a_connection_that_died_in_the_pool_costs_an_attempt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inbox = Inbox()
-    monkeypatch.setattr(handler_pool, "_check", None)
+    monkeypatch.setattr(handler_pool, "_is_sound", lambda *_: True)
 
     @inbox.handler("blocks")
     def blocks(job: Job) -> None:

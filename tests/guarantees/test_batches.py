@@ -34,8 +34,8 @@ def test_when_the_claim_fails_the_completion_beside_it_is_taken_back(world: Worl
     world.enqueue()
     held = world.claim("A", 1)
     world.enqueue()
-    behind = verbs.claim("A", 1, seen_epoch=9)
-    with pytest.raises(ServerBehind, match="epoch 9 was seen elsewhere"):
+    behind = verbs.claim("A", 1, seen_epoch=9_000)
+    with pytest.raises(ServerBehind, match="epoch 9000 was seen elsewhere"):
         postgres.run_both(world.conn, settle.complete(held), behind, world.schema)
     assert world.status(held[0].id) == "processing"
     assert world.complete(held[0].lease).standing == "applied"

@@ -77,6 +77,20 @@ def test_a_handler_that_runs_too_long_is_told(world: World, tmp_path: Path) -> N
     assert "timed out after 0.2 s" in (world.row(id).last_error or "")
 
 
+def test_a_process_that_does_not_stop_at_its_timeout_is_killed_and_its_slot_is_free(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.pools.STUBBORN_SECONDS", 0.5)
+    with working(world, crunch.inbox, slots=1) as hired:
+        send(world, "stubborn", folder=str(tmp_path))
+        hired.saw(HandlerOverran)
+        (retried,) = hired.saw(JobRetried)
+        assert "timed out" in retried.error
+        eventually(lambda: not alive(pid_in(tmp_path)))
+        send(world, "crunch", n=1)
+        hired.saw(JobCompleted)
+
+
 def test_a_handler_whose_lease_is_lost_is_told_and_its_row_given_back(world: World, tmp_path: Path) -> None:
     with working(world, crunch.inbox) as hired:
         id = send(world, "polite", folder=str(tmp_path))

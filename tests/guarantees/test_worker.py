@@ -33,6 +33,7 @@ from tenure.events import (
 from tenure.model.backoff import Fixed
 from tenure.model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
 from tenure.model.rows import Claimed
+from tenure.postgres.handler_pool import HandlerPool
 from tenure.verbs import questions
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms
@@ -638,7 +639,7 @@ def stage(world: World) -> tuple[Pools, Claimed, HeldAttempts, News]:
     world.enqueue("work")
     (claimed,) = world.run(verbs.claim("w", 1))
     held, news = HeldAttempts(Bus()), News()
-    pools = Pools(Shared(Terms(world.url), Bus(), _unexpected, _unexpected), held, news)
+    pools = Pools(Shared(Terms(world.url), Bus(), _unexpected, _unexpected), held, news, HandlerPool(world.url))
     pools.open(asyncio.new_event_loop())
     return pools, claimed, held, news
 

@@ -98,8 +98,9 @@ class InboxMachine(RuleBasedStateMachine):
     def empty(self) -> None:
         """The same schema for every example, emptied."""
         self.world.sql(f"TRUNCATE {TABLES}")
-        self.world.sql("UPDATE incarnation SET epoch = 1, timeline = timeline()")
-        self.model = Model()
+        self.world.sql("UPDATE incarnation SET timeline = timeline()")
+        self.world.sql("SELECT next_fence(0)")
+        self.model = Model(epoch=self.world.sql("SELECT epoch FROM incarnation")[0][0])
         self.leases: list[Lease] = []  # every lease ever handed out, kept for ever
         self.claims: list[tuple[str, int]] = []
         self.ended: set[Held] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from time import monotonic
 from typing import Any
@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from .. import sql
 from ..settings import DEFAULT_SCHEMA
+from .doubt import QUESTION, Doubts
 
 # For connections that only run verbs: plans must not change with the statistics of a table that is empty one minute and
 # has a million rows the next.
@@ -29,6 +30,8 @@ PLANS = {
     "default_transaction_isolation": "read\\ committed",
 }
 
+POOLED_SECONDS_MAX = 600.0
+
 # PgBouncer before and after 1.20, and Amazon's RDS Proxy.
 _NO_SETTINGS = re.compile(r"startup parameter|command-line options")
 
@@ -38,14 +41,17 @@ class Patience:
     """How long a connection waits before it gives up, and for what; None leaves it to the server's settings.
 
     A peer that does not acknowledge packets is given up after `silence_seconds`, by us and by the server. A peer that
-    acknowledges but does not answer (a stopped server, a stuck pooler) is given up only with `statement_seconds`: that
-    long, plus `silence_seconds`, after the statement was sent.
+    acknowledges but does not answer (a stopped server, a stuck pooler) is given up with `statement_seconds`: that long,
+    plus `silence_seconds`, after the statement was sent. With `doubt_seconds` the server is asked after that long, on
+    another connection, whether it still works on the statement; if not, the peer is given up at once. Through a pooler
+    it cannot be asked: there a silent peer is given up after `POOLED_SECONDS_MAX`.
     """
 
     silence_seconds: float = 10.0
     statement_seconds: float | None = None
     lock_seconds: float | None = None
     idle_in_transaction_seconds: float | None = 60.0
+    doubt_seconds: float | None = None
 
     @property
     def answer_seconds(self) -> float | None:
@@ -97,6 +103,7 @@ class QueueConnection(Connection[tuple[Any, ...]]):
     pooled = False
     schema = DEFAULT_SCHEMA  # of its verbs and questions, unless `run` is given another
     answer_seconds: float | None = None
+    doubts: Doubts | None = None
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """As psycopg's, until the server has been silent for too long."""
@@ -109,6 +116,7 @@ class AsyncQueueConnection(AsyncConnection[tuple[Any, ...]]):
     pooled = False
     schema = DEFAULT_SCHEMA
     answer_seconds: float | None = None
+    doubts: Doubts | None = None
 
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """As psycopg's, until the server has been silent for too long."""
@@ -135,6 +143,7 @@ def connect(
         conn.answer_seconds = patience.silence_seconds
         find_pooler(conn)
         conn.answer_seconds, conn.schema = patience.answer_seconds, schema
+        conn.doubts = doubts(url, patience)
     except BaseException:
         conn.close()
         raise
@@ -158,6 +167,7 @@ async def connect_async(
         conn.answer_seconds = patience.silence_seconds
         await find_pooler_async(conn)
         conn.answer_seconds, conn.schema = patience.answer_seconds, schema
+        conn.doubts = doubts(url, patience)
     except BaseException:
         await conn.close()
         raise
@@ -211,27 +221,49 @@ def _note_pooler(conn: QueueConnection | AsyncQueueConnection, answered: list[tu
         conn.prepare_threshold = None
 
 
+def doubts(url: str, patience: Patience) -> Doubts | None:
+    """Whom to ask about a session that has been silent for too long, and when."""
+    return None if patience.doubt_seconds is None else Doubts(partial(_ask, url), patience.doubt_seconds)
+
+
+def _ask(url: str, pid: int) -> list[tuple[str | None, str | None]]:
+    brief = Patience(silence_seconds=3, statement_seconds=2)
+    with connect(url, application_name="tenure doubt", patience=brief) as conn:
+        return [(state, event) for state, event in conn.execute(QUESTION, [pid], prepare=False).fetchall()]
+
+
 def _or_give_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:
-    """The same steps; with `answer_seconds`, give up on a server that is silent for longer."""
-    return gen if conn.answer_seconds is None else _within(conn.answer_seconds, gen, conn)
+    """The same steps, until there is a reason to give the server up."""
+    return gen if conn.answer_seconds is None and conn.doubts is None else _until_given_up(gen, conn)
 
 
-def _within(seconds: float, gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:
-    """The same steps; close the connection if an answer is due and none comes for this long."""
-    heard = monotonic()
+def _until_given_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:
+    """The same steps; close the connection if an answer is due and none will come."""
+    heard, doubt = monotonic(), None
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
             if ready:
-                heard = monotonic()
-            elif monotonic() - heard > seconds and _is_asked(conn):
-                conn.pgconn.finish()
-                raise OperationalError(f"the server has not answered for {seconds:g} s")
+                heard, doubt = monotonic(), None
+            elif _is_asked(conn):
+                silent = monotonic() - heard
+                if doubt is None and conn.doubts is not None and not conn.pooled:
+                    doubt = conn.doubts.about(conn.info.backend_pid)
+                if why := _overdue(conn, silent) or (doubt is not None and doubt.verdict(silent)):
+                    conn.pgconn.finish()
+                    raise OperationalError(f"the server has not answered for {silent:.3g} s {why}".rstrip())
             wanted = gen.send(ready)
     except StopIteration as end:
         answer: RV = end.value
         return answer
+
+
+def _overdue(conn: QueueConnection | AsyncQueueConnection, silent_seconds: float) -> str:
+    """A reason to give up that needs no asking."""
+    if conn.answer_seconds is not None:
+        return " " if silent_seconds > conn.answer_seconds else ""
+    return "through a pooler" if conn.pooled and silent_seconds > POOLED_SECONDS_MAX else ""
 
 
 def _is_asked(conn: QueueConnection | AsyncQueueConnection) -> bool:

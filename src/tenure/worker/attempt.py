@@ -51,6 +51,7 @@ class Attempt:
         "following",
         "handler",
         "job",
+        "kill",
         "lease_seconds",
         "outcome",
         "renew_at",
@@ -72,6 +73,7 @@ class Attempt:
         self.lease_seconds = 0.0
         self.renew_at = float("inf")
         self.stop: Callable[[], object] | None = None  # how to stop its handler, once it runs
+        self.kill: Callable[[], object] | None = None  # how to end it if it does not stop: only a process can be killed
         self.timer: Any = None  # what will let it go when its time is up
         self.trace: Any = None  # the context of its span
         self._lock = threading.Lock()

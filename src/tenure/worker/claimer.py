@@ -40,7 +40,7 @@ class Claimer(DbThread):
         claims: Claims,
         start: Callable[[list[Attempt]], None],
     ) -> None:
-        patience = Patience(statement_seconds=STATEMENT_SECONDS, lock_seconds=2)
+        patience = Patience(statement_seconds=STATEMENT_SECONDS, lock_seconds=2, doubt_seconds=3)
         super().__init__("claimer", shared, shared.terms.url, patience)
         self._held, self._news, self._presence, self._start = held, news, presence, start
         self.claims, self.settler = claims, Settler(shared, held)

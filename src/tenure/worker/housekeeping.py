@@ -32,7 +32,9 @@ class Housekeeper(DbThread):
     """Asks for chores, at a pace that makes the whole fleet ask about once a second, and does those it gets."""
 
     def __init__(self, shared: Shared, news: News, workers: Callable[[], int]) -> None:
-        super().__init__("housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5))
+        super().__init__(
+            "housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5, doubt_seconds=5)
+        )
         self._news, self._workers = news, workers
         self._kept_dead = 0
         self._unfinished: set[str] = set()  # chores to continue, due or not

@@ -41,7 +41,8 @@ class LeaseKeeper(DbThread):
     ) -> None:
         terms = shared.terms
         silence = min(10.0, max(1.0, terms.lease_seconds / 6))
-        patience = Patience(silence_seconds=silence, statement_seconds=silence, lock_seconds=min(1.0, silence / 2))
+        waits = {"statement_seconds": silence, "lock_seconds": min(1.0, silence / 2)}
+        patience = Patience(silence_seconds=silence, doubt_seconds=min(1.0, terms.grace_seconds / 6), **waits)
         super().__init__("lease_keeper", shared, terms.session_url or terms.url, patience)
         self._held, self._news = held, news
         self._member = Membership(shared, held, news, metadata)

@@ -13,6 +13,7 @@ from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
 from ..events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
 from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry, Snooze
+from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
@@ -24,6 +25,7 @@ from .shared import Shared
 TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
 NOT_STARTED_SECONDS = 0.5
 LATER_SECONDS_MAX = 600.0
+STUBBORN_SECONDS = 10.0  # how long after its timeout a process may take to stop
 OUR_OWN = (
     "lease_expired",
     "presence_lost",
@@ -34,9 +36,9 @@ OUR_OWN = (
 class Pools:
     """Starts attempts; each ends with exactly one outcome, whatever its handler does."""
 
-    def __init__(self, shared: Shared, held: HeldAttempts, news: News) -> None:
+    def __init__(self, shared: Shared, held: HeldAttempts, news: News, connections: HandlerPool) -> None:
         self._slots, self._url, self._bus = shared.terms.slots, shared.terms.url, shared.bus
-        self._shared, self._held, self._news = shared, held, news
+        self._shared, self._held, self._news, self._connections = shared, held, news, connections
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
@@ -134,8 +136,8 @@ class Pools:
             self._set_timer(attempt)
 
         job = attempt.job
-        with self._children.lent() as child:
-            attempt.stop = partial(child.tell, job)
+        with self._children.lent() as child, self._connections.elsewhere():
+            attempt.stop, attempt.kill = partial(child.tell, job), child.process.kill
             where, carried = import_path(handler), handler.tracing.carried()
             sent = ChildJob(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
             ended, committed = child.run(job, sent, started)
@@ -155,12 +157,17 @@ class Pools:
             attempt.timer = self._loop.call_later(seconds, self._overrun, attempt)
 
     def _overrun(self, attempt: Attempt) -> None:
-        """Retry the row without this handler, which is asked to stop; its slot stays taken until it does."""
+        """Retry the row without this handler, which is asked to stop; its slot stays taken until it does.
+
+        A process that does not stop is killed. Nothing ends a thread.
+        """
         job, seconds = attempt.job, _timeout_seconds(attempt)
         if job.lost or not self.let_go(attempt, Retry(f"timed out after {seconds:g} s")):
             return
         attempt.lose("timed_out")
         attempt.ask_to_stop()
+        if self._loop is not None and attempt.kill is not None:
+            self._loop.call_later(STUBBORN_SECONDS, _kill, attempt)
         self._bus.emit(HandlerOverran(self._shared.worker_id, job.id, job.token, job.kind, seconds))
 
     def let_go(self, attempt: Attempt, outcome: Outcome) -> bool:
@@ -256,6 +263,11 @@ def _later(attempt: Attempt, seconds: float, why: str) -> Snooze:
 
 def _timeout_seconds(attempt: Attempt) -> float:
     return (attempt.handler and attempt.handler.handling.timeout_seconds) or 0.0
+
+
+def _kill(attempt: Attempt) -> None:
+    if attempt.kill is not None and not attempt.handler_returned:
+        attempt.kill()
 
 
 def _disarm(attempt: Attempt) -> None:

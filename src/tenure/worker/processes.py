@@ -146,7 +146,11 @@ def _find(module: str, qualname: str) -> Any:
 
 # -- in the child
 
-_pool_of = functools.cache(HandlerPool)
+
+@functools.cache
+def _pool_of(url: str) -> HandlerPool:
+    """For one job at a time; its connection is closed when the job is done: the worker gives the room to another."""
+    return HandlerPool(url, idle_seconds=0.0)
 
 
 def _live(pipe: Any) -> None:

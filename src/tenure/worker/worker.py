@@ -53,7 +53,7 @@ class Worker:
         self.bus.subscribe(shared.tally, each_job=False)
         self.held, news = HeldAttempts(self.bus), News()
         self._connections = HandlerPool(terms.url, terms.slots)
-        self._pools = Pools(shared, self.held, news)
+        self._pools = Pools(shared, self.held, news, self._connections)
         self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
         claims = Claims(shared, self.held, inbox.handlers, self._connections)
         self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start)

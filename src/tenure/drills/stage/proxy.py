@@ -44,6 +44,7 @@ class FaultProxy:
         self._flowing = threading.Event()
         self._lock = threading.Lock()  # for the lists of clients, and for whether packets are dropped
         self._pairs: list[Pair] = []
+        self._stranded: list[socket.socket] = []  # of these clients nothing is forwarded any more
         self._strangers: list[socket.socket] = []  # have not shown the secret yet; the oldest first
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._refusing = self._dropping_replies = self._dropping_packets = self._closed = False
@@ -84,6 +85,11 @@ class FaultProxy:
     def drop_replies(self) -> None:
         """Pass requests and drop the server's replies; TCP itself stays healthy."""
         self._dropping_replies = True
+
+    def strand(self) -> None:
+        """Drop what passes on open connections, both ways, for ever; clients see them open. New connections pass."""
+        with self._lock:
+            self._stranded += [pair[0] for pair in self._pairs]
 
     def refuse(self) -> None:
         """Reset every new connection; open ones stay."""
@@ -232,8 +238,10 @@ class FaultProxy:
     def _pump(self, pair: Pair, source: socket.socket, sink: socket.socket, replies: bool) -> None:
         with suppress(OSError):
             while part := source.recv(65536):
-                self._forward(part, sink, replies=replies)
-        self._end(pair[0])
+                if pair[0] not in self._stranded:
+                    self._forward(part, sink, replies=replies)
+        if not (replies and pair[0] in self._stranded):
+            self._end(pair[0])
 
     def _forward(self, part: bytes, sink: socket.socket, *, replies: bool) -> None:
         self._flowing.wait()
@@ -247,6 +255,7 @@ class FaultProxy:
         with self._lock:
             ends = next((pair for pair in self._pairs if pair[0] is client), (client,))
             self._pairs = [pair for pair in self._pairs if pair[0] is not client]
+            self._stranded = [each for each in self._stranded if each is not client]
             self._strangers = [each for each in self._strangers if each is not client]
         for end in ends:
             close(end)

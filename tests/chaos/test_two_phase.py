@@ -1,0 +1,85 @@
+"""Two-phase commit: an enqueue in a transaction that is then prepared works, whoever sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from chaos.own_server import own_server
+from guarantees.facts import user_connection
+from tenure import verbs
+from tenure.model.rows import NewRow
+from tenure.postgres import run
+from tenure.verbs import fleet
+from world import World, new_world
+
+pytestmark = pytest.mark.one_server
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with own_server(tmp_path_factory.mktemp("two-phase") / "pg", max_prepared_transactions="5") as server:
+        yield server.url
+
+
+@pytest.fixture
+def world(url: str) -> Iterator[World]:
+    with new_world(url) as mine:
+        mine.run(fleet.register("A"))
+        yield mine
+
+
+def enqueue(world: World, conn: psycopg.Connection[object]) -> None:
+    run(conn, verbs.enqueue(NewRow("send_receipt", {})), world.schema)
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+@pytest.mark.parametrize("word", ["PREPARE TRANSACTION", "/* app:42 */ prepare   transaction"])
+def test_a_transaction_that_enqueued_can_be_prepared(world: World, sleeps: bool, word: str) -> None:
+    world.run(fleet.set_waiting("A", waiting=sleeps))
+    conn = user_connection(world, autocommit=True)
+    conn.execute("BEGIN")
+    enqueue(world, conn)
+    conn.execute(f"{word} 'of {world.schema}'".encode())
+    assert world.claim("A", 1) == []
+    conn.execute(f"COMMIT PREPARED 'of {world.schema}'".encode())
+    assert len(world.claim("A", 1)) == 1
+    assert world.count("wakes") == 0
+
+
+def test_also_by_the_driver(world: World) -> None:
+    world.run(fleet.set_waiting("A", waiting=True))
+    conn = user_connection(world)
+    conn.tpc_begin("shop")
+    enqueue(world, conn)
+    conn.tpc_prepare()
+    conn.tpc_rollback()
+    assert world.claim("A", 1) == []
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_a_commit_wakes_who_sleeps_as_everywhere(world: World, sleeps: bool) -> None:
+    world.run(fleet.set_waiting("A", waiting=sleeps))
+    ear = user_connection(world, autocommit=True)
+    ((channel,),) = world.sql("SELECT channel()")
+    ear.execute(f"LISTEN {channel}".encode())
+    conn = user_connection(world)
+    enqueue(world, conn)
+    conn.commit()
+    heard = [note.payload.split()[1] for note in ear.notifies(timeout=20 if sleeps else 0.2, stop_after=1)]
+    assert heard == (["default"] if sleeps else [])
+    assert world.count("wakes") == 0
+
+
+def test_whoever_makes_all_constraints_immediate_silences_the_note(world: World) -> None:
+    """Then it is sent at once, and the server refuses to prepare: the setting of the guide is the way out."""
+    world.run(fleet.set_waiting("A", waiting=True))
+    conn = user_connection(world, autocommit=True)
+    conn.execute("BEGIN")
+    conn.execute("SET LOCAL tenure_inbox.notify = off")
+    conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    enqueue(world, conn)
+    conn.execute(f"PREPARE TRANSACTION 'of {world.schema}'".encode())
+    conn.execute(f"ROLLBACK PREPARED 'of {world.schema}'".encode())
