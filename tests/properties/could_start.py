@@ -1,4 +1,4 @@
-"""Which rows could start, found by plain SELECTs and by nothing of the product, and since when each could and did not."""
+"""Which rows could start, found by plain SELECTs and nothing of the product, and since when each could and did not."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from uuid import UUID
 from properties.stepped_fleet import POLL_SECONDS, Stage, SteppedWorker
 
 PROMISED_SECONDS = POLL_SECONDS + 1.0
-_ROWS = """
-SELECT id, queue, partition_key, ordered, seq, status, attempts, extract(epoch FROM available_at)::float8
-FROM live ORDER BY seq
+_FACTS = """
+SELECT set_config('test.now', %s, false),
+  (SELECT json_agg(json_build_array(id, queue, partition_key, ordered, seq, status, attempts,
+                                    extract(epoch FROM available_at)::float8) ORDER BY seq) FROM live),
+  (SELECT json_agg(json_build_array(id, queue, partition_key)) FROM dead
+   WHERE ordered AND hold AND status IN ('failed', 'dead_letter')),
+  (SELECT json_agg(json_build_array(queue, paused, max_running, max_per_key, rate_per_second, burst)) FROM queues)
 """
-_BLOCKING = "SELECT id, queue, partition_key FROM dead WHERE ordered AND hold AND status IN ('failed', 'dead_letter')"
-_SET = "SELECT queue, paused, max_running, max_per_key, rate_per_second, burst FROM queues"
 
 
 class Fact(NamedTuple):
@@ -65,13 +67,14 @@ class Watch:
 
     def could_start(self) -> list[Fact]:
         """Rows that are due, in queues that are not paused, whose key and limits are free."""
-        rows = [Fact(*row) for row in self._ask(_ROWS)]
-        limits = {queue: rest for queue, *rest in self._ask(_SET)}
+        facts, blocking, settings = self._ask()
+        rows = [Fact(UUID(id), *rest) for id, *rest in facts]
+        limits = {queue: rest for queue, *rest in settings}
         self._count_starts(limits)
         running = Counter(row.queue for row in rows if row.status == "processing")
         in_key = Counter((row.queue, row.key) for row in rows if row.status == "processing")
         found = []
-        for row in self._next_rows(rows):
+        for row in self._next_rows(rows, blocking):
             paused, in_all, per_key, rate, _ = limits.get(row.queue, (False, None, None, None, None))
             if (
                 row.due <= self._stage.clock.database
@@ -84,15 +87,15 @@ class Watch:
                 found.append(row)
         return found
 
-    def _next_rows(self, rows: list[Fact]) -> list[Fact]:
+    def _next_rows(self, rows: list[Fact], blocking: list[list[str]]) -> list[Fact]:
         """Every pending row without order; of an ordered key the one whose turn it is: what has begun goes first."""
         keys: dict[tuple[str, str | None], list[Fact]] = defaultdict(list)
         for row in rows:
             if row.ordered:
                 keys[row.queue, row.key].append(row)
-        for id, *key in self._ask(_BLOCKING):
-            if id not in self.freed:
-                keys.pop((key[0], key[1]), None)
+        for id, queue, key in blocking:
+            if UUID(id) not in self.freed:
+                keys.pop((queue, key), None)
         free = [each for each in keys.values() if all(row.status == "pending" for row in each)]
         turn = [min(each, key=lambda row: (row.attempts == 0, row.seq)) for each in free]
         return [row for row in rows if not row.ordered and row.status == "pending"] + turn
@@ -113,5 +116,8 @@ class Watch:
                     self._tokens[queue] = max(0.0, self._tokens[queue] - 1)
             worker.started.clear()
 
-    def _ask(self, query: str) -> list[tuple[Any, ...]]:
-        return self._stage.conn.execute(query.encode(), prepare=False).fetchall()
+    def _ask(self) -> list[list[Any]]:
+        """What stands in the tables. The database is told the time by the way."""
+        now = repr(self._stage.clock.database)
+        _, *parts = self._stage.conn.execute(_FACTS, (now,), prepare=True).fetchall()[0]
+        return [part or [] for part in parts]

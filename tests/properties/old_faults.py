@@ -1,12 +1,14 @@
 """Faults of 0.1.0 put back, each in a few lines, whatever the core is: the search must find every one of them again.
 
-A claim that does not look at a row and a claim that finds it locked are the same to whoever waits. So a fault is a lock on
-the rows that the old claim would have missed, taken on another connection while the claim runs.
+A claim that does not look at a row and a claim that finds it locked are the same to whoever waits. So a fault is a lock
+on the rows that the old claim would have missed, taken on another connection while the claim runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from properties.stepped_fleet import Run, Stage
@@ -22,7 +24,8 @@ FOR UPDATE
 """
 _BEHIND_OTHERS = """
 SELECT FROM live WHERE status = 'pending' AND queue = %(queue)s AND id NOT IN (
-  SELECT l.id FROM live AS l WHERE l.status = 'pending' AND l.queue = %(queue)s AND l.available_at <= statement_timestamp()
+  SELECT l.id FROM live AS l
+  WHERE l.status = 'pending' AND l.queue = %(queue)s AND l.available_at <= statement_timestamp()
   ORDER BY l.priority DESC, l.available_at, l.seq LIMIT 3)
 FOR UPDATE
 """
@@ -33,34 +36,40 @@ FOR UPDATE
 _FIRST_LANES = """
 SELECT queue, priority FROM (SELECT DISTINCT queue, priority FROM live) AS lanes ORDER BY priority DESC, queue LIMIT 8
 """
+_OTHER_BUCKETS = "SELECT FROM live WHERE NOT ordered AND status = 'pending' AND bucket(partition_key) <> %s FOR UPDATE"
+_BRACKETS = str.maketrans("{}", "[]")
 _OLDEST = """
 SELECT extract(epoch FROM min(available_at))::float8 FROM live WHERE NOT ordered AND status = 'pending'
 """
 
 
-class _Hidden:
-    """While it lasts, claims do not see the rows of this query."""
+class _Hide:
+    """Lets claims run while they do not see the rows of a query."""
 
-    def __init__(self, stage: Stage, query: str, params: object = None) -> None:
-        self._conn, self._query, self._params = stage.connect(), query, params
-        self._stage = stage
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._conn = stage, stage.connect()
 
-    def __enter__(self) -> None:
+    @contextlib.contextmanager
+    def __call__(self, query: str, params: Any = None) -> Iterator[None]:
         self._conn.execute("BEGIN")
-        self._conn.execute(self._query.encode(), self._params)  # type: ignore[arg-type]
-
-    def __exit__(self, *_: object) -> None:
-        self._stage.close_one(self._conn)
+        self._conn.execute("SELECT set_config('test.now', %s, true)", (repr(self._stage.clock.database),))
+        self._conn.execute(query.encode(), params)
+        try:
+            yield
+        finally:
+            self._conn.execute("ROLLBACK")
 
 
 def deep_keys(stage: Stage) -> Callable[[Run], Run]:
     """D1: a scan of ordered keys ends after four keys of a bucket, and the next one begins at the same place."""
 
+    hide = _Hide(stage)
+
     def through(run: Run) -> Run:
         def again(conn: Any, statement: Any) -> Any:
             if statement.name != "claim_ordered":
                 return run(conn, statement)
-            with _Hidden(stage, _DEEP_KEYS):
+            with hide(_DEEP_KEYS):
                 return run(conn, statement)
 
         return again
@@ -71,6 +80,8 @@ def deep_keys(stage: Stage) -> Callable[[Run], Run]:
 def remembered_clock(stage: Stage) -> Callable[[Run], Run]:
     """D4: a claim begins at a floor that was made of the database's time as it was at the last claim that gave rows."""
 
+    hide = _Hide(stage)
+
     def through(run: Run) -> Run:
         ahead: list[float] = []
 
@@ -80,7 +91,7 @@ def remembered_clock(stage: Stage) -> Callable[[Run], Run]:
             ((oldest,),) = conn.execute(_OLDEST).fetchall()
             late = min(0.0, (oldest or stage.clock.database) - stage.clock.database)
             floor = stage.clock.at + ahead[0] + late - 1.0 if ahead else 0.0
-            with _Hidden(stage, _BELOW_FLOOR, (floor,)):
+            with hide(_BELOW_FLOOR, (floor,)):
                 rows = run(conn, statement)
             if rows:
                 ahead[:] = [stage.clock.ahead]
@@ -110,11 +121,34 @@ def board_of_all(stage: Stage) -> Callable[[Run], Run]:
 def full_keys_in_front(stage: Stage) -> Callable[[Run], Run]:
     """D8: a claim under limits looks at the first rows that are due (256 then, three here), whatever their keys."""
 
+    hide = _Hide(stage)
+
     def through(run: Run) -> Run:
         def again(conn: Any, statement: Any) -> Any:
             if statement.name != "claim_limited":
                 return run(conn, statement)
-            with _Hidden(stage, _BEHIND_OTHERS, {"queue": statement.params["queue"]}):
+            with hide(_BEHIND_OTHERS, {"queue": statement.params["queue"]}):
+                return run(conn, statement)
+
+        return again
+
+    return through
+
+
+def same_starts(stage: Stage) -> Callable[[Run], Run]:
+    """D10: each claim begins share // 8 + 1 buckets after the last, which meets only some of them in many a share."""
+
+    hide = _Hide(stage)
+
+    def through(run: Run) -> Run:
+        first = [0]
+
+        def again(conn: Any, statement: Any) -> Any:
+            if statement.name != "claim":
+                return run(conn, statement)
+            ours = sorted(json.loads(statement.params["buckets"].translate(_BRACKETS)))
+            first[0] = (first[0] + len(ours) // 8 + 1) % len(ours)
+            with hide(_OTHER_BUCKETS, (ours[first[0]],)):
                 return run(conn, statement)
 
         return again

@@ -1,6 +1,7 @@
 """Workers without threads on a clock that the test moves: the real claimer, one round at a time, on real SQL.
 
-The database's clock is moved by functions of the same names in a schema that stands before pg_catalog in the search path.
+The database's clock is moved by functions of the same names, in a schema that stands before pg_catalog in the search
+path.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from tenure.events import Bus
 from tenure.model.outcome import Outcome
 from tenure.postgres import QueueConnection
 from tenure.verbs import fleet
-from tenure.worker import claimer as claimer_module
 from tenure.worker.attempt import Attempt
 from tenure.worker.claimer import Claimer
 from tenure.worker.claims import Claims
@@ -79,12 +79,12 @@ class Stage:
         self.conn = self.connect()
 
     def connect(self) -> QueueConnection:
-        """A connection that lives in our time."""
+        """A connection that lives in our time; only the workers' own is told how it goes on."""
         conn = postgres.connect(self.world.url, application_name="stepped", schema=self.world.schema)
         path = identifiers.SQL("SET search_path = {}, {}, pg_catalog")
         conn.execute(path.format(identifiers.Identifier(self._named), identifiers.Identifier(self.world.schema)))
+        conn.execute("SELECT set_config('test.now', %s, false)", (repr(self.clock.database),))
         self._open.append(conn)
-        self.tell_time()
         return conn
 
     def close_one(self, conn: QueueConnection) -> None:
@@ -93,9 +93,8 @@ class Stage:
         conn.close()
 
     def tell_time(self) -> None:
-        """What the clock says is what the database believes."""
-        for conn in self._open:
-            conn.execute("SELECT set_config('test.now', %s, false)", (repr(self.clock.database),))
+        """What the clock says is what the database believes, on the workers' connection."""
+        self.conn.execute("SELECT set_config('test.now', %s, false)", (repr(self.clock.database),))
 
     def pass_to(self, at: float) -> None:
         """Let time pass, ours and the database's."""
@@ -128,18 +127,15 @@ def stepped(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 @contextlib.contextmanager
 def statements_pass(through: Callable[[Run], Run]) -> Iterator[None]:
     """The claimer's statements go through this: a fault put back, or a count."""
-    alone, both = claimer_module.run, claimer_module.run_both
-    one: Any = through(alone)
-    claimer_module.run = one  # type: ignore[attr-defined]
-    claimer_module.run_both = lambda conn, first, second: (one(conn, first), one(conn, second))  # type: ignore[attr-defined]
-    try:
+    one = through(postgres.run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tenure.worker.claimer.run", one)
+        patch.setattr("tenure.worker.claimer.run_both", lambda conn, *each: tuple(one(conn, this) for this in each))
         yield
-    finally:
-        claimer_module.run, claimer_module.run_both = alone, both  # type: ignore[attr-defined]
 
 
 class SteppedWorker:
-    """A worker of the fleet: its claimer does a round when it is told to, and its handlers end when the test says so."""
+    """A worker: its claimer does a round when it is told to, and its handlers return when the test says so."""
 
     trusted, trusted_until = True, float("inf")
 
@@ -199,7 +195,7 @@ class SteppedWorker:
         for each in news:
             self.claimer._hear(each)
         self.claimer._round(self._stage.conn)
-        self._stage.pass_to(self._stage.clock.at + ROUND_SECONDS)
+        self._stage.clock.at += ROUND_SECONDS  # the next look tells the database
         self.wake_at = self._stage.clock.at + self.claimer._rest_seconds(self._stage.conn)
 
     def _start(self, attempts: list[Attempt]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,7 +25,7 @@ from world import World
 HOUR = 3600.0
 SOON_SECONDS = 4.0  # what falls due later falls due after the example
 ROUNDS_MAX = 4000  # of one example: a fleet that does not come to rest is a fault, too
-KEEP = {"incarnation", "migrations", "chores"}
+KEEP = {"incarnation", "migrations", "chores", "audit"}
 OUTCOMES: dict[str, Outcome] = {
     "complete": Completed(),
     "retry": Retry("again", after_seconds=0.0),
@@ -66,6 +67,7 @@ class Setting:
     share: str = "whole"
     foreign: int = 0  # queues that nobody here serves, with a row for later in each
     snapshot: bool = False  # somebody holds a snapshot: every dead version stays
+    limit: str = "none"  # of queue a
     seed: int = 0
 
 
@@ -201,15 +203,54 @@ steps: st.SearchStrategy[Step] = st.one_of(
     st.builds(Deal, st.sampled_from(sorted(SHARES))),
 )
 members = st.builds(
-    Member, st.sampled_from([("a",), ("b",), ("a", "b")]), st.sampled_from([1, 2, 2, 5]), st.sampled_from([True, False])
+    Member,
+    st.sampled_from([("a",), ("a",), ("a", "b"), ("b",)]),
+    st.sampled_from([1, 2, 2, 5]),
+    st.sampled_from([True, False]),
 )
 fleets = st.builds(
     Setting,
     st.lists(members, min_size=1, max_size=2).map(tuple),
-    st.sampled_from(sorted(SHARES)),
+    st.sampled_from(["whole", "whole", *sorted(SHARES)]),
     st.sampled_from([0, 0, 9]),
     st.booleans(),
+    st.sampled_from(["none", "none", *sorted(LIMITS)]),
     st.integers(0, 999),
+)
+
+# The shortest world of each old fault.
+SCENES: dict[str, tuple[Setting, list[Step]]] = {
+    "D1": (
+        Setting(),
+        [
+            Send(keys=8, ordered=True, delay=HOUR),
+            Wait(1.1),
+            Send(first=8, keys=1, ordered=True, delay=0.7, note=False),
+        ],
+    ),
+    "D4": (Setting(), [Send(), Wait(0.05), End("complete"), ClockStep(-300), Send()]),
+    "D5": (Setting(foreign=9), [Send()]),
+    "D8": (Setting(limit="per key"), [Send(keys=1, rows=9), Wait(0.6), Send(first=1, keys=1)]),
+}
+
+
+def _near(scene: tuple[Setting, list[Step]], more: list[tuple[int, Step]]) -> tuple[Setting, list[Step]]:
+    happens = list(scene[1])
+    for place, step in more:
+        happens.insert(place % (len(happens) + 1), step)
+    return scene[0], happens
+
+
+# Anything at all (two lists: one would be short, and each of the two still shrinks to nothing), or an old fault's world
+# with something more in it.
+worlds: st.SearchStrategy[tuple[Setting, list[Step]]] = st.one_of(
+    st.builds(
+        lambda setting, one, two: (setting, one + two),
+        fleets,
+        st.lists(steps, max_size=10),
+        st.lists(steps, max_size=10),
+    ),
+    st.builds(_near, st.sampled_from(list(SCENES.values())), st.lists(st.tuples(_picks, steps), max_size=4)),
 )
 
 
@@ -221,6 +262,27 @@ def keys_of(world: World) -> list[list[str]]:
         " WHERE bucket(k) < 2 GROUP BY bucket(k) ORDER BY bucket(k)"
     )
     return [keys[:20] for (keys,) in found]
+
+
+@cache
+def tables_of(world: World) -> list[str]:
+    """The tables that an example may fill."""
+    found = world.sql(
+        "SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = current_schema()::regnamespace"
+        " AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+    )
+    return sorted({name for (name,) in found} - KEEP)
+
+
+def empty(stage: Stage, *, thoroughly: bool = True) -> None:
+    """As good as new. Files as new only now and then: a TRUNCATE takes longer than the example."""
+    tables = tables_of(stage.world)
+    if thoroughly:
+        stage.world.sql(f"TRUNCATE {', '.join(tables)}")
+    else:
+        stage.world.sql(";".join(f"DELETE FROM {table}" for table in tables))
+    stage.clock.ahead = float(int(time.time())) - stage.clock.at
+    stage.tell_time()
 
 
 @dataclass
@@ -235,7 +297,7 @@ class Play:
 
     def __post_init__(self) -> None:
         chance = random.Random(self.setting.seed)
-        self._empty()
+        empty(self.stage, thoroughly=self.setting.seed % 20 == 0)
         self.workers = [
             SteppedWorker(
                 self.stage,
@@ -251,17 +313,9 @@ class Play:
         self.deal(self.setting.share)
         for n in range(self.setting.foreign):
             self._insert(self.stage.conn, Send(f"A{n}", delay=HOUR, priority=n % 2))
+        if self.setting.limit != "none":
+            self.do(Limit(self.setting.limit))
         self.stage.conn.execute("SELECT setseed(%s)", (self.setting.seed / 1000,))
-
-    def _empty(self) -> None:
-        found = self.stage.world.sql(
-            "SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"
-            " AND NOT c.relispartition AND pg_relation_size(c.oid) > 0"
-        )
-        names = ", ".join(sorted(({name for (name,) in found} - KEEP) | {"archive"}))
-        self.stage.world.sql(f"TRUNCATE {names}")
-        self.stage.clock.ahead = float(int(self.stage.world.sql("SELECT extract(epoch FROM now())")[0][0])) - self.stage.clock.at
-        self.stage.tell_time()
 
     # -- time
 
@@ -290,7 +344,7 @@ class Play:
             self.watch.look()
             self.rounds += 1
             assert self.rounds < ROUNDS_MAX, "the claimers do not come to rest"
-        self.stage.pass_to(until)
+        self.stage.clock.at = max(self.stage.clock.at, until)
         self.watch.look()
 
     def _due_seconds(self) -> float:
@@ -350,10 +404,9 @@ class Play:
         ids = [UUID(int=self._made + n + 1) for n in range(len(keys))]
         self._made += len(ids)
         conn.execute(
-            "INSERT INTO live (id, kind, payload, queue, priority, available_at, created_at, partition_key, ordered, hold,"
-            " max_attempts)"
-            " SELECT r.id, 'k', '{}', %s, %s, statement_timestamp() + %s * interval '1 second', statement_timestamp(), r.key,"
-            " %s, %s, 3 FROM unnest(%s::uuid[], %s::text[]) AS r (id, key)",
+            "INSERT INTO live (id, kind, payload, queue, priority, available_at, created_at, partition_key, ordered,"
+            " hold, max_attempts) SELECT r.id, 'k', '{}', %s, %s, statement_timestamp() + %s * interval '1 second',"
+            " statement_timestamp(), r.key, %s, %s, 3 FROM unnest(%s::uuid[], %s::text[]) AS r (id, key)",
             (send.queue, send.priority, send.delay, send.ordered, send.hold, ids, keys),
         )
         return [f"{send.bucket if send.keys else '*'} {send.queue}"] if send.delay <= 0 else []
@@ -403,7 +456,9 @@ class Play:
         elif step.what == "redrive":
             self._run(verbs.redrive([id for (id,) in self.stage.world.sql("SELECT id FROM dead")]))
         elif step.what == "free":
-            for id, queue, key in self.stage.world.sql("SELECT id, queue, partition_key FROM dead WHERE ordered ORDER BY id"):
+            for id, queue, key in self.stage.world.sql(
+                "SELECT id, queue, partition_key FROM dead WHERE ordered ORDER BY id"
+            ):
                 self._run(operators.free_key(queue, key))
                 self.watch.freed.add(id)
         else:
