@@ -101,4 +101,4 @@ def test_every_bucket_of_a_share_gets_its_turn(stage: Stage) -> None:
 @pytest.mark.parametrize("server_url", servers.available()[:1], indirect=True)
 def test_the_old_step_put_back_is_found(stage: Stage) -> None:
     with statements_pass(same_starts(stage)), pytest.raises(Starved):
-        take_turns(stage, 24, 1)
+        take_turns(stage, 8, 1)

@@ -23,6 +23,7 @@ from world import World
 
 EXAMPLES = int(os.environ.get("TENURE_TEST_EXAMPLES", slice_of("3000", "60")))
 SEED = int(os.environ.get("TENURE_TEST_SEED", "20260101"))
+CONTROL_EXAMPLES = 200  # the search ends with the first that it finds
 OPEN = {"D1", "D4", "D5", "D8"}  # not mended yet
 
 
@@ -96,3 +97,11 @@ def test_an_old_fault_put_back_is_found_in_its_world(mark: str, stage: Stage) ->
     setting, happens = SCENES[mark]
     with statements_pass(FAULTS[mark](stage)), pytest.raises(Waits):
         Play(stage, setting).play(happens)
+
+
+@pytest.mark.timeout(0)
+@one_server
+@pytest.mark.parametrize("mark", FAULTS)
+def test_an_old_fault_put_back_is_found_by_the_search(mark: str, stage: Stage) -> None:
+    with statements_pass(FAULTS[mark](stage)), pytest.raises(Waits):
+        search(stage, CONTROL_EXAMPLES, shrink=False)
