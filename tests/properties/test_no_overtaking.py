@@ -235,7 +235,7 @@ class Story:
                 return
             case "crash":
                 self.world.expire(*(job.lease for job in self.held[step.key]))
-                self.world.sweep(patience=None)
+                self.world.sweep()
                 self._back([first, *rest])
                 self._skip_backoff([first, *rest])
             case "release":
