@@ -229,6 +229,10 @@ SCENES: dict[str, tuple[Setting, list[Step]]] = {
         ],
     ),
     "D4": (Setting(), [Send(), Wait(0.05), End("complete"), ClockStep(-300), Send()]),
+    "D4 rate": (
+        Setting(limit="rate"),
+        [Send(rows=3), Wait(0.05), End("complete"), ClockStep(-300), Send()],
+    ),
     "D5": (Setting(foreign=9), [Send()]),
     "D8": (Setting(limit="per key"), [Send(keys=1, rows=9), Wait(0.6), Send(first=1, keys=1)]),
 }
@@ -348,10 +352,11 @@ class Play:
         self.watch.look()
 
     def _due_seconds(self) -> float:
-        """How long until all is due that will be due soon."""
+        """How long until all is due that will be due soon, and a rate has earned the next start."""
         soon = "SELECT extract(epoch FROM max(available_at))::float8 FROM live WHERE available_at < to_timestamp(%s)"
         ((due,),) = self.stage.conn.execute(soon, (self.stage.clock.database + SOON_SECONDS,)).fetchall()
-        return max(0.0, due - self.stage.clock.database) if due is not None else 0.0
+        ((rate,),) = self.stage.conn.execute("SELECT min(rate_per_second) FROM queues").fetchall()
+        return max(0.0, due - self.stage.clock.database if due else 0.0, 1.1 / rate if rate else 0.0)
 
     # -- what happens
 
