@@ -1,4 +1,4 @@
--- What else looked at taken keys: claims under limits, the held rows, and what people are shown.
+-- What else looked at taken keys: claims under limits, and what people are shown.
 -- kind: contract
 
 -- The first rows of up to n ordered keys of a queue that could run now, from a bucket on, for people to look at: one probe a key,
@@ -117,46 +117,5 @@ BEGIN
   RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
             i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
             date_part('epoch', i.lease_expires_at), i.headers::text;
-END
-$$;
-
--- The rows now processing. With patience => NULL every row is looked at; else see held's first version.
-CREATE OR REPLACE FUNCTION tenure.held(patience int DEFAULT 32) RETURNS SETOF uuid LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  spot record;
-  candidate record;
-  pending int;
-BEGIN
-  RETURN QUERY
-  SELECT r.id FROM tenure.heads AS h
-  JOIN tenure.live AS r ON r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket
-    AND r.partition_key = h.partition_key AND r.seq BETWEEN h.run_from AND h.run_to;
-  RETURN QUERY SELECT p.row_id FROM tenure.permits AS p;  -- a claim under limits may pass many pending rows by
-  IF patience IS NULL THEN  -- implied: the walk below finds the same, bucket by bucket
-    RETURN QUERY SELECT i.id FROM tenure.live AS i
-    WHERE i.status = 'processing'  -- implied: whoever asks looks again at what is found; spares it the others
-      AND NOT i.ordered;  -- implied: those are found by their heads, and twice is no harm
-    RETURN;
-  END IF;
-  FOR spot IN SELECT s.queue, s.priority, s.bucket FROM tenure.spots() AS s LOOP
-    pending := 0;
-    FOR candidate IN
-      SELECT i.id, i.status FROM tenure.live AS i
-      WHERE NOT i.ordered  -- implied: like those below, it keeps to one stretch of live_ready; a wider walk finds the same
-        AND i.queue = spot.queue  -- implied: as above
-        AND i.priority = spot.priority  -- implied: as above
-        AND tenure.bucket(COALESCE(i.partition_key, i.id::text)) = spot.bucket  -- implied: as above
-        AND i.available_at <= statement_timestamp()  -- implied: what is held was due when it was claimed
-      ORDER BY i.available_at
-    LOOP
-      IF candidate.status = 'processing' THEN
-        pending := 0;
-        RETURN NEXT candidate.id;
-      ELSE
-        pending := pending + 1;
-        EXIT WHEN pending >= patience;  -- implied: a measure of effort, not a promise
-      END IF;
-    END LOOP;
-  END LOOP;
 END
 $$;

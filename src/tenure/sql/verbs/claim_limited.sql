@@ -3,7 +3,12 @@
 -- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
 -- why: claims of one queue go one by one behind the lock of its settings, so that what they count is exact across workers. The
 -- walk is in the function: it must see what was committed by the time the lock is had, and a statement sees only what was before.
-SELECT taken.id, taken.kind, taken.queue, taken.partition_key, taken.partition_bucket, taken.payload,
-       taken.attempts, taken.max_attempts, taken.available_seconds, taken.lease_generation, taken.fence_token,
-       taken.ends_seconds, taken.headers
-FROM tenure.claim_limited(:queue, :n, :worker, :claim_id, :lease_seconds, :seen_epoch) AS taken
+WITH taken AS MATERIALIZED (
+  SELECT * FROM tenure.claim_limited(:queue, :n, :worker, :claim_id, :lease_seconds, :seen_epoch)
+), listed AS (
+  INSERT INTO tenure.claims (until, claim_id, ids)
+  SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
+)
+SELECT t.id, t.kind, t.queue, t.partition_key, t.partition_bucket, t.payload, t.attempts, t.max_attempts, t.available_seconds,
+       t.lease_generation, t.fence_token, t.ends_seconds, t.headers
+FROM taken AS t

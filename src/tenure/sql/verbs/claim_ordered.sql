@@ -4,8 +4,14 @@
 -- why: of each key a run: rows that can be done one after the other, each under its own lease. The rows of a key come in
 -- order. The search is in the function: it must see what was committed by the time the heads are locked, and a statement sees
 -- only what was before.
-SELECT taken.id, taken.kind, taken.queue, taken.partition_key, taken.partition_bucket, taken.payload,
-       taken.attempts, taken.max_attempts, taken.available_seconds, taken.lease_generation, taken.fence_token,
-       taken.ends_seconds, taken.headers
-FROM tenure.claim_ordered(:queues::text[], :buckets::int[], :n, :run_length, :worker, :claim_id, :lease_seconds, :seen_epoch,
-                          :from_arrival, to_timestamp(:from_due)) AS taken
+WITH taken AS MATERIALIZED (
+  SELECT * FROM tenure.claim_ordered(:queues::text[], :buckets::int[], :n, :run_length, :worker, :claim_id, :lease_seconds, :seen_epoch,
+                                     :from_arrival, to_timestamp(:from_due)) WITH ORDINALITY
+), listed AS (
+  INSERT INTO tenure.claims (until, claim_id, ids)
+  SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
+)
+SELECT t.id, t.kind, t.queue, t.partition_key, t.partition_bucket, t.payload, t.attempts, t.max_attempts, t.available_seconds,
+       t.lease_generation, t.fence_token, t.ends_seconds, t.headers
+FROM taken AS t
+ORDER BY t.ordinality
