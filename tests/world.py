@@ -72,7 +72,7 @@ class World:
 
     def keys_taken(self) -> list[tuple[str, str]]:
         """The ordered keys that cannot go on: a row of each is processing, or waits for an operator."""
-        return self.sql(  # type: ignore[return-value]
+        return self.sql(
             "SELECT DISTINCT queue, partition_key FROM live WHERE ordered AND status = 'processing'"
             " UNION SELECT queue, partition_key FROM dead WHERE blocks ORDER BY 1, 2"
         )
@@ -108,7 +108,8 @@ class World:
     # -- the clock is ours: leases and delays are moved in the database, never waited for
 
     def expire(self, *leases: Lease) -> None:
-        """Let these leases have ended a minute ago."""
+        """Let these leases have ended a minute ago, and the ledger know it."""
+        self.sql("UPDATE claims SET until = until - interval '1 day'")
         self.sql(
             "UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 minute' WHERE id = ANY (%s)",
             [lease.id for lease in leases],

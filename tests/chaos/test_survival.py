@@ -700,7 +700,7 @@ def test_a_fenced_write_that_comes_too_late_is_refused_and_said_to_be(world: Wor
         id = world.enqueue("work")
         eventually(inside.is_set)
         world.sql("UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 second'")
-        world.sweep()
+        world.run(verbs.sweep_pages())
         gate.set()
         (blocked,) = hired.saw(StaleWriteBlocked)
         hired.saw(JobCompleted)

@@ -43,7 +43,7 @@ def test_the_last_attempt_that_does_not_complete_makes_a_dead_letter(world: Worl
     assert row.completed_at is None
     world.due()
     assert world.claim("B", 10) == []
-    assert world.sweep(patience=None) == []
+    assert world.run(verbs.sweep_pages()) == []
     assert len(world.run(questions.tape(id))) == 3
 
 

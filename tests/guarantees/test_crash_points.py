@@ -71,7 +71,7 @@ def test_a_worker_killed_at_any_point_leaves_one_effect_and_a_completed_row(
     assert world.status(id) == ("completed" if committed else "processing")
 
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")
-    assert [each.id for each in world.sweep()] == ([] if committed else [id])
+    assert [each.id for each in world.run(verbs.sweep_pages())] == ([] if committed else [id])
     world.due()
     jobs = world.claim_ordered("B") if ordered else world.claim("B")
     assert [job.id for job in jobs] == ([] if committed else [id])

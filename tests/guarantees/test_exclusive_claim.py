@@ -73,7 +73,7 @@ def test_claimers_that_also_lose_leases_never_share_a_row_generation(way: Way) -
             for job in way.claim(f"w{number}", 3, conn):
                 tokens.append((job.id, job.lease.generation, job.lease.fence))
                 conn.execute("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", [job.id])
-            world.run(verbs.sweep(), conn)
+            world.run(verbs.sweep_pages(), conn)
             conn.execute(
                 "UPDATE live SET available_at = clock_timestamp() WHERE id IN"
                 " (SELECT id FROM live WHERE status = 'pending' ORDER BY id FOR UPDATE SKIP LOCKED)"

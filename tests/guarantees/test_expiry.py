@@ -43,13 +43,13 @@ def test_a_lease_that_still_runs_is_left_alone(world: World) -> None:
     over, running = world.claim("A", 2)
     world.expire(over.lease)
     assert [swept.id for swept in world.sweep()] == [over.id]
-    assert world.sweep(patience=None) == []
+    assert world.run(verbs.sweep_pages()) == []
     assert world.complete(running.lease).standing == "applied"
 
 
 def test_pending_rows_are_none_of_the_sweeps_business(world: World) -> None:
     world.enqueue()
-    assert world.sweep() == world.sweep(patience=None) == []
+    assert world.sweep() == world.run(verbs.sweep_pages()) == []
     assert world.count("attempts") == 0
 
 
@@ -111,14 +111,13 @@ def test_every_lane_and_the_ordered_rows_are_swept(world: World) -> None:
     assert len(jobs) == 3
 
 
-def test_a_held_row_behind_many_pending_ones_is_found_by_a_patient_sweep(world: World) -> None:
+def test_a_held_row_behind_many_pending_ones_is_swept(world: World) -> None:
     held = world.enqueue(key="order:1")
     job = world.claim_one("A")
     world.run(verbs.enqueue_many([NewRow("send_receipt", key="order:1") for _ in range(40)]))
     world.sql("UPDATE live SET available_at = available_at - interval '1 hour' WHERE status = 'pending'")
     world.expire(job.lease)
-    assert world.sweep(patience=32) == []
-    assert [each.id for each in world.sweep(patience=41)] == [held]
+    assert [each.id for each in world.sweep()] == [held]
 
 
 def test_a_sweep_that_looks_everywhere_finds_every_held_row(world: World) -> None:
@@ -128,7 +127,7 @@ def test_a_sweep_that_looks_everywhere_finds_every_held_row(world: World) -> Non
     world.run(verbs.enqueue_many([NewRow("send_receipt", key="order:1") for _ in range(40)]))
     world.sql("UPDATE live SET available_at = available_at - interval '1 hour' WHERE status = 'pending'")
     world.expire(*[job.lease for job in jobs])
-    assert {each.id for each in world.sweep(patience=None)} == {job.id for job in jobs}
+    assert {each.id for each in world.run(verbs.sweep_pages())} == {job.id for job in jobs}
 
 
 def test_a_lease_that_ends_during_the_sweeps_own_transaction_is_swept(world: World) -> None:
@@ -136,6 +135,7 @@ def test_a_lease_that_ends_during_the_sweeps_own_transaction_is_swept(world: Wor
     job = world.claim_one("A")
     conn = user_connection(world)
     conn.execute("SELECT now()")
+    world.sql("UPDATE claims SET until = clock_timestamp()")
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")  # after that transaction's now()
     assert [each.id for each in world.run(verbs.sweep(), conn)] == [job.id]
 

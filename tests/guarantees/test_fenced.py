@@ -34,7 +34,7 @@ def _receipts(world: World) -> list[int]:
 def _lose(world: World, lease: Lease) -> None:
     with world.connect() as elsewhere:
         elsewhere.execute("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", [lease.id])
-        assert len(world.run(verbs.sweep(), elsewhere)) == 1
+        assert len(world.run(verbs.sweep_pages(), elsewhere)) == 1
 
 
 @pytest.mark.parametrize("autocommit", [True, False])

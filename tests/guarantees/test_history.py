@@ -626,7 +626,7 @@ def overtaken(world: World, id: UUID) -> None:
     """The row's lease runs out, and somebody else takes it over and completes it."""
     other = world.connect()
     other.execute("UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 minute' WHERE id = %s", [id])
-    assert [swept.id for swept in world.run(verbs.sweep(patience=None), other)] == [id]
+    assert [swept.id for swept in world.run(verbs.sweep_pages(), other)] == [id]
     other.execute("UPDATE live SET available_at = clock_timestamp() - interval '1 hour' WHERE id = %s", [id])
     (job,) = world.run(verbs.claim("thief", 1), other)
     assert world.run(settle.complete([job]), other)[0].ok

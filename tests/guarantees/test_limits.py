@@ -557,7 +557,7 @@ def test_claims_never_deadlock_with_whatever_ends_attempts(world: World) -> None
                     "UPDATE live SET available_at = clock_timestamp() WHERE id = ("
                     "SELECT id FROM live WHERE status = 'pending' LIMIT 1 FOR UPDATE SKIP LOCKED)"
                 )
-                world.run(verbs.sweep(patience=None), conn)
+                world.run(verbs.sweep_pages(), conn)
                 continue
             jobs = [job.lease for job in _claim(world, 3, f"w{number}", conn=conn)]
             if number == 1:

@@ -49,7 +49,7 @@ def _works(world: World) -> None:
     assert len(jobs) == 2
     assert all(answer.ok for answer in world.run(settle.complete([job.lease for job in jobs])))
     assert "partitions_made" in world.run(verbs.archive())
-    assert world.run(verbs.sweep(patience=None)) == []
+    assert world.run(verbs.sweep_pages()) == []
 
 
 def test_twice_applies_nothing_the_second_time(empty: Empty) -> None:

@@ -154,7 +154,7 @@ def test_a_key_on_hold_waits_for_an_operator_and_then_goes_on_in_order(world: Wo
         getattr(world, end)(job.lease)
     assert world.status(head) == ("failed" if end == "fail" else "dead_letter")
     assert _claimed(world, "B") == []
-    assert world.sweep(patience=None) == []
+    assert world.run(verbs.sweep_pages()) == []
     assert world.run(verbs.redrive([head])) == [head]
     (job,) = world.claim_ordered("B")
     assert job.id == head  # still the first, with its old place in the stream

@@ -213,6 +213,7 @@ CATALOG = {
     "grants",
     "hot_table",
     "indexes",
+    "live_pages",
     "server_facts",
     "transactions",
 }  # Postgres shows those to everybody
@@ -221,7 +222,7 @@ WORKERS = {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "drain", "enqueue", "enter", "evict", "fail", "fence", "heartbeat", "holding", "leave",
     "notice", "once", "plan",
-    "register", "release", "renew", "retry", "sweep", "sweep_workers", "take_turn", "tell", "tick",
+    "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
     "tally", "refuse", "drain_worker",
 }  # fmt: skip
@@ -263,8 +264,8 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     assert _refused(cast, "operator", names) == set()
     assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG
     asked_by_workers = {
-        "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "lanes", "live_workers",
-        "migrations", "ping", "standing",
+        "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "lanes", "live_pages",
+        "live_workers", "migrations", "ping", "standing",
     }  # fmt: skip
     assert not asked_by_workers & _refused(cast, "worker", names)
 
@@ -276,6 +277,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "live_seq_seq",
         "arrivals_id_seq",
         "audit_id_seq",
+        "claims_id_seq",
         "refusals_id_seq",
         "membership_id_seq",
     }  # identities: the insert is enough

@@ -354,7 +354,7 @@ def test_a_write_that_waited_for_a_sweep_that_was_rolled_back_is_taken(world: Wo
     lease = world.claim_one().lease
     sweeper = user_connection(world)
     sweeper.execute("UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 minute'")
-    assert len(world.run(verbs.sweep(), sweeper)) == 1
+    assert len(world.run(verbs.sweep_pages(), sweeper)) == 1
     write: Callable[[Lease], Settled] = getattr(world, verb)
     waiting = Beside(lambda: write(lease))
     waits_for_a_lock(world, world.conn)

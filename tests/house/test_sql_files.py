@@ -48,6 +48,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],
     "lifecycle.renew": [verbs.renew([LEASE])],
     "lifecycle.sweep": [verbs.sweep()],
+    "lifecycle.sweep_pages": [verbs.sweep_pages()],
     "lifecycle.cancel": [verbs.cancel([ID])],
     "lifecycle.redrive": [verbs.redrive([ID])],
     "lifecycle.archive": [verbs.archive()],
@@ -84,9 +85,10 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "questions.claimed": [questions.claimed("A", 1)],
     "questions.migrations": [questions.migrations()],
     "why.why": [why.why(ID)],
-    "questions.board": [questions.board()],
+    "questions.board": [questions.board(["default"])],
     "questions.channel": [questions.channel()],
     "questions.ping": [questions.ping()],
+    "questions.live_pages": [questions.live_pages()],
     "questions.dead_share": [questions.dead_share()],
     "questions.workers": [questions.workers()],
     "questions.bucket": [questions.bucket("k")],
@@ -145,7 +147,19 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
 }
 NO_STATEMENT = {"copy"}  # rows on the wire: postgres.copy and copy_async send it
 NO_ROWS = {"vacuum_live"}  # cannot run inside a transaction, and answers nothing
-NO_TABLE = {"copy", "tell", "echo", "channel", "ping", "clock", "bucket", "dead_share", "vacuum_live", "lock_within"}
+NO_TABLE = {
+    "copy",
+    "tell",
+    "echo",
+    "channel",
+    "ping",
+    "clock",
+    "bucket",
+    "dead_share",
+    "live_pages",
+    "vacuum_live",
+    "lock_within",
+}
 NO_TABLE |= {"tally"}  # its function writes it
 
 # Where SQL may stand in Python, and why.

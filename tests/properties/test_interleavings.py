@@ -185,7 +185,7 @@ class Scene:
     @property
     def sweep(self) -> Step:
         """Sweep."""
-        return self.run(lambda _: verbs.sweep(patience=None))
+        return self.run(lambda _: verbs.sweep_pages())
 
     @property
     def renew(self) -> Step:
@@ -503,7 +503,7 @@ def test_a_stale_holder_a_sweep_and_a_new_claim_accept_one_completion(player: Pl
         )
         return sum(scene.world.run(settle.complete([job.lease]), session.conn)[0].ok for job in jobs)
 
-    sweep_now = scene.run(lambda _: verbs.sweep(patience=None))
+    sweep_now = scene.run(lambda _: verbs.sweep_pages())
     for (a, b, c), now in player.every_order(
         [begin, scene.complete_late, commit], [sweep_now], [begin, reclaim, commit]
     ):

@@ -39,7 +39,7 @@ HOLDERS: dict[str, Verb] = {
 OTHERS: dict[str, Verb] = {
     "redrive": lambda leases: verbs.redrive([lease.id for lease in leases]),
     "enqueue": lambda leases: verbs.enqueue_many([NewRow("a", idempotency_key=str(lease.id)) for lease in leases]),
-    "sweep": lambda _: verbs.sweep(patience=None),
+    "sweep": lambda _: verbs.sweep_pages(),
 }
 
 

@@ -404,6 +404,7 @@ class InboxMachine(RuleBasedStateMachine):
         chosen = held if pick % 3 == 0 else held[pick % len(held) :][:1] if held else []
         for row in chosen:
             row.over = True
+        self.world.sql("UPDATE claims SET until = until - interval '1 day'")
         self.world.sql(
             "UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 minute' WHERE id = ANY (%s)",
             [row.id for row in chosen],
@@ -418,10 +419,10 @@ class InboxMachine(RuleBasedStateMachine):
             row.due = row.due or row.status == "pending"
         self.check()
 
-    @rule(n=st.sampled_from([1, 2, 1000]), patience=st.sampled_from([None, None, 32]), slot=picks)
-    def sweep(self, n: int, patience: int | None, slot: int) -> None:
+    @rule(n=st.sampled_from([1, 2, 1000]), every_row=st.booleans(), slot=picks)
+    def sweep(self, n: int, every_row: bool, slot: int) -> None:
         """Attempts whose lease ran out end, the others do not."""
-        swept = {row.id: row.status for row in self.run(verbs.sweep(n, patience=patience), slot)}
+        swept = {row.id: row.status for row in self.run(verbs.sweep_pages(n=n) if every_row else verbs.sweep(n), slot)}
         self._delay_backoffs()
         assert swept == self.model.sweep(n)
         self.check()

@@ -35,9 +35,12 @@ def indexes_there(found: list[Index], wanted: frozenset[str]) -> Finding:
 def indexes_wanted() -> frozenset[str]:
     """The names of all indexes that the migrations create and do not drop again."""
     texts = [file.read_text(encoding="utf-8") for file in sorted((files(sql) / "migrations").iterdir(), key=str)]
-    made = re.findall(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON", "\n".join(texts), re.MULTILINE)
-    gone = re.findall(r"^DROP INDEX tenure\.(\w+)", "\n".join(texts), re.MULTILINE)
-    return frozenset(made) - frozenset(gone)
+    found: set[str] = set()
+    for made, gone in re.findall(
+        r"^(?:CREATE (?:UNIQUE )?INDEX (\w+) ON|DROP INDEX tenure\.(\w+))", "\n".join(texts), re.MULTILINE
+    ):
+        found = found - {gone} | {made} - {""}  # in the order of the migrations
+    return frozenset(found)
 
 
 def autovacuum(server: Server, table: HotTable | None) -> Finding:

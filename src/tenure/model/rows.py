@@ -217,6 +217,7 @@ class Offer(NamedTuple):
     ordered: bool
     limited: bool
     due_seconds: float | None  # from now; None: not known
+    at_seconds: float | None = None  # the database's time when it was read; None: nobody has read it
 
 
 class Depth(NamedTuple):

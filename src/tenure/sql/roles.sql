@@ -52,10 +52,10 @@ GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_a
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
-  tenure.fences, tenure.heads, tenure.arrivals, tenure.permits, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
+  tenure.fences, tenure.heads, tenure.arrivals, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
   tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
-GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.spots, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
+GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
   tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
   TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state_counts, tenure.all_counts,
@@ -69,7 +69,7 @@ GRANT SELECT ON tenure.dead TO tenure_worker;  -- whether one of them keeps its 
 GRANT SELECT, INSERT ON tenure.attempts, tenure.effects TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE ON tenure.fences TO tenure_worker;
 GRANT SELECT, INSERT, DELETE ON tenure.permits TO tenure_worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals TO tenure_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.claims TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;

@@ -25,3 +25,4 @@ from .lifecycle import once as once
 from .lifecycle import redrive as redrive
 from .lifecycle import renew as renew
 from .lifecycle import sweep as sweep
+from .lifecycle import sweep_pages as sweep_pages

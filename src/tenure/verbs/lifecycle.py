@@ -73,21 +73,18 @@ def claim(
 
     A lane is a queue at one priority; `questions.lanes` lists those that have rows. With buckets, only rows of these
     buckets are claimed, bucket by bucket; without, the rows that have been due longest. A floor (epoch seconds, one for
-    each bucket, or one in all without buckets) says where the scan may begin: all rows due before it are gone.
+    each lane) says where the scan may begin: all rows due before it are gone.
     """
+    if floors is not None and len(floors) != len(lanes):
+        raise BadSettings(f"{len(floors)} floors for {len(lanes)} lanes: give one for each")
     params = {
         **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
         "queues": [lane.queue for lane in lanes],
         "priorities": array([lane.priority for lane in lanes]),
+        "floors": array(["-inf"] * len(lanes) if floors is None else floors),
     }
-    if floors is not None and len(floors) != (1 if buckets is None else len(buckets)):
-        raise BadSettings(f"{len(floors)} floors for {1 if buckets is None else len(buckets)} scans: give one for each")
-    if buckets is None:
-        params["floor"] = floors[0] if floors else 0.0
-    else:
-        params["per_bucket"] = per_bucket or n
-        params["buckets"] = array(buckets)
-        params["floors"] = array(floors or [0] * len(buckets))
+    if buckets is not None:
+        params |= {"per_bucket": per_bucket or n, "buckets": array(buckets)}
     name = "claim_any" if buckets is None else "claim"
     return Statement(name, params, claimed_by(worker))
 
@@ -187,13 +184,16 @@ def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[
     return Statement("standing", lease_params(rest), read)
 
 
-def sweep(n: int = 1000, *, patience: int | None = 32) -> Statement[list[Swept]]:
-    """End attempts whose lease ran out.
+def sweep(n: int = 1000) -> Statement[list[Swept]]:
+    """End attempts whose lease ran out, as far as the ledger of claims knows them."""
+    return Statement("sweep", {"n": n}, lambda rows: [Swept(*row) for row in rows])
 
-    With patience, the scan of a bucket ends after this many pending rows: fast, but a held row behind more pending rows
-    with an earlier time is found only after those are claimed. patience=None looks at every row.
-    """
-    return Statement("sweep", {"n": n, "patience": patience}, lambda rows: [Swept(*row) for row in rows])
+
+def sweep_pages(first: int = 0, pages: int = 1 << 32, *, n: int = 1000) -> Statement[list[Swept]]:
+    """The same for every row on these pages of the hot table, whatever the ledger knows: all pages, unless given."""
+    return Statement(
+        "sweep_pages", {"first": first, "pages": pages, "n": n}, lambda rows: [Swept(*row) for row in rows]
+    )
 
 
 def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -12,12 +13,13 @@ import msgspec
 from ..model.payload import check_text
 from ..model.rows import Attempt, BlockedKey, Claimed, Depth, Lane, Offer, Row, Stuck, Worker
 from .lifecycle import claimed_by
-from .statement import Rows, Statement
+from .statement import Rows, Statement, array
 from .why import spoken as spoken
 from .why import why as why
 from .why import why_in_sql as why_in_sql
 
 T = TypeVar("T")
+NOTHING: Mapping[Lane, float] = MappingProxyType({})
 
 
 def _each(kind: Callable[..., T]) -> Callable[[Rows], list[T]]:
@@ -68,9 +70,18 @@ def lanes() -> Statement[list[Lane]]:
     return Statement("lanes", {}, _each(Lane))
 
 
-def board() -> Statement[list[Offer]]:
-    """What there is to claim in queues that are not paused, the most urgent first."""
-    return Statement("board", {}, _each(Offer))
+def board(queues: Sequence[str], known: Mapping[Lane, float] = NOTHING) -> Statement[list[Offer]]:
+    """What there is to claim in these queues as far as they are not paused, the most urgent first.
+
+    A known lane is asked from its floor (epoch seconds) on: no row that is due before it waits there.
+    """
+    params = {
+        "queues": list(queues),
+        "known_queues": [lane.queue for lane in known],
+        "known_priorities": array([lane.priority for lane in known]),
+        "floors": array(list(known.values())),
+    }
+    return Statement("board", params, _each(Offer))
 
 
 def channel() -> Statement[str]:
@@ -81,6 +92,11 @@ def channel() -> Statement[str]:
 def ping() -> Statement[bool]:
     """Any answer: it shows that the session works."""
     return Statement("ping", {}, bool)
+
+
+def live_pages() -> Statement[int]:
+    """How many pages the hot table has."""
+    return Statement("live_pages", {}, lambda rows: int(rows[0][0]))
 
 
 def dead_share() -> Statement[tuple[int, int]]:

@@ -6,16 +6,16 @@ import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any
 
 from ..model.rows import Claimed, Lane, Offer
 from ..verbs.lifecycle import claim, claim_ordered
 from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
+from .lane_memory import LaneMemory
 
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
-FLOOR_MARGIN_SECONDS = 1.0
-LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
 RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
 RUN_MAX = 100  # how many they are at most
 ROWS_MAX = 2000  # of one claim
@@ -31,7 +31,7 @@ class SentClaim:
     claim_id: int
     sent: float
     statement: Statement[list[Claimed]]
-    in_order: bool = False  # its rows are the oldest there are
+    lanes: tuple[Lane, ...] = ()  # those it searches
 
 
 @dataclass(slots=True)
@@ -46,34 +46,30 @@ class ClaimRule:
     _offers: list[Offer] = field(default_factory=list)
     _dry: dict[str, float] = field(default_factory=dict)  # until when each source is dry
     _turn: int = 0
-    _start: int = 0  # where the next scan of our buckets begins
+    _starts: dict[str, int] = field(default_factory=dict)  # where the next scan of our buckets begins
     _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on
     _row_seconds: float = 1.0  # how long a row of an ordered key takes
-    _floor: float = 0.0  # all rows due before it are claimed: a scan may skip their dead versions
-    _late: bool = (
-        False  # NOTIFY arrives at commit; the row may be as old as its transaction: scan LATE_SECONDS further back
-    )
-    _clock: float = 0.0  # the database's time when our clock was zero
+    lanes: LaneMemory = field(default_factory=LaneMemory)
 
     def learn(self, offers: Sequence[Offer], at: float) -> float | None:
         """Read the board; returns the seconds until the next row is due, if the board knows one."""
         self._offers = [offer for offer in offers if offer.queue in self.queues]
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
+        self.lanes.board_was_read(self._offers)
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
-                self._dry.pop(offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED, None)
-        if self._clock:
-            # The oldest pending row may be older than the floor: committed late, or sent with a past time.
-            known = [o.due_seconds for o in self._offers if o.due_seconds is not None and not (o.limited or o.ordered)]
-            self._floor = at + self._clock + min([0.0, *known]) - FLOOR_MARGIN_SECONDS
+                source = offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED
+                if source != UNORDERED or not self.lanes.is_for_others(Lane(offer.queue, offer.priority), at):
+                    self._dry.pop(source, None)
         return min(later, default=None)
 
     def rouse(self, queue: str | None = None) -> None:
         """There may be rows again: no source is dry, or none of one queue."""
         if queue is None:
             self._dry.clear()
+            self.lanes.look_everywhere()
         elif queue in self.queues:
-            self._late = True
+            self.lanes.note(queue)
             for source in (UNORDERED, ORDERED, queue):
                 self._dry.pop(source, None)
             if not any(offer.queue == queue for offer in self._offers):
@@ -88,8 +84,9 @@ class ClaimRule:
             self._dry.pop(source, None)
 
     def own(self, buckets: tuple[int, ...] | None) -> None:
-        """These buckets are ours from now on; the floor is not known for new ones."""
-        self.buckets, self._floor = buckets, 0.0
+        """These buckets are ours from now on; nothing is known of new ones."""
+        self.buckets = buckets
+        self.lanes.forget()
 
     def owns(self, bucket: int) -> bool:
         """True if this is one of our buckets."""
@@ -113,32 +110,32 @@ class ClaimRule:
             "claim_id": claim_id,
             "seen_epoch": self.seen_epoch,
         }
+        lanes: tuple[Lane, ...] = ()
         if source == UNORDERED:
-            statement = self._unordered(worker, free, wide, common)
+            lanes = self._unordered_lanes(at)
+            statement = self._unordered(worker, free, lanes, wide, common)
         elif source == ORDERED:
             statement = self._ordered(worker, free, wide, common)
         else:
             statement = claim_limited(worker, free, source, **common)
-        in_order = statement.name == "claim_any" and len(statement.params["queues"]) == 1
-        return SentClaim(source, free, claim_id, at, statement, in_order)
+        return SentClaim(source, free, claim_id, at, statement, lanes)
 
     def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
         """Learn from the reply to a claim: fewer rows than asked for mean that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
-            self._clock = rows[0].ends_seconds - self.lease_seconds - at  # never ahead of the server's clock
         if claim.source == ORDERED:
             if len({(row.queue, row.partition_key) for row in rows}) < claim.n:
                 self._dry[ORDERED] = float("inf")
-        elif len(rows) >= claim.n:
-            if claim.in_order:
-                # Every row older than the newest of these is claimed.
-                self._floor = max(self._floor, max(row.available_seconds for row in rows) - FLOOR_MARGIN_SECONDS)
-        else:
-            self._dry[claim.source] = float("inf") if claim.source == UNORDERED else claim.sent + LIMITED_SECONDS
-            if claim.source == UNORDERED and self._clock:
-                # Every row that was due when this claim was sent is claimed: the next scan may begin there.
-                self._floor = max(self._floor, claim.sent + self._clock - FLOOR_MARGIN_SECONDS)
+        elif claim.source == UNORDERED:
+            if claim.statement.name == "claim_any":
+                self.lanes.taken(claim.lanes, rows)
+            elif len(rows) < claim.n:
+                self.lanes.nothing_of_ours(claim.lanes, claim.sent, at)
+            if len(rows) < claim.n:
+                self._dry[UNORDERED] = float("inf")
+        elif len(rows) < claim.n:
+            self._dry[claim.source] = claim.sent + LIMITED_SECONDS
 
     def _sources(self) -> list[str]:
         offers = self._offers
@@ -147,23 +144,25 @@ class ClaimRule:
             found.append(ORDERED)
         return found + sorted({o.queue for o in offers if o.limited})
 
-    def _unordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
-        lanes = [Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited]
-        floor, self._late = self._floor - (LATE_SECONDS if self._late else 0.0), False
-        if self.buckets is None:
-            return claim(worker, n, lanes=lanes, floors=[floor], **common)
+    def _unordered_lanes(self, at: float) -> tuple[Lane, ...]:
+        found = [Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited]
+        return tuple(lane for lane in found if not self.lanes.is_for_others(lane, at))
+
+    def _unordered(
+        self, worker: str, n: int, lanes: Sequence[Lane], everywhere: bool, common: dict[str, Any]
+    ) -> Statement[list[Claimed]]:
         if everywhere:
-            return claim(worker, n, lanes=lanes, **common)  # no floor is known for buckets of others
-        buckets = self._from_start(len(self.buckets))
-        return claim(worker, n, buckets=buckets, lanes=lanes, floors=[floor] * len(buckets), **common)
+            return claim(worker, n, lanes=lanes, **common)  # a poll: no floor
+        buckets = None if self.buckets is None else self._from_start(UNORDERED)
+        return claim(worker, n, buckets=buckets, lanes=lanes, floors=self.lanes.floors(lanes), **common)
 
     def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
         buckets: list[int] | None = None
         if self.buckets is not None and not everywhere:
             # Also the keys that we have just let go on, whoever owns their buckets.
-            buckets = [*self._freed.difference(self.buckets), *self._from_start(len(self.buckets))]
+            buckets = [*self._freed.difference(self.buckets), *self._from_start(ORDERED)]
         self._freed.clear()
-        # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when the worker drains.
+        # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when a worker drains.
         run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX, ROWS_MAX / n))
         return claim_ordered(
             worker, n, queues=self._ordered_queues(), buckets=buckets, run_length=max(1, run_length), **common
@@ -172,14 +171,15 @@ class ClaimRule:
     def _ordered_queues(self) -> list[str]:
         return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
 
-    def _from_start(self, n: int) -> Sequence[int]:
-        """n of our buckets from another one on each time, so that no bucket is always the first."""
+    def _from_start(self, source: str) -> Sequence[int]:
+        """Our buckets from another one on each time: in as many claims as there are, each of them is the first."""
         ours = self.buckets or ()
         if not ours:
             return ()
-        first = self._start % len(ours)
-        self._start = first + len(ours) // 8 + 1
-        return [*ours[first : first + n], *ours[: max(0, first + n - len(ours))]]
+        first = self._starts.get(source, 0) % len(ours)
+        step = next(step for step in range(len(ours) // 8 + 1, 2 * len(ours) + 2) if gcd(step, len(ours)) == 1)
+        self._starts[source] = first + step
+        return [*ours[first:], *ours[:first]]
 
     def _in_turn(self) -> list[Offer]:
         """The offers by queue, in a weighted random order, the most urgent lane of each queue first."""

@@ -126,10 +126,12 @@ class Claimer(DbThread):
         self.settler.one_by_one = False
 
     def _read_board(self, conn: QueueConnection, at: float) -> None:
-        offers = run(conn, board())
-        due_seconds = self.claims.rule.learn(offers, at)
-        if self.sleep.board_was_read(at, due_seconds, self.claims.rule.chance()):
+        rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
+        offers = run(conn, board(list(rule.queues), rule.lanes.known(poll=poll)))
+        if poll:
             self.claims.poll()
+        due_seconds = rule.learn(offers, at)
+        self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None)
 
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:

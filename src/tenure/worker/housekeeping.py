@@ -14,8 +14,8 @@ from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
-from ..verbs.lifecycle import FORGOTTEN_MAX, archive, sweep
-from ..verbs.questions import dead_share
+from ..verbs.lifecycle import FORGOTTEN_MAX, archive, sweep, sweep_pages
+from ..verbs.questions import dead_share, live_pages
 from .cron import fire_due
 from .db_thread import DbThread
 from .news import News
@@ -24,6 +24,7 @@ from .shared import Shared
 PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its cost
+PAGES = 2_000  # of the hot table, looked at in one go
 FORGETTING_SECONDS_MAX = 2.0  # in one go: leases must be swept meanwhile
 
 
@@ -38,8 +39,8 @@ class Housekeeper(DbThread):
         self._missed_until = 0.0  # a worker's session is gone: until then, look more often
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
-            "leases": lambda conn: self._sweep(conn, 32),
-            "every_row": lambda conn: self._sweep(conn, None),
+            "leases": self._sweep,
+            "every_row": self._sweep_every_row,
             "workers": self._sweep_workers,
             "schedules": self._fire,
             "archive": self._archive,
@@ -95,8 +96,17 @@ class Housekeeper(DbThread):
             run(conn, tell("ring"))
         return self._swept(conn, swept, "worker_gone")
 
-    def _sweep(self, conn: QueueConnection, patience: int | None) -> str:
-        return self._swept(conn, run(conn, sweep(patience=patience)), "lease_expired")
+    def _sweep(self, conn: QueueConnection) -> str:
+        return self._swept(conn, run(conn, sweep()), "lease_expired")
+
+    def _sweep_every_row(self, conn: QueueConnection) -> str:
+        """The net under the sweep: what is not in the ledger of claims."""
+        swept: list[Swept] = []
+        for first in range(0, run(conn, live_pages()) + 1, PAGES):
+            found = run(conn, sweep_pages(first, PAGES))
+            swept += found
+            self.worked()
+        return self._swept(conn, swept, "lease_expired")
 
     def _swept(self, conn: QueueConnection, swept: list[Swept], reason: str) -> str:
         if not swept:

@@ -69,16 +69,18 @@ class Sleep:
         if wake_us:
             self._awake_since = float("inf")
 
-    def board_was_read(self, at: float, due_seconds: float | None, chance: float) -> bool:
-        """The board was read at this time; it knows when the next row is due. Returns True if it is time to poll."""
-        self.board_at = at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at))
-        poll = at >= self._poll_at
-        if poll:
-            self._poll_at = at + jittered(self._poll_seconds, chance)
+    def is_time_to_poll(self, at: float) -> bool:
+        """True if the board that is read now begins a poll."""
+        return at >= self._poll_at
+
+    def board_was_read(self, at: float, due_seconds: float | None, poll_chance: float | None) -> None:
+        """The board was read at this time; it knows when the next row is due. With a chance, it began a poll."""
+        if poll_chance is not None:
+            self._poll_at = at + jittered(self._poll_seconds, poll_chance)
+        self.board_at = min(at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at)), self._poll_at)
         if due_seconds is not None and due_seconds < BOARD_SECONDS:
             self.board_at = at + max(0.0, due_seconds)
         self._due_at = at + (due_seconds if due_seconds is not None else self._poll_seconds)
-        return poll
 
     def look_now(self) -> None:
         """Read the board in the next round."""

@@ -8,7 +8,7 @@ SELECT (SELECT count(*) FROM (
           SELECT due.id FROM tenure.lanes() AS l
           CROSS JOIN LATERAL (
             SELECT r.id FROM tenure.live AS r
-            WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority AND r.available_at <= statement_timestamp()
+            WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = l.queue AND r.priority = l.priority AND r.available_at <= statement_timestamp()
             ORDER BY r.available_at LIMIT 100000) AS due
           WHERE l.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.paused))
           LIMIT 100000) AS unordered)

@@ -1,28 +1,50 @@
--- board: what there is to claim, by queue and priority, and when the next row of each lane is due
--- in: (none)
--- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known)
--- why: paused queues are not on it. One probe a lane, however long the backlog.
-SELECT l.queue, l.priority, false, COALESCE(q.limited, false),
-       date_part('epoch', first.available_at - clock_timestamp())
-FROM tenure.lanes() AS l
-LEFT JOIN tenure.queues AS q ON q.queue = l.queue
+-- board: what there is to claim in these queues, by priority, and when the next row of each lane is due
+-- in: queues text[], known_queues text[], known_priorities smallint[], floors float8[] (lanes known before, and their floors in epoch seconds)
+-- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known), at_seconds (the clock when it was read)
+-- why: paused queues are not on it. One probe a lane, however long the backlog, and no look at the queues of others. A lane that
+-- is known is asked from its floor on, which passes index entries of rows already gone; others are found by a loose walk.
+SELECT q.queue, lane.priority, false, COALESCE(s.limited, false),
+       date_part('epoch', first.available_at) - date_part('epoch', statement_timestamp()), date_part('epoch', statement_timestamp())
+FROM unnest(:queues::text[]) AS q (queue)
+LEFT JOIN tenure.queues AS s ON s.queue = q.queue
+CROSS JOIN LATERAL (
+  WITH RECURSIVE known AS (
+    SELECT k.priority, k.floor FROM unnest(:known_queues::text[], :known_priorities::smallint[], :floors::float8[]) AS k (queue, priority, floor)
+    WHERE k.queue = q.queue
+  ), lane AS (
+    SELECT 32768 AS priority
+    UNION ALL
+    SELECT COALESCE(unknown.priority, next.priority) FROM lane
+    CROSS JOIN LATERAL (SELECT max(k.priority)::int AS priority FROM known AS k WHERE k.priority < lane.priority) AS next
+    LEFT JOIN LATERAL (
+      SELECT r.priority::int AS priority FROM tenure.live AS r
+      WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = q.queue
+        AND r.priority < lane.priority AND r.priority > COALESCE(next.priority, -32769)
+      ORDER BY r.priority DESC LIMIT 1
+    ) AS unknown ON true
+    WHERE COALESCE(unknown.priority, next.priority) IS NOT NULL
+  )
+  SELECT lane.priority, tenure.since((SELECT k.floor FROM known AS k WHERE k.priority = lane.priority LIMIT 1)) AS since
+  FROM lane WHERE lane.priority < 32768
+) AS lane
 LEFT JOIN LATERAL (
   SELECT r.available_at FROM tenure.live AS r
-  WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority AND r.status = 'pending'
+  WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = q.queue AND r.priority = lane.priority
+    AND r.available_at >= lane.since AND r.status = 'pending'
   ORDER BY r.available_at LIMIT 1
 ) AS first ON true
-WHERE q.paused IS NOT TRUE
+WHERE s.paused IS NOT TRUE
 UNION ALL
-SELECT o.queue, 0, true, COALESCE(q.limited, false),
-       CASE WHEN EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = o.queue) THEN 0
-            ELSE date_part('epoch', next.due_at - clock_timestamp()) END
-FROM tenure.ordered_queues() AS o
-LEFT JOIN tenure.queues AS q ON q.queue = o.queue
+SELECT q.queue, 0, true, COALESCE(s.limited, false),
+       CASE WHEN EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue) THEN 0
+            ELSE date_part('epoch', next.due_at) - date_part('epoch', statement_timestamp()) END, date_part('epoch', statement_timestamp())
+FROM unnest(:queues::text[]) AS q (queue)
+LEFT JOIN tenure.queues AS s ON s.queue = q.queue
 LEFT JOIN LATERAL (
   SELECT h.due_at FROM tenure.heads AS h
-  WHERE h.queue = o.queue AND h.bucket >= 0 AND h.due_at < 'infinity' AND h.run_to IS NULL
+  WHERE h.queue = q.queue AND h.bucket >= 0 AND h.due_at < 'infinity' AND h.run_to IS NULL
   ORDER BY h.due_at LIMIT 1
 ) AS next ON true
-WHERE q.paused IS NOT TRUE
+WHERE s.paused IS NOT TRUE
+  AND (EXISTS (SELECT FROM tenure.heads AS h WHERE h.queue = q.queue) OR EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue))
 ORDER BY 2 DESC, 1
-LIMIT 10000

@@ -15,7 +15,7 @@ SELECT named.queue,
           SELECT waiting.id FROM tenure.lanes() AS l
           CROSS JOIN LATERAL (
             SELECT r.id FROM tenure.live AS r
-            WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority
+            WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = l.queue AND r.priority = l.priority
               AND r.available_at <= statement_timestamp() AND r.status = 'pending'
             ORDER BY r.available_at LIMIT :cap) AS waiting
           WHERE l.queue = named.queue

@@ -1,7 +1,7 @@
 -- overdue: rows whose lease ran out this long ago, and that no sweep has ended yet
 -- in: seconds float8
 -- out: n, oldest_seconds
--- why: held rows are found where claims leave them, so the answer takes as long with a million rows behind them as with none.
+-- why: every row is looked at: what no sweep has ended may be what no sweep finds.
 SELECT count(*)::int, COALESCE(max(date_part('epoch', clock_timestamp() - i.lease_expires_at)), 0)
 FROM tenure.live AS i
 WHERE i.id = ANY (ARRAY(SELECT tenure.held()))

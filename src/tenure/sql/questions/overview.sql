@@ -6,7 +6,7 @@ SELECT counted.states, counted.counts, counted.more,
        date_part('epoch', clock_timestamp() - LEAST(
          (SELECT min(head.available_at) FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
             SELECT r.available_at FROM tenure.live AS r
-            WHERE NOT r.ordered AND r.queue = lane.queue AND r.priority = lane.priority
+            WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = lane.queue AND r.priority = lane.priority
               AND r.available_at <= statement_timestamp() AND r.status = 'pending'
             ORDER BY r.available_at LIMIT 1) AS head),
          (SELECT min(r.available_at) FROM tenure.ordered_queues() AS o

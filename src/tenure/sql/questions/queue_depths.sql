@@ -16,7 +16,7 @@ WITH RECURSIVE most AS (
   FROM most CROSS JOIN tenure.lanes() AS l CROSS JOIN LATERAL (
     SELECT count(one.one)::int AS n
     FROM (SELECT 1 AS one FROM tenure.live AS r
-          WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority AND r.available_at <= statement_timestamp()
+          WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = l.queue AND r.priority = l.priority AND r.available_at <= statement_timestamp()
           LIMIT most.n + 1) AS one
   ) AS met
   GROUP BY l.queue
@@ -25,7 +25,7 @@ WITH RECURSIVE most AS (
   FROM most CROSS JOIN tenure.lanes() AS l CROSS JOIN LATERAL (
     SELECT count(one.one)::int AS n
     FROM (SELECT 1 AS one FROM tenure.live AS r
-          WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority AND r.available_at > statement_timestamp()
+          WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = l.queue AND r.priority = l.priority AND r.available_at > statement_timestamp()
           LIMIT most.n + 1) AS one
   ) AS met
   GROUP BY l.queue

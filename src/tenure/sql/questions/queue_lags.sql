@@ -7,7 +7,7 @@ WITH waiting AS (
   FROM tenure.lanes() AS l
   CROSS JOIN LATERAL (
     SELECT r.available_at FROM tenure.live AS r
-    WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority
+    WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = l.queue AND r.priority = l.priority
       AND r.available_at <= statement_timestamp() AND r.status = 'pending'
     ORDER BY r.available_at LIMIT 1
   ) AS head

@@ -8,7 +8,7 @@ WITH arcs AS (
   FROM arcs CROSS JOIN tenure.lanes() AS l CROSS JOIN LATERAL (
     SELECT count(waiting.one) AS n FROM (
       SELECT 1 AS one FROM tenure.live AS r
-      WHERE NOT r.ordered AND r.queue = l.queue AND r.priority = l.priority
+      WHERE NOT r.ordered AND r.seq > 0 AND r.queue = l.queue AND r.priority = l.priority
         AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) >= arcs.arc * 16
         AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) < arcs.arc * 16 + 16
         AND r.status = 'pending'

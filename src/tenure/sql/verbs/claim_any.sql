@@ -1,37 +1,45 @@
 -- claim_any: take the n rows that have been due longest, whatever their bucket, for a worker that has the ring to itself
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, seen_epoch int
--- in: queues text[], priorities smallint[] (the lanes, most urgent first), floor float8 (epoch seconds)
+-- in: queues text[], priorities smallint[] (the lanes, most urgent first), floors float8[] (epoch seconds, one a lane)
 -- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
 -- why: the same as claim, in exact order of time; neighbours in time are neighbours on the page, so it costs less.
-UPDATE tenure.live AS i
-SET status = 'processing',
-    claimed_by = :worker,
-    claimed_at = (SELECT clock_timestamp()),
-    lease_expires_at = (SELECT clock_timestamp() + :lease_seconds * interval '1 second'),
-    lease_generation = i.lease_generation + 1,
-    fence_token = (SELECT tenure.next_fence(:seen_epoch)),
-    claim_id = :claim_id,
-    attempts = i.attempts + 1
-WHERE i.ctid = ANY (ARRAY(
-  SELECT taken.ctid
-  FROM unnest(:queues::text[], :priorities::smallint[]) AS lane (queue, priority)
-  CROSS JOIN LATERAL (
-    SELECT r.ctid
-    FROM tenure.live AS r
-    WHERE NOT r.ordered
-      AND r.queue = lane.queue
-      AND r.priority = lane.priority
-      AND r.available_at >= to_timestamp(:floor)
-      AND r.available_at <= statement_timestamp()
-      AND r.status = 'pending'
-    ORDER BY r.available_at
+WITH taken AS (
+  UPDATE tenure.live AS i
+  SET status = 'processing',
+      claimed_by = :worker,
+      claimed_at = (SELECT clock_timestamp()),
+      lease_expires_at = (SELECT clock_timestamp() + :lease_seconds * interval '1 second'),
+      lease_generation = i.lease_generation + 1,
+      fence_token = (SELECT tenure.next_fence(:seen_epoch)),
+      claim_id = :claim_id,
+      attempts = i.attempts + 1
+  WHERE i.ctid = ANY (ARRAY(
+    SELECT ready.ctid
+    FROM unnest(:queues::text[], :priorities::smallint[], :floors::float8[]) AS lane (queue, priority, floor)
+    CROSS JOIN LATERAL (
+      SELECT r.ctid
+      FROM tenure.live AS r
+      WHERE NOT r.ordered
+        AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
+        AND r.queue = lane.queue
+        AND r.priority = lane.priority
+        AND r.available_at >= tenure.since(lane.floor)
+        AND r.available_at <= statement_timestamp()
+        AND r.status = 'pending'
+      ORDER BY r.available_at
+      LIMIT :n
+      FOR UPDATE SKIP LOCKED
+    ) AS ready
+    WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL))
+      AND lane.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.limited))
     LIMIT :n
-    FOR UPDATE SKIP LOCKED
-  ) AS taken
-  WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL))
-    AND lane.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.limited))
-  LIMIT :n
-))
-RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
-          i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-          date_part('epoch', i.lease_expires_at), i.headers::text
+  ))
+  RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text) AS partition_key, i.payload, i.attempts, i.max_attempts,
+            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers
+), listed AS (
+  INSERT INTO tenure.claims (until, claim_id, ids)
+  SELECT max(t.lease_expires_at), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
+)
+SELECT t.id, t.kind, t.queue, t.partition_key, tenure.bucket(t.partition_key), t.payload::text, t.attempts, t.max_attempts,
+       date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text
+FROM taken AS t

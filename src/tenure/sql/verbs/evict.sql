@@ -12,7 +12,7 @@ WITH gone AS (
 ), theirs AS (
   SELECT i.id, i.claimed_by FROM tenure.live AS i
   JOIN gone ON gone.id = i.claimed_by
-  WHERE i.id = ANY (ARRAY(SELECT tenure.held(NULL) WHERE EXISTS (SELECT FROM gone)))  -- implied: the join; spares the look at every row
+  WHERE i.id = ANY (ARRAY(SELECT tenure.held() WHERE EXISTS (SELECT FROM gone)))  -- implied: the join; spares the look at every row
 ), left_behind AS (
   SELECT i.id, i.lease_generation, i.fence_token,
          GREATEST(0, date_part('epoch', tenure.backoff(i.attempts) - (clock_timestamp() - gone.gone_at))) AS delay  -- implied: too long by the age of a transaction of its own

@@ -1,17 +1,42 @@
 -- sweep: end up to n attempts whose lease ran out: pending with backoff, or dead_letter when attempts are used up
--- in: n int, patience int (NULL: look at every row)
+-- in: n int
 -- out: id, fence_token, next_status, next_at
--- why: needs no lease, because only leases that are over are touched. Locked rows are skipped, never waited for, so one
--- slow transaction cannot stop recovery; two sweeps at once are harmless.
-WITH expired AS (
+-- why: needs no lease, because only leases that are over are touched. It reads the ledger of claims, and of it what is due to be
+-- looked at: what was renewed is listed again for when its lease ends now, what has ended is forgotten. Locked rows are skipped,
+-- never waited for, so one slow transaction cannot stop recovery; two sweeps at once are harmless.
+WITH looked_at AS (
+  SELECT c.ctid, c.claim_id, c.ids
+  FROM tenure.claims AS c
+  WHERE c.until <= statement_timestamp()  -- implied: only spares the look at the others; their leases decide below
+  ORDER BY c.until
+  LIMIT 20000
+  FOR UPDATE SKIP LOCKED
+), held AS MATERIALIZED (
+  SELECT l.claim_id, r.id, r.lease_expires_at
+  FROM looked_at AS l
+  CROSS JOIN LATERAL (
+    SELECT i.id, i.lease_expires_at FROM tenure.live AS i
+    WHERE i.id = ANY (l.ids)
+      AND i.claim_id = l.claim_id  -- implied: a row that was claimed again is listed with that claim, and twice is no harm
+      AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a claim
+  ) AS r
+), expired AS (
   SELECT i.id, i.lease_generation, i.fence_token
   FROM tenure.live AS i
-  WHERE i.id = ANY (ARRAY(SELECT tenure.held(:patience::int)))
+  WHERE i.id = ANY (ARRAY(SELECT h.id FROM held AS h
+                          WHERE h.lease_expires_at <= clock_timestamp()))  -- implied: asked again below, once the row is locked
     AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
     AND i.lease_expires_at <= clock_timestamp()
   ORDER BY i.id
   LIMIT :n
   FOR UPDATE SKIP LOCKED
+), forgotten AS (
+  DELETE FROM tenure.claims AS c WHERE c.ctid = ANY (ARRAY(SELECT l.ctid FROM looked_at AS l))
+), listed_again AS (
+  INSERT INTO tenure.claims (until, claim_id, ids)
+  SELECT min(h.lease_expires_at), h.claim_id, array_agg(h.id) FROM held AS h
+  WHERE h.id NOT IN (SELECT e.id FROM expired AS e)  -- implied: a row that has ended is not held when it is looked at again
+  GROUP BY h.claim_id
 ), listed AS (
   SELECT array_agg(id) AS ids, array_agg(lease_generation) AS generations, array_agg(fence_token) AS fences,
          array_agg('lease expired'::text) AS errors

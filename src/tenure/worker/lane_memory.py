@@ -1,0 +1,85 @@
+"""What a claimer remembers of its unordered lanes: from where to search each, and which have nothing for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..model.rows import Claimed, Lane, Offer
+
+FLOOR_MARGIN_SECONDS = 1.0
+LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
+OTHERS_SECONDS = 1.0  # how long, at least, a lane that had rows for others only is left to them
+OTHERS_SHARE = 50  # and how many times as long as it took to find that out
+LANES_MAX = 256  # remembered, of those that the board no longer shows
+
+
+@dataclass(slots=True)
+class LaneMemory:
+    """Floors are times of the database that it has just told: a clock that is set back, or another server, has others.
+
+    What lies below them all the same (committed late, sent with a past time) is found by a poll, which has no floor.
+    """
+
+    _seen: dict[Lane, float] = field(default_factory=dict)  # where the next board may begin
+    _floors: dict[Lane, float] = field(default_factory=dict)  # where the next claim may begin
+    _others: dict[Lane, float] = field(default_factory=dict)  # until when nothing of a lane is for us
+    _noted: bool = False  # NOTIFY arrives at commit: the row may be as old as its transaction, or as its producer says
+
+    def known(self, *, poll: bool) -> dict[Lane, float]:
+        """The lanes and floors for the next board; none in a poll, nor after a note."""
+        return {} if poll or self._noted else self._seen
+
+    def board_was_read(self, offers: Iterable[Offer]) -> None:
+        """The first row that waits in each lane is known, by the database's own clock."""
+        self._noted = False
+        shown, at = {}, None
+        for offer in offers:
+            at = offer.at_seconds if at is None else at
+            if not offer.ordered and offer.at_seconds is not None:
+                first = offer.at_seconds + min(0.0, offer.due_seconds or 0.0)
+                shown[Lane(offer.queue, offer.priority)] = first - FLOOR_MARGIN_SECONDS
+        if at is not None and len(self._seen) < LANES_MAX:
+            # A lane that is empty now: its rows may still fill the index.
+            shown = {**dict.fromkeys(self._seen, at - FLOOR_MARGIN_SECONDS), **shown}
+        self._seen, self._floors = shown, dict(shown)
+
+    def note(self, queue: str) -> None:
+        """A producer says that there is a row for us."""
+        self._noted = True
+        self._others = {lane: until for lane, until in self._others.items() if lane.queue != queue}
+
+    def look_everywhere(self) -> None:
+        """There may be rows in any lane."""
+        self._others.clear()
+
+    def forget(self) -> None:
+        """Our buckets have changed."""
+        self._floors.clear()
+        self._others.clear()
+
+    def floors(self, lanes: Sequence[Lane]) -> list[float]:
+        """Where to begin in each lane."""
+        late = LATE_SECONDS if self._noted else 0.0
+        return [self._floors.get(lane, float("-inf")) - late for lane in lanes]
+
+    def taken(self, lanes: Sequence[Lane], rows: Sequence[Claimed]) -> None:
+        """These rows were the oldest of their lanes: all before the newest of each lane are claimed."""
+        of_queue: dict[str, list[Lane]] = {}
+        for lane in lanes:
+            of_queue.setdefault(lane.queue, []).append(lane)
+        newest: dict[str, float] = {}
+        for row in rows:
+            newest[row.queue] = max(row.available_seconds, newest.get(row.queue, row.available_seconds))
+        for queue, at in newest.items():
+            if len(found := of_queue.get(queue, [])) == 1:  # rows do not say their priority
+                self._floors[found[0]] = max(self._floors.get(found[0], float("-inf")), at - FLOOR_MARGIN_SECONDS)
+
+    def nothing_of_ours(self, lanes: Sequence[Lane], sent: float, answered: float) -> None:
+        """None of our buckets has a due row in these lanes: what is due there is for others."""
+        until = sent + max(OTHERS_SECONDS, OTHERS_SHARE * (answered - sent))
+        self._others.update(dict.fromkeys(lanes, until))
+
+    def is_for_others(self, lane: Lane, at: float) -> bool:
+        """True while there is nothing for us in this lane, as far as we know."""
+        return self._others.get(lane, 0.0) > at

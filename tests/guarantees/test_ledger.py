@@ -1,0 +1,130 @@
+"""The ledger of claims: a lease that ran out is found by it, at a price that follows what was claimed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from guarantees.facts import user_connection
+from plans import Plans
+from slices import slice_of
+from tenure import verbs
+from tenure.model.rows import NewRow
+from world import World
+
+_BACKLOG = """
+INSERT INTO live (kind, payload, queue, available_at)
+SELECT 'send_receipt', '{}', 'q' || k %% 100, clock_timestamp() - k * interval '1 ms' FROM generate_series(1, %s) AS k
+"""
+
+
+def _ledger(world: World) -> list[tuple[Any, ...]]:
+    return world.sql("SELECT claim_id, cardinality(ids), until > clock_timestamp() FROM claims ORDER BY id")
+
+
+def _over(world: World) -> None:
+    """Let every entry be due to be looked at."""
+    world.sql("UPDATE claims SET until = clock_timestamp() - interval '1 minute'")
+
+
+@pytest.mark.parametrize("buckets", [None, verbs.ALL_BUCKETS], ids=["any_bucket", "by_bucket"])
+def test_a_claim_is_listed_with_its_rows_and_the_end_of_its_leases(world: World, buckets: Any) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(3)]))
+    jobs = world.claim("A", 10, buckets=buckets, claim_id=7, lease_seconds=60)
+    assert world.claim("A", 10, buckets=buckets, claim_id=8) == []
+    assert _ledger(world) == [(7, 3, True)]
+    ((ids, ends),) = world.sql("SELECT ids, date_part('epoch', until) FROM claims")
+    assert set(ids) == {job.id for job in jobs}
+    assert ends == max(job.lease.ends_seconds for job in jobs)
+
+
+def test_what_has_ended_is_forgotten_and_what_was_renewed_is_listed_again(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(4)]))
+    done, kept, lost, cut = world.claim("A", 4, claim_id=7, lease_seconds=60)
+    world.complete(done.lease)
+    world.run(verbs.renew([kept.lease], lease_seconds=600))
+    world.expire(lost.lease, cut.lease)
+    assert {swept.id for swept in world.sweep()} == {lost.id, cut.id}
+    ((ids, until),) = world.sql("SELECT ids, until FROM claims")
+    assert ids == [kept.id]
+    assert until == world.row(kept.id).lease_expires_at
+    world.complete(kept.lease)
+    _over(world)
+    assert world.sweep() == []
+    assert world.count("claims") == 0
+
+
+def test_a_row_that_somebody_has_locked_is_looked_at_again(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(3)]))
+    jobs = world.claim("A", 3)
+    world.expire(*[job.lease for job in jobs])
+    other = user_connection(world)
+    other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [jobs[1].id])
+    assert {swept.id for swept in world.sweep()} == {jobs[0].id, jobs[2].id}
+    other.rollback()
+    assert [swept.id for swept in world.sweep()] == [jobs[1].id]
+
+
+def test_more_than_one_sweep_ends_is_left_to_the_next(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(5)]))
+    world.expire(*[job.lease for job in world.claim("A", 2) + world.claim("A", 3)])
+    assert [len(world.sweep(n=2)) for _ in range(4)] == [2, 2, 1, 0]
+    assert world.count("claims") == 0
+
+
+def test_a_lease_that_is_made_shorter_is_looked_at_sooner(world: World) -> None:
+    world.enqueue()
+    (job,) = world.claim("A", 1, lease_seconds=600)
+    world.run(verbs.renew([job.lease], lease_seconds=900))
+    assert world.count("claims") == 1
+    world.run(verbs.renew([job.lease], lease_seconds=0.001))
+    time.sleep(0.01)
+    assert [swept.id for swept in world.sweep()] == [job.id]
+
+
+def test_a_row_that_was_claimed_again_is_not_ended_for_its_first_claim(world: World) -> None:
+    world.enqueue()
+    (first,) = world.claim("A", 1, claim_id=7)
+    world.release(first.lease)
+    (second,) = world.claim("B", 1, claim_id=8)
+    _over(world)
+    assert world.sweep() == []
+    assert _ledger(world) == [(8, 1, True)]
+    world.expire(second.lease)
+    assert [swept.id for swept in world.sweep()] == [second.id]
+
+
+def test_a_claim_that_is_rolled_back_is_not_listed(world: World) -> None:
+    world.enqueue()
+    other = user_connection(world)
+    assert len(world.run(verbs.claim("A", 1), other)) == 1
+    other.rollback()
+    assert world.count("claims") == 0
+
+
+def test_the_net_finds_what_the_ledger_does_not_know_page_by_page(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(300)]))
+    jobs = world.claim("A", 300)
+    world.sql("DELETE FROM claims")
+    world.sql("UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 second'")
+    assert world.sweep() == []
+    pages = int(world.sql("SELECT max((ctid::text::point)[0]) FROM live")[0][0]) + 1
+    assert pages > 2
+    parts = [{swept.id for swept in world.run(verbs.sweep_pages(page, 1))} for page in range(pages)]
+    assert all(parts)
+    assert sum(map(len, parts)) == 300
+    assert set().union(*parts) == {job.id for job in jobs}
+    assert world.run(verbs.sweep_pages(pages, 1)) == []
+
+
+def test_a_sweep_takes_no_longer_with_a_backlog_behind(world: World) -> None:
+    """Read through, the backlog takes hundreds of milliseconds; bucket by bucket it took seconds."""
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(100)]))
+    world.claim("A", 100)
+    plans = Plans(world)
+    world.sql(_BACKLOG, slice_of(1_000_000, 60_000))
+    _over(world)
+    assert plans.of(verbs.sweep()) == {"live_pkey", "live_heads"}
+    assert plans.buffers < 2000

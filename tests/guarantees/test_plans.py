@@ -1,0 +1,71 @@
+"""Each hot statement has exactly one index to take, whatever the statistics say or do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from plans import Plans
+from slices import slice_of
+from tenure import verbs
+from tenure.model.rows import Lane
+from tenure.verbs import questions, settle
+from tenure.verbs.statement import Statement
+from world import World
+
+OURS = tuple(range(0, 1024, 2))
+HELD = 20
+
+_FILL = """
+INSERT INTO live (kind, payload, partition_key, queue, available_at)
+SELECT 'send_receipt', '{}', NULL, CASE WHEN k %% 3 = 0 THEN 'mail' ELSE 'default' END,
+       statement_timestamp()
+FROM generate_series(1, %s) AS k
+"""
+
+
+@pytest.fixture
+def still(world: World) -> World:
+    """A world whose hot table is analysed by nobody but the test."""
+    world.sql("ALTER TABLE live SET (autovacuum_enabled = false)")
+    return world
+
+
+def _claims(n: int) -> list[Statement[Any]]:
+    lanes = [Lane(), Lane("mail")]
+    return [verbs.claim("A", n, lanes=lanes), verbs.claim("A", n, lanes=lanes, buckets=OURS)]
+
+
+def _hot(world: World) -> dict[str, tuple[Callable[[], Statement[Any]], set[str]]]:
+    """Each statement that runs in every round of a worker or every few seconds, with how it may read the hot table.
+
+    Those that end attempts look for the other rows of an ordered key, by live_heads; an unordered row has none.
+    """
+    world.sql("DELETE FROM live WHERE status = 'processing'")
+    any_bucket, by_bucket = _claims(HELD)
+    leases = [job.lease for job in [*world.run(any_bucket), *world.run(by_bucket)]]
+    half = len(leases) // 2
+    return {
+        "claim_any": (lambda: _claims(5)[0], {"live_due", "Tid Scan"}),
+        "claim": (lambda: _claims(5)[1], {"live_due", "live_ready", "Tid Scan"}),
+        "board": (lambda: questions.board(["default", "mail"]), {"live_due"}),
+        "renew": (lambda: verbs.renew(leases), {"live_pkey"}),
+        "complete": (lambda: settle.complete(leases[:half], ordered=False), {"live_pkey", "live_heads"}),
+        "retry": (lambda: settle.retry(leases[half:], ["boom"] * (len(leases) - half)), {"live_pkey", "live_heads"}),
+        "sweep": (verbs.sweep, {"live_pkey", "live_heads"}),
+        "sweep_pages": (lambda: verbs.sweep_pages(0, 2000), {"Tid Range Scan", "live_pkey", "live_heads"}),
+    }
+
+
+@pytest.mark.parametrize("analysed", [False, True], ids=["never analysed", "analysed"])
+@pytest.mark.parametrize("rows", [0, 400, slice_of(100_000, 20_000)])
+def test_every_hot_statement_takes_its_own_index(still: World, rows: int, analysed: bool) -> None:
+    still.sql(_FILL, rows)
+    if analysed:
+        still.sql("ANALYZE live")
+    hot = _hot(still)
+    plans = Plans(still)
+    wrong = {name: used for name, (make, right) in hot.items() if (used := plans.of(make())) != right}
+    assert not wrong
