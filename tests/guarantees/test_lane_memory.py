@@ -1,0 +1,140 @@
+"""What a claimer remembers of lanes never hides a row for longer than until the next poll."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from tenure.model.rows import Claimed, Lane, Offer
+from tenure.worker.claim_rule import UNORDERED, ClaimRule, SentClaim
+from tenure.worker.lane_memory import (
+    FLOOR_MARGIN_SECONDS,
+    LANES_MAX,
+    LATE_SECONDS,
+    OTHERS_SECONDS,
+    OTHERS_SHARE,
+    LaneMemory,
+)
+
+NOON = 1_800_000_000.0  # the database's clock; ours is at zero
+MAIL, WEB = Lane("mail", 0), Lane("web", 0)
+
+
+def offer(lane: Lane, due_seconds: float | None, at: float = NOON) -> Offer:
+    return Offer(lane.queue, lane.priority, False, False, due_seconds, at)
+
+
+def row(queue: str, available_seconds: float) -> Claimed:
+    return Claimed(UUID(int=1), "k", queue, "k", 0, "{}", 1, 5, available_seconds, 1, 1 << 40, NOON + 90, None, "A")
+
+
+def rule(*buckets: int) -> ClaimRule:
+    return ClaimRule({"mail": 1.0, "web": 1.0}, 90.0, chance=lambda: 0.5, buckets=buckets or None)
+
+
+def sent(rule: ClaimRule, n: int = 1, at: float = 0.0, *, everywhere: bool = False) -> SentClaim:
+    claim = rule.next("A", n, at, everywhere={UNORDERED} if everywhere else set())
+    assert claim is not None
+    return claim
+
+
+def floors(claim: SentClaim) -> dict[Lane, float]:
+    numbers: Any = claim.statement.params["floors"]
+    return dict(zip(claim.lanes, map(float, numbers.strip("{}").split(",")), strict=True))
+
+
+def test_a_floor_is_the_time_of_the_first_row_that_waits_or_the_time_of_the_board() -> None:
+    memory = LaneMemory()
+    memory.board_was_read([offer(MAIL, -7.0), offer(WEB, 60.0), offer(Lane("empty"), None)])
+    assert memory.floors([MAIL, WEB, Lane("empty"), Lane("new")]) == [
+        NOON - 7 - FLOOR_MARGIN_SECONDS, NOON - FLOOR_MARGIN_SECONDS, NOON - FLOOR_MARGIN_SECONDS, float("-inf"),
+    ]  # fmt: skip
+
+
+def test_a_poll_has_no_floor_neither_on_the_board_nor_in_its_claim() -> None:
+    claimer = rule()
+    claimer.learn([offer(MAIL, -7.0)], 0.0)
+    assert claimer.lanes.known(poll=False)
+    assert claimer.lanes.known(poll=True) == {}
+    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
+    assert floors(sent(claimer, everywhere=True)) == {MAIL: float("-inf")}
+    shared = rule(1, 2, 3)
+    shared.learn([offer(MAIL, -7.0)], 0.0)
+    assert sent(shared, everywhere=True).statement.name == "claim_any"
+    assert floors(sent(shared, everywhere=True)) == {MAIL: float("-inf")}
+
+
+def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything() -> None:
+    claimer = rule()
+    claimer.learn([offer(MAIL, None)], 0.0)
+    claimer.rouse("mail")
+    assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS - LATE_SECONDS}
+    assert claimer.lanes.known(poll=False) == {}
+    claimer.learn([offer(MAIL, None)], 0.0)
+    assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS}
+    assert claimer.lanes.known(poll=False) == {MAIL: NOON - FLOOR_MARGIN_SECONDS}
+
+
+def test_the_floor_of_a_board_that_says_less_is_taken_back() -> None:
+    claimer = rule()
+    claimer.learn([offer(MAIL, -1.0)], 0.0)
+    claimer.learn([offer(MAIL, -1.0, NOON - 300)], 1.0)
+    assert floors(sent(claimer)) == {MAIL: NOON - 301 - FLOOR_MARGIN_SECONDS}
+
+
+def test_rows_in_order_of_time_move_the_floor_of_claims_and_not_that_of_the_board() -> None:
+    claimer = rule()
+    claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0), offer(Lane("web", 3), -7.0)], 0.0)
+    claim = sent(claimer, 3)
+    claimer.answered(claim, [row("mail", NOON - 6), row("mail", NOON - 4), row("web", NOON - 2)], 0.0)
+    moved = floors(sent(claimer))
+    assert moved[MAIL] == NOON - 4 - FLOOR_MARGIN_SECONDS
+    assert moved[WEB] == moved[Lane("web", 3)] == NOON - 7 - FLOOR_MARGIN_SECONDS, "which of both is not known"
+    assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - FLOOR_MARGIN_SECONDS
+
+
+def test_rows_by_bucket_do_not_move_a_floor() -> None:
+    claimer = rule(1, 2)
+    claimer.learn([offer(MAIL, -7.0)], 0.0)
+    claimer.answered(sent(claimer), [row("mail", NOON - 2)], 0.0)
+    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
+
+
+def test_a_lane_with_rows_for_others_only_is_left_to_them_for_a_while() -> None:
+    claimer = rule(1, 2)
+    claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)], 0.0)
+    claimer.answered(sent(claimer), [], 0.001)
+    assert claimer.dry_until() == float("inf")
+    claimer.learn([offer(MAIL, -8.0), offer(WEB, 59.0)], 0.9)
+    assert claimer.dry_until() == float("inf")
+    claimer.learn([offer(MAIL, -9.0), offer(WEB, 58.0)], OTHERS_SECONDS + 0.1)
+    assert MAIL in sent(claimer, at=OTHERS_SECONDS + 0.1).lanes
+
+
+def test_the_dearer_it_was_the_longer_a_lane_is_left_to_others_but_for_a_poll_a_note_and_the_ring() -> None:
+    def left() -> ClaimRule:
+        claimer = rule(1, 2)
+        claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 0.0)
+        claimer.answered(sent(claimer), [], 2.0)
+        claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 2 * OTHERS_SHARE - 1.0)
+        assert claimer.dry_until() == float("inf")
+        return claimer
+
+    noted, polled, moved = left(), left(), left()
+    noted.rouse("web")
+    assert sent(noted, at=3.0).lanes == (WEB,)
+    polled.rouse()
+    assert set(sent(polled, at=3.0).lanes) == {MAIL, WEB}
+    moved.own((3, 4))
+    moved.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 3.0)
+    assert set(sent(moved, at=3.0).lanes) == {MAIL, WEB}
+
+
+def test_an_empty_lane_is_remembered_while_there_are_few() -> None:
+    memory = LaneMemory()
+    memory.board_was_read([offer(MAIL, -7.0)])
+    memory.board_was_read([offer(WEB, -7.0, NOON + 1)])
+    assert memory.known(poll=False)[MAIL] == NOON + 1 - FLOOR_MARGIN_SECONDS
+    memory.board_was_read([offer(Lane("web", n), None) for n in range(LANES_MAX)])
+    memory.board_was_read([offer(WEB, -7.0)])
+    assert list(memory.known(poll=False)) == [WEB]
