@@ -23,7 +23,7 @@ UNGUARDED = (
     "fingerprint",
     "id_at",
 )
-WRITTEN = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+)\(", re.MULTILINE)
+CHANGED = re.compile(r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))\(", re.MULTILINE)
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "keys", "workers")
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")
@@ -60,10 +60,20 @@ def every_mutant(sql: Path) -> list[Mutant]:
     for name in TABLES:
         tables = Path("migrations/0001_inbox.sql")
         found += _of_block(sql, tables, f"CREATE TABLE tenure.{name} (", name, only_constraints=True)
+    for name, path in _functions(sql).items():
+        if name not in UNGUARDED:
+            found += _of_block(sql, path.relative_to(sql), f"CREATE FUNCTION tenure.{name}(", name)
+    return found
+
+
+def _functions(sql: Path) -> dict[str, Path]:
+    """Each function with the migration that wrote it last: earlier versions are in use nowhere."""
+    found: dict[str, Path] = {}
     for path in sorted((sql / "migrations").glob("*.sql")):
-        for name in WRITTEN.findall(path.read_text(encoding="utf-8")):
-            if name not in UNGUARDED:
-                found += _of_block(sql, path.relative_to(sql), f"CREATE FUNCTION tenure.{name}(", name)
+        for dropped, written in CHANGED.findall(path.read_text(encoding="utf-8")):
+            found.pop(dropped or written, None)
+            if written:
+                found[written] = path
     return found
 
 

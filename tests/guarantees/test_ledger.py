@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 import pytest
+from psycopg.errors import CheckViolation
 
-from guarantees.facts import user_connection
+from guarantees.facts import Beside, user_connection
 from plans import Plans
 from slices import slice_of
 from tenure import verbs
@@ -94,6 +95,46 @@ def test_a_row_that_was_claimed_again_is_not_ended_for_its_first_claim(world: Wo
     assert _ledger(world) == [(8, 1, True)]
     world.expire(second.lease)
     assert [swept.id for swept in world.sweep()] == [second.id]
+
+
+def test_what_is_not_due_to_be_looked_at_stays_as_it_is(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(2)]))
+    (over,) = world.claim("A", 1, claim_id=7)
+    world.expire(over.lease)
+    world.claim("A", 1, claim_id=8)
+    before = world.sql("SELECT id, until FROM claims WHERE claim_id = 8")
+    assert [swept.id for swept in world.sweep()] == [over.id]
+    assert world.sql("SELECT id, until FROM claims") == before
+
+
+def test_two_sweeps_at_once_list_a_renewed_row_once_and_do_not_wait(world: World) -> None:
+    world.enqueue()
+    world.claim_one("A")
+    _over(world)
+    other = user_connection(world)
+    assert world.run(verbs.sweep(), other) == []
+    assert Beside(world.sweep).result() == []
+    other.commit()
+    assert world.count("claims") == 1
+
+
+def test_a_row_that_somebody_has_locked_does_not_stop_the_net(world: World) -> None:
+    world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(3)]))
+    jobs = world.claim("A", 3)
+    world.expire(*[job.lease for job in jobs[1:]])
+    other = user_connection(world)
+    other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [jobs[1].id])
+    swept = Beside(lambda: world.run(verbs.sweep_pages())).result()
+    assert [each.id for each in swept] == [jobs[2].id]
+    other.rollback()
+    assert [each.id for each in world.run(verbs.sweep_pages())] == [jobs[1].id]
+
+
+def test_a_number_that_no_index_would_find_is_refused(world: World) -> None:
+    """Both indexes of due rows leave out what cannot be: a row with such a number would never be claimed."""
+    for seq in (0, -1, 9223372036854775807):
+        with pytest.raises(CheckViolation, match="live_seq"):
+            world.sql("INSERT INTO live (kind, payload, seq) OVERRIDING SYSTEM VALUE VALUES ('k', '{}', %s)", seq)
 
 
 def test_a_claim_that_is_rolled_back_is_not_listed(world: World) -> None:

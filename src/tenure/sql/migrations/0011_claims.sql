@@ -22,7 +22,8 @@ CREATE TABLE tenure.claims (
 
 -- Where a search by time may begin. A floor that lies ahead of the clock is of another clock: then there is none.
 CREATE FUNCTION tenure.since(floor_seconds float8) RETURNS timestamptz LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN to_timestamp(floor_seconds) <= statement_timestamp() THEN to_timestamp(floor_seconds) ELSE '-infinity' END
+  SELECT CASE WHEN to_timestamp(floor_seconds) <= statement_timestamp()  -- implied: a floor only saves work
+              THEN to_timestamp(floor_seconds) ELSE '-infinity' END
 $$;
 
 -- The lanes (queue, priority) that hold unordered rows, by a loose walk of live_due: one probe a lane, whatever the backlog.
