@@ -108,7 +108,7 @@ class World:
     # -- the clock is ours: leases and delays are moved in the database, never waited for
 
     def expire(self, *leases: Lease) -> None:
-        """Let these leases have ended a minute ago, and the ledger know it."""
+        """Let these leases have ended a minute ago, and the list of claims know it."""
         self.sql("UPDATE claims SET until = until - interval '1 day'")
         self.sql(
             "UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 minute' WHERE id = ANY (%s)",

@@ -52,7 +52,7 @@ def test_a_worker_does_every_chore(world: World) -> None:
         eventually(lambda: {event.chore for event in hired.of(ChoreDone)} == ALL)
 
 
-def test_a_lease_that_no_ledger_knows_is_swept_by_the_full_pass(world: World) -> None:
+def test_a_lease_that_no_claim_lists_is_swept_by_the_full_pass(world: World) -> None:
     id = world.enqueue("work", key="k")
     world.run(verbs.claim("gone", 1, lease_seconds=0.001))
     world.sql("DELETE FROM claims")  # as it is with rows that were claimed before there was one

@@ -221,7 +221,7 @@ def test_the_board_knows_when_the_next_key_falls_due(world: World) -> None:
     _send(world, key="a", delay_seconds=HOUR)
     _send(world, key="b", delay_seconds=60)
     _claim(world)
-    (offer,) = [offer for offer in world.run(questions.board()) if offer.ordered]
+    (offer,) = [offer for offer in world.run(questions.board(["default"])) if offer.ordered]
     assert offer.due_seconds == pytest.approx(60, abs=30)
 
 

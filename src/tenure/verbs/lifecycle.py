@@ -185,12 +185,12 @@ def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[
 
 
 def sweep(n: int = 1000) -> Statement[list[Swept]]:
-    """End attempts whose lease ran out, as far as the ledger of claims knows them."""
+    """End attempts whose lease ran out, as far as they are in the list of claims."""
     return Statement("sweep", {"n": n}, lambda rows: [Swept(*row) for row in rows])
 
 
 def sweep_pages(first: int = 0, pages: int = 1 << 32, *, n: int = 1000) -> Statement[list[Swept]]:
-    """The same for every row on these pages of the hot table, whatever the ledger knows: all pages, unless given."""
+    """The same for every row on these pages of the hot table, listed or not: all pages, unless given."""
     return Statement(
         "sweep_pages", {"first": first, "pages": pages, "n": n}, lambda rows: [Swept(*row) for row in rows]
     )

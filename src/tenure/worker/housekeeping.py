@@ -100,7 +100,7 @@ class Housekeeper(DbThread):
         return self._swept(conn, run(conn, sweep()), "lease_expired")
 
     def _sweep_every_row(self, conn: QueueConnection) -> str:
-        """The net under the sweep: what is not in the ledger of claims."""
+        """The net under the sweep: what is not in the list of claims."""
         swept: list[Swept] = []
         for first in range(0, run(conn, live_pages()) + 1, PAGES):
             found = run(conn, sweep_pages(first, PAGES))

@@ -1,4 +1,4 @@
--- Claims whose cost follows what can run: one index for each search, and a ledger of what was claimed.
+-- Claims whose cost follows what can run: one index for each search, and a list of what was claimed.
 -- kind: contract
 
 -- Both indexes fit a search for due rows, and the planner took whichever seemed smaller just then. Each now has a condition that

@@ -5,7 +5,7 @@
 -- why: a lane is first asked by time whether any row in it is due; only then are its buckets walked, from that row's time on, until
 -- there are n: neither the backlog behind matters nor lanes that wait. A floor lets the first look pass index entries of rows
 -- already gone. Rows are taken by ctid: one that changed between our snapshot and its lock is simply not taken this round.
--- Attempts count here: a worker that dies mid-handler must use one up. What is taken goes into the ledger that sweep reads.
+-- Attempts count here: a worker that dies mid-handler must use one up. What is taken is listed for sweep, in claims.
 WITH taken AS (
   UPDATE tenure.live AS i
   SET status = 'processing',

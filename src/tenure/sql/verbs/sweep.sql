@@ -1,7 +1,7 @@
 -- sweep: end up to n attempts whose lease ran out: pending with backoff, or dead_letter when attempts are used up
 -- in: n int
 -- out: id, fence_token, next_status, next_at
--- why: needs no lease, because only leases that are over are touched. It reads the ledger of claims, and of it what is due to be
+-- why: needs no lease, because only leases that are over are touched. It reads the list of claims, and of it what is due to be
 -- looked at: what was renewed is listed again for when its lease ends now, what has ended is forgotten. Locked rows are skipped,
 -- never waited for, so one slow transaction cannot stop recovery; two sweeps at once are harmless.
 WITH looked_at AS (

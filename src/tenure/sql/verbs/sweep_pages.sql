@@ -1,7 +1,7 @@
--- sweep_pages: the same for every row on some pages of the hot table, whether the ledger knows it or not
+-- sweep_pages: the same for every row on some pages of the hot table, whether a claim lists it or not
 -- in: first bigint, pages bigint, n int
 -- out: id, fence_token, next_status, next_at
--- why: the net under sweep: rows claimed before there was a ledger, or changed by hand. Page by page, so that no piece takes long.
+-- why: the net under sweep: rows claimed before claims were listed, or changed by hand. Page by page, so that no piece takes long.
 WITH expired AS (
   SELECT i.id, i.lease_generation, i.fence_token
   FROM tenure.live AS i

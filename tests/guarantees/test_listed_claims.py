@@ -1,4 +1,4 @@
-"""The ledger of claims: a lease that ran out is found by it, at a price that follows what was claimed."""
+"""The list of claims: a lease that ran out is found by it, at a price that follows what was claimed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SELECT 'send_receipt', '{}', 'q' || k %% 100, clock_timestamp() - k * interval '
 """
 
 
-def _ledger(world: World) -> list[tuple[Any, ...]]:
+def _listed(world: World) -> list[tuple[Any, ...]]:
     return world.sql("SELECT claim_id, cardinality(ids), until > clock_timestamp() FROM claims ORDER BY id")
 
 
@@ -35,7 +35,7 @@ def test_a_claim_is_listed_with_its_rows_and_the_end_of_its_leases(world: World,
     world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(3)]))
     jobs = world.claim("A", 10, buckets=buckets, claim_id=7, lease_seconds=60)
     assert world.claim("A", 10, buckets=buckets, claim_id=8) == []
-    assert _ledger(world) == [(7, 3, True)]
+    assert _listed(world) == [(7, 3, True)]
     ((ids, ends),) = world.sql("SELECT ids, date_part('epoch', until) FROM claims")
     assert set(ids) == {job.id for job in jobs}
     assert ends == max(job.lease.ends_seconds for job in jobs)
@@ -92,7 +92,7 @@ def test_a_row_that_was_claimed_again_is_not_ended_for_its_first_claim(world: Wo
     (second,) = world.claim("B", 1, claim_id=8)
     _over(world)
     assert world.sweep() == []
-    assert _ledger(world) == [(8, 1, True)]
+    assert _listed(world) == [(8, 1, True)]
     world.expire(second.lease)
     assert [swept.id for swept in world.sweep()] == [second.id]
 
@@ -145,7 +145,7 @@ def test_a_claim_that_is_rolled_back_is_not_listed(world: World) -> None:
     assert world.count("claims") == 0
 
 
-def test_the_net_finds_what_the_ledger_does_not_know_page_by_page(world: World) -> None:
+def test_the_net_finds_what_no_claim_lists_page_by_page(world: World) -> None:
     world.run(verbs.enqueue_many([NewRow("send_receipt") for _ in range(300)]))
     jobs = world.claim("A", 300)
     world.sql("DELETE FROM claims")
