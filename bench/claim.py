@@ -85,7 +85,8 @@ def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
 
 def fill(conn: Connection[Any], rows: int, schema: str = "tenure", *, older_elsewhere: bool = False) -> None:
     """A backlog; with older_elsewhere half of it is an hour older and lies in the other seven eighths."""
-    conn.execute(sql.in_schema("TRUNCATE tenure.live, tenure.archive, tenure.attempts, tenure.keys", schema).encode())
+    tables = "tenure.live, tenure.archive, tenure.attempts, tenure.claims, tenure.arrivals, tenure.heads"
+    conn.execute(sql.in_schema(f"TRUNCATE {tables}", schema).encode())
     left = rows
     while left > 0:
         n = min(left, 10_000, rows // 2)

@@ -245,3 +245,15 @@ def test_a_schema_made_by_somebody_else_is_enough(world: World) -> None:
     conn.execute(f"SET ROLE {role}".encode())
     assert migrate.apply(conn, schema)
     assert migrate.applied(conn, schema)
+
+
+def test_rows_held_since_before_claims_were_listed_are_swept(empty: Empty) -> None:
+    (before,) = [migration.version - 1 for migration in migrate.known() if migration.name == "claims"]
+    migrate.apply(empty.conn, empty.schema, before)
+    claimed = "'processing', 'A', clock_timestamp(), clock_timestamp() + interval '1 s', 7"
+    empty.sql(
+        "INSERT INTO live (kind, payload, status, claimed_by, claimed_at, lease_expires_at, claim_id)"
+        f" SELECT 'k', '{{}}', {claimed} FROM generate_series(1, 3)"
+    )
+    migrate.apply(empty.conn, empty.schema)
+    assert len(until(lambda: empty.run(verbs.sweep()), "the leases ran out")) == 3

@@ -11,7 +11,7 @@ from plans import Plans
 from slices import slice_of
 from tenure import verbs
 from tenure.model.rows import Lane
-from tenure.verbs import questions, settle
+from tenure.verbs import capacity, questions, queues, settle
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -68,4 +68,27 @@ def test_every_hot_statement_takes_its_own_index(still: World, rows: int, analys
     hot = _hot(still)
     plans = Plans(still)
     wrong = {name: used for name, (make, right) in hot.items() if (used := plans.of(make())) != right}
+    assert not wrong
+
+
+@pytest.mark.parametrize("analysed", [False, True], ids=["never analysed", "analysed"])
+@pytest.mark.parametrize("rows", [400, 20_000])
+def test_the_other_claims_and_what_people_ask_have_their_indexes_too(still: World, rows: int, analysed: bool) -> None:
+    still.sql(_FILL, rows)
+    still.run(queues.limit("mail", max_running=10, max_per_key=1))
+    if analysed:
+        still.sql("ANALYZE live")
+    by_time = {"live_due", "live_heads", "live_pkey"}
+    asked: dict[str, tuple[Statement[Any], set[str]]] = {
+        "claim_limited": (queues.claim_limited("A", 5, "mail"), {*by_time, "live_ready"}),
+        "claim_ordered": (verbs.claim_ordered("A", 5), {"live_heads", "live_pkey"}),
+        "lanes": (questions.lanes(), {"live_due"}),
+        "queue_lags": (questions.queue_lags(), by_time),
+        "oldest_runnable": (questions.oldest_runnable(), by_time),
+        "busy_queues": (capacity.busy_queues(), by_time),
+        "backlog": (capacity.backlog(), by_time),
+        "ring_depth": (questions.ring_depth(["default", "mail"]), {*by_time, "live_ready"}),
+    }
+    plans = Plans(still)
+    wrong = {name: used for name, (statement, may) in asked.items() if not (used := plans.of(statement)) <= may}
     assert not wrong

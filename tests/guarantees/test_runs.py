@@ -134,7 +134,7 @@ def test_of_a_run_whose_leases_ran_out_only_the_first_row_costs_an_attempt(world
     first, *_ = _claim(world)
     world.complete(first.lease)
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")
-    world.run(verbs.sweep(10))
+    world.run(verbs.sweep_pages())
     assert [world.status(id) for id in ids] == ["completed", "dead_letter", "pending"]
     assert world.row(ids[2]).attempts == 0
 
@@ -145,10 +145,10 @@ def test_also_when_they_are_swept_piece_by_piece_and_the_later_ones_first(world:
     _claim(world)
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id <> %s", ids[0])
     for _ in range(3):
-        world.run(verbs.sweep(n))
+        world.run(verbs.sweep_pages(n=n))
     assert [world.status(id) for id in ids] == ["processing", "pending", "pending"]
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE status = 'processing'")
-    world.run(verbs.sweep(n))
+    world.run(verbs.sweep_pages(n=n))
     assert [world.status(id) for id in ids] == ["dead_letter", "pending", "pending"]
 
 
@@ -175,7 +175,7 @@ def test_a_row_that_was_long_in_its_transaction_does_not_overtake_one_that_has_b
         world.retry(job.lease, delay=0)
     else:
         world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", second)
-        world.run(verbs.sweep(9))
+        world.run(verbs.sweep_pages())
         _now(world)
     (again,) = _claim(world)
     assert again.id == second

@@ -33,15 +33,14 @@ class LaneMemory:
     def board_was_read(self, offers: Iterable[Offer]) -> None:
         """The first row that waits in each lane is known, by the database's own clock."""
         self._noted = False
-        shown, at = {}, None
+        shown = {}
         for offer in offers:
-            at = offer.at_seconds if at is None else at
             if not offer.ordered and offer.at_seconds is not None:
                 first = offer.at_seconds + min(0.0, offer.due_seconds or 0.0)
                 shown[Lane(offer.queue, offer.priority)] = first - FLOOR_MARGIN_SECONDS
-        if at is not None and len(self._seen) < LANES_MAX:
-            # A lane that is empty now: its rows may still fill the index.
-            shown = {**dict.fromkeys(self._seen, at - FLOOR_MARGIN_SECONDS), **shown}
+        if len(self._seen) < LANES_MAX:
+            # A lane that is paused, or empty: its rows may still fill the index. The next board asks for it by name.
+            shown = {**dict.fromkeys(self._seen, float("-inf")), **shown}
         self._seen, self._floors = shown, dict(shown)
 
     def note(self, queue: str) -> None:

@@ -19,6 +19,9 @@ CREATE TABLE tenure.claims (
   ids      uuid[]      NOT NULL,
   PRIMARY KEY (until, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+-- What is held now.
+INSERT INTO tenure.claims (until, claim_id, ids)
+SELECT max(i.lease_expires_at), i.claim_id, array_agg(i.id) FROM tenure.live AS i WHERE i.status = 'processing' GROUP BY i.claim_id;
 
 -- Where a search by time may begin. A floor that lies ahead of the clock is of another clock: then there is none.
 CREATE FUNCTION tenure.since(floor_seconds float8) RETURNS timestamptz LANGUAGE sql STABLE AS $$
