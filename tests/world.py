@@ -143,6 +143,7 @@ def new_world(url: str) -> Iterator[World]:
     with postgres.connect(url) as conn:
         migrate.apply(conn, schema)
     world = World(url, schema)
+    world.sql("SELECT next_fence()")
     try:
         yield world
     finally:

@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql as identifiers
 
 from crew import eventually
-from guarantees.facts import user_connection
+from guarantees.facts import Beside, user_connection
 from tenure import verbs
 from tenure.postgres import connect, migrate
 from tenure.verbs import fleet, operators
@@ -262,3 +262,13 @@ def test_a_worker_that_is_seen_a_little_ahead_is_left_alone(world: World) -> Non
     before = world.sql("SELECT ctid FROM workers")
     world.run(fleet.sweep_workers(ttl_seconds=30))
     assert world.sql("SELECT ctid FROM workers") == before
+
+
+def test_a_worker_seen_in_the_future_whose_row_is_locked_is_left_to_the_next_round(world: World) -> None:
+    world.run(fleet.register("A"))
+    set_back(world)
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT id FROM workers FOR UPDATE")
+        assert Beside(lambda: world.run(fleet.sweep_workers())).result() == {}
+    assert world.sql("SELECT last_seen_at > clock_timestamp() + interval '1 minute' FROM workers") == [(True,)]

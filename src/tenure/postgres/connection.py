@@ -250,9 +250,9 @@ def _until_given_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection
                 silent = monotonic() - heard
                 if doubt is None and conn.doubts is not None and not conn.pooled:
                     doubt = conn.doubts.about(conn.info.backend_pid)
-                if why := _overdue(conn, silent) or (doubt is not None and doubt.verdict(silent)):
+                if why := _overdue(conn, silent) or (doubt and doubt.verdict(silent)):
                     conn.pgconn.finish()
-                    raise OperationalError(f"the server has not answered for {silent:.3g} s {why}".rstrip())
+                    raise OperationalError(f"the server has not answered for {why}")
             wanted = gen.send(ready)
     except StopIteration as end:
         answer: RV = end.value
@@ -260,10 +260,9 @@ def _until_given_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection
 
 
 def _overdue(conn: QueueConnection | AsyncQueueConnection, silent_seconds: float) -> str:
-    """A reason to give up that needs no asking."""
-    if conn.answer_seconds is not None:
-        return " " if silent_seconds > conn.answer_seconds else ""
-    return "through a pooler" if conn.pooled and silent_seconds > POOLED_SECONDS_MAX else ""
+    """For how long it has been silent, if that is a reason to give up without asking."""
+    most = POOLED_SECONDS_MAX if conn.answer_seconds is None and conn.pooled else conn.answer_seconds
+    return f"{most:g} s" if most is not None and silent_seconds > most else ""
 
 
 def _is_asked(conn: QueueConnection | AsyncQueueConnection) -> bool:

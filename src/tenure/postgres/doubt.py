@@ -41,16 +41,16 @@ class Doubt:
         self._in_a_row = 0  # an answer may have been on its way: only what is found twice counts
 
     def verdict(self, silent_seconds: float) -> str:
-        """Why no answer will come; empty while one may. Returns at once."""
+        """For how long there was none, and why no answer will come; empty while one may. Returns at once."""
         if self._asking is not None and not self._asking.is_alive():
             self._learn(silent_seconds)
         if self._asking is None and silent_seconds >= self._next:
             self._asking = threading.Thread(target=self._ask, name="tenure-doubt", daemon=True)
             self._asking.start()
         if self._found and self._in_a_row > 1:
-            return self._found
+            return f"{silent_seconds:.0f} s, {self._found}"
         if silent_seconds - self._known > UNANSWERED_SECONDS_MAX + self._every:
-            return "and the server cannot be asked about it"
+            return f"{silent_seconds:.0f} s, and cannot be asked about it"
         return ""
 
     def _learn(self, silent_seconds: float) -> None:

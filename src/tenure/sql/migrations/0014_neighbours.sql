@@ -166,7 +166,7 @@ BEGIN
       EXECUTE format('ALTER TABLE tenure.%I REPLICA IDENTITY FULL', name);
       -- Written out, not cast: a session's DateStyle and TimeZone have their own idea of a day.
       EXECUTE format('ALTER TABLE tenure.archive ATTACH PARTITION tenure.%I FOR VALUES FROM (%L) TO (%L)',
-                     name, to_char(day, 'YYYY-MM-DD') || ' 00:00:00+00', to_char(day + 1, 'YYYY-MM-DD') || ' 00:00:00+00');  -- implied: a day
+                     name, to_char(day, 'YYYY-MM-DD') || ' 00:00:00+00', to_char(day + 1, 'YYYY-MM-DD') || ' 00:00:00+00');
       n := n + 1;
     EXCEPTION
       WHEN lock_not_available

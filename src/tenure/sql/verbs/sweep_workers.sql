@@ -4,8 +4,10 @@
 -- why: after a step back of the clock the dead would seem seen for as long as the step; their time counts from here on.
 -- It touches no row of the inbox: leases decide who holds what, the registry only who owns which bucket.
 WITH ahead AS (
-  UPDATE tenure.workers SET last_seen_at = clock_timestamp() WHERE id = ANY (ARRAY(
-    SELECT id FROM tenure.workers WHERE last_seen_at > clock_timestamp() + :ttl_seconds * interval '1 second'
+  UPDATE tenure.workers SET last_seen_at = clock_timestamp()  -- implied: called in a transaction of its own
+  WHERE id = ANY (ARRAY(
+    SELECT id FROM tenure.workers
+    WHERE last_seen_at > clock_timestamp() + :ttl_seconds * interval '1 second'
     ORDER BY id FOR UPDATE SKIP LOCKED))
 ), silent AS (
   SELECT id FROM tenure.workers
