@@ -117,8 +117,7 @@ def _near_late(more: list[tuple[int, Step]]) -> list[Step]:
     return happens
 
 
-# Anything at all (three lists: one would be short, and each of them still shrinks to nothing), or D6 with something more
-# in it.
+# Anything at all (three lists: one would be short, each of them still shrinks to nothing), or D6 with more in it.
 _some = st.lists(steps, max_size=10)
 stories: st.SearchStrategy[list[Step]] = st.one_of(
     st.builds(lambda one, two, three: one + two + three, _some, _some, _some),
@@ -248,7 +247,7 @@ class Story:
                 return
             case "crash":
                 self.world.expire(*(job.lease for job in self.held[step.key]))
-                self.world.sweep()
+                assert self.world.sweep(), "the sweep has ended nothing"
                 self._back([first, *rest])
                 self._skip_backoff([first, *rest])
             case "release":
