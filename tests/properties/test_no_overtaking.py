@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import servers
-from properties.worlds import tables_of
+from properties.play import tables_of
 from slices import slice_of
 from tenure import verbs
 from tenure.model.rows import Claimed
