@@ -26,7 +26,7 @@ _BEHIND_OTHERS = """
 SELECT FROM live WHERE status = 'pending' AND queue = %(queue)s AND id NOT IN (
   SELECT l.id FROM live AS l
   WHERE l.status = 'pending' AND l.queue = %(queue)s AND l.available_at <= statement_timestamp()
-  ORDER BY l.priority DESC, l.available_at, l.seq LIMIT 3)
+  ORDER BY l.priority DESC, l.available_at, l.seq LIMIT %(looks)s)
 FOR UPDATE SKIP LOCKED
 """
 _RATED = """
@@ -149,14 +149,22 @@ def board_of_all(stage: Stage) -> Callable[[Run], Run]:
 
 def full_keys_in_front(stage: Stage) -> Callable[[Run], Run]:
     """D8: a claim under limits looks at the first rows that are due (256 then, three here), whatever their keys."""
+    return _first_rows_only(stage, lambda statement: 3)
 
+
+def locked_rows_in_front(stage: Stage) -> Callable[[Run], Run]:
+    """D8 of locks: it looks at as many rows as it wants to take, and what somebody has locked is one of them."""
+    return _first_rows_only(stage, lambda statement: int(statement.params["n"]))
+
+
+def _first_rows_only(stage: Stage, looks: Callable[[Any], int]) -> Callable[[Run], Run]:
     hide = _Hide(stage)
 
     def through(run: Run) -> Run:
         def again(conn: Any, statement: Any) -> Any:
             if statement.name != "claim_limited":
                 return run(conn, statement)
-            with hide(_BEHIND_OTHERS, {"queue": statement.params["queue"]}):
+            with hide(_BEHIND_OTHERS, {"queue": statement.params["queue"], "looks": looks(statement)}):
                 return run(conn, statement)
 
         return again
@@ -191,4 +199,5 @@ FAULTS: dict[str, Callable[[Stage], Callable[[Run], Run]]] = {
     "D4 rate": rate_of_the_old_time,
     "D5": board_of_all,
     "D8": full_keys_in_front,
+    "D8 locked": locked_rows_in_front,
 }

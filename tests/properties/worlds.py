@@ -219,6 +219,7 @@ SCENES: dict[str, tuple[Setting, list[Step]]] = {
         [Send(rows=3), Wait(0.05), End("complete"), ClockStep(-300), Send()],
     ),
     "D5": (Setting(foreign=9), [Send()]),
+    "D8 locked": (Setting((Member(slots=1),), limit="running"), [Send(rows=2, delay=0.7), Locked(0, 4.5)]),
     "D8": (Setting(limit="per key"), [Send(keys=1, rows=9), Wait(0.6), Send(first=1, keys=1)]),
 }
 
