@@ -149,7 +149,7 @@ def board_of_all(stage: Stage) -> Callable[[Run], Run]:
 
 def full_keys_in_front(stage: Stage) -> Callable[[Run], Run]:
     """D8: a claim under limits looks at the first rows that are due (256 then, three here), whatever their keys."""
-    return _first_rows_only(stage, lambda statement: 3)
+    return _first_rows_only(stage, lambda _: 3)
 
 
 def locked_rows_in_front(stage: Stage) -> Callable[[Run], Run]:
