@@ -20,23 +20,30 @@ SELECT FROM live WHERE ordered AND status = 'pending' AND (queue, partition_key)
            dense_rank() OVER (PARTITION BY l.queue, bucket(l.partition_key) ORDER BY l.partition_key) AS nth
     FROM live AS l WHERE l.ordered) AS k
   WHERE k.nth > 4)
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 """
 _BEHIND_OTHERS = """
 SELECT FROM live WHERE status = 'pending' AND queue = %(queue)s AND id NOT IN (
   SELECT l.id FROM live AS l
   WHERE l.status = 'pending' AND l.queue = %(queue)s AND l.available_at <= statement_timestamp()
-  ORDER BY l.priority DESC, l.available_at, l.seq LIMIT 3)
-FOR UPDATE
+  ORDER BY l.priority DESC, l.available_at, l.seq LIMIT %(looks)s)
+FOR UPDATE SKIP LOCKED
+"""
+_RATED = """
+SELECT FROM live WHERE status = 'pending' AND queue IN (
+  SELECT q.queue FROM queues AS q WHERE q.queue = %s AND q.rate_per_second IS NOT NULL)
+FOR UPDATE SKIP LOCKED
 """
 _BELOW_FLOOR = """
 SELECT FROM live WHERE NOT ordered AND status = 'pending' AND available_at < to_timestamp(%s)
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 """
 _FIRST_LANES = """
 SELECT queue, priority FROM (SELECT DISTINCT queue, priority FROM live) AS lanes ORDER BY priority DESC, queue LIMIT 8
 """
-_OTHER_BUCKETS = "SELECT FROM live WHERE NOT ordered AND status = 'pending' AND bucket(partition_key) <> %s FOR UPDATE"
+_OTHER_BUCKETS = (
+    "SELECT FROM live WHERE NOT ordered AND status = 'pending' AND bucket(partition_key) <> %s FOR UPDATE SKIP LOCKED"
+)
 _BRACKETS = str.maketrans("{}", "[]")
 _OLDEST = """
 SELECT extract(epoch FROM min(available_at))::float8 FROM live WHERE NOT ordered AND status = 'pending'
@@ -102,6 +109,28 @@ def remembered_clock(stage: Stage) -> Callable[[Run], Run]:
     return through
 
 
+def rate_of_the_old_time(stage: Stage) -> Callable[[Run], Run]:
+    """D4 of a rate: after a step back it earns nothing until the time of its last start comes again."""
+    hide = _Hide(stage)
+
+    def through(run: Run) -> Run:
+        last: dict[str, float] = {}
+
+        def again(conn: Any, statement: Any) -> Any:
+            if statement.name != "claim_limited":
+                return run(conn, statement)
+            queue, now = statement.params["queue"], stage.clock.database
+            with hide(_RATED, (queue if now < last.get(queue, now) else "",)):
+                rows = run(conn, statement)
+            if rows:
+                last[queue] = now
+            return rows
+
+        return again
+
+    return through
+
+
 def board_of_all(stage: Stage) -> Callable[[Run], Run]:
     """D5: the board ends after so many lanes of the whole database (ten thousand then, eight here)."""
 
@@ -120,14 +149,22 @@ def board_of_all(stage: Stage) -> Callable[[Run], Run]:
 
 def full_keys_in_front(stage: Stage) -> Callable[[Run], Run]:
     """D8: a claim under limits looks at the first rows that are due (256 then, three here), whatever their keys."""
+    return _first_rows_only(stage, lambda _: 3)
 
+
+def locked_rows_in_front(stage: Stage) -> Callable[[Run], Run]:
+    """D8 of locks: it looks at as many rows as it wants to take, and what somebody has locked is one of them."""
+    return _first_rows_only(stage, lambda statement: int(statement.params["n"]))
+
+
+def _first_rows_only(stage: Stage, looks: Callable[[Any], int]) -> Callable[[Run], Run]:
     hide = _Hide(stage)
 
     def through(run: Run) -> Run:
         def again(conn: Any, statement: Any) -> Any:
             if statement.name != "claim_limited":
                 return run(conn, statement)
-            with hide(_BEHIND_OTHERS, {"queue": statement.params["queue"]}):
+            with hide(_BEHIND_OTHERS, {"queue": statement.params["queue"], "looks": looks(statement)}):
                 return run(conn, statement)
 
         return again
@@ -159,6 +196,8 @@ def same_starts(stage: Stage) -> Callable[[Run], Run]:
 FAULTS: dict[str, Callable[[Stage], Callable[[Run], Run]]] = {
     "D1": deep_keys,
     "D4": remembered_clock,
+    "D4 rate": rate_of_the_old_time,
     "D5": board_of_all,
     "D8": full_keys_in_front,
+    "D8 locked": locked_rows_in_front,
 }

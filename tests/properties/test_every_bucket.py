@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import servers
 from properties.old_faults import same_starts
+from properties.play import empty
 from properties.stepped_fleet import Stage, SteppedWorker, statements_pass, stepped
-from properties.worlds import empty
 from slices import slice_of
 from tenure.model.outcome import Completed
 from tenure.worker.news import Buckets, Note
