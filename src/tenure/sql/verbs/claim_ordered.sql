@@ -5,8 +5,10 @@
 -- order. The search is in the function: it must see what was committed by the time the heads are locked, and a statement sees
 -- only what was before.
 WITH taken AS MATERIALIZED (
-  SELECT * FROM tenure.claim_ordered(:queues::text[], :buckets::int[], :n, :run_length, :worker, :claim_id, :lease_seconds, :seen_epoch,
-                                     :from_arrival, to_timestamp(:from_due)) WITH ORDINALITY
+  SELECT c.id, c.kind, c.queue, c.partition_key, c.partition_bucket, c.payload, c.attempts, c.max_attempts, c.available_seconds,
+         c.lease_generation, c.fence_token, c.ends_seconds, c.headers, c.ordinality
+  FROM tenure.claim_ordered(:queues::text[], :buckets::int[], :n, :run_length, :worker, :claim_id, :lease_seconds, :seen_epoch,
+                            :from_arrival, to_timestamp(:from_due)) WITH ORDINALITY AS c
 ), listed AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
