@@ -129,27 +129,51 @@ def test_a_row_that_has_begun_is_a_run_of_its_own(world: World) -> None:
     assert _ids(_claim(world)) == ids[1:]
 
 
-def test_of_a_run_whose_leases_ran_out_only_the_first_row_costs_an_attempt(world: World) -> None:
-    ids = _send(world, 3, max_attempts=1)
-    first, *_ = _claim(world)
+def test_each_row_of_a_run_whose_leases_ran_out_costs_an_attempt_and_is_a_run_of_its_own(world: World) -> None:
+    ids = _send(world, 4)
+    first, *rest = _claim(world)
     world.complete(first.lease)
-    world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")
-    world.run(verbs.sweep_pages())
-    assert [world.status(id) for id in ids] == ["completed", "dead_letter", "pending"]
-    assert world.row(ids[2]).attempts == 0
+    world.expire(*(job.lease for job in rest))
+    world.run(verbs.sweep(10))
+    assert [world.row(id).attempts for id in ids[1:]] == [1, 1, 1]
+    for id in ids[1:]:
+        _now(world)
+        (job,) = _claim(world)
+        assert job.id == id
+        world.complete(job.lease)
+
+
+def test_what_may_be_tried_once_only_is_never_behind_another(world: World) -> None:
+    ids = [*_send(world, 2), *_send(world, 2, max_attempts=1), *_send(world)]
+    for run in (ids[:2], ids[2:3], ids[3:]):
+        jobs = _claim(world)
+        assert _ids(jobs) == run
+        world.run(settle.complete(jobs))
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_also_when_they_are_swept_piece_by_piece_and_the_later_ones_first(world: World, n: int) -> None:
-    ids = _send(world, 3, max_attempts=1)
-    _claim(world)
-    world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id <> %s", ids[0])
-    for _ in range(3):
-        world.run(verbs.sweep_pages(n=n))
+def test_when_one_of_them_is_swept_those_behind_it_go_back_too(world: World, n: int) -> None:
+    ids = _send(world, 3)
+    _first, *rest = _claim(world)
+    world.expire(*(job.lease for job in rest))
+    world.run(verbs.sweep(n))
     assert [world.status(id) for id in ids] == ["processing", "pending", "pending"]
-    world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE status = 'processing'")
-    world.run(verbs.sweep_pages(n=n))
-    assert [world.status(id) for id in ids] == ["dead_letter", "pending", "pending"]
+
+
+def test_rows_of_a_run_that_crashed_are_done_before_one_that_was_committed_late(world: World) -> None:
+    slow = user_connection(world)
+    (first,) = _send(world)
+    late = world.run(verbs.enqueue(NewRow("work", key="k", ordered=True)), slow).id
+    (third,) = _send(world)
+    jobs = _claim(world)
+    slow.commit()
+    world.expire(*(job.lease for job in jobs))
+    world.run(verbs.sweep(9))
+    for id in (first, third, late):
+        _now(world)
+        (job,) = _claim(world)
+        assert job.id == id
+        world.complete(job.lease)
 
 
 def test_a_row_of_a_run_that_is_to_be_cancelled_is_cancelled_when_it_goes_back(world: World) -> None:

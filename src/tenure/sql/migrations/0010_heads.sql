@@ -9,7 +9,8 @@ CREATE TABLE tenure.heads (
   bucket        int         NOT NULL,
   due_at        timestamptz NOT NULL DEFAULT '-infinity',  -- when its next row is due; infinity: it waits for an operator
   from_seq      bigint      NOT NULL,  -- no row of the key stands before it
-  begun_seq     bigint,                -- this row has begun and is not over: no other one starts before it
+  begun_seq     bigint,                -- this row has begun and is not over: no other one starts before it ...
+  begun_to      bigint,                -- ... and others that have begun stand between here and there
   run_from      bigint,                -- taken: the rows from here ...
   run_to        bigint,                -- ... to here were claimed together
   PRIMARY KEY (queue, partition_key)
@@ -64,20 +65,22 @@ CREATE TRIGGER live_change AFTER UPDATE OF available_at ON tenure.live FOR EACH 
 --                 claimed                          every row of the run is over
 --     free ─────────────────────▶ taken ──────────────────────────────────────────▶ free, or gone with its last row
 --
--- A row that has begun (attempts > 0) goes first, whatever came since with an earlier number: a row of a transaction that
--- was open for long. Only rows of the last run can have begun.
+-- Rows that have begun (attempts > 0) go first, whatever came since with an earlier number: a row of a transaction that
+-- was open for long. Only rows of the last run, and those known before it, can have begun.
 CREATE FUNCTION tenure.look_at(
-  queues text[], partition_keys text[], buckets int[], from_seqs bigint[], begun_seqs bigint[], runs_from bigint[], runs_to bigint[]
+  queues text[], partition_keys text[], buckets int[], from_seqs bigint[], begun_seqs bigint[], begun_tos bigint[],
+  runs_from bigint[], runs_to bigint[]
 ) RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 BEGIN
   WITH seen AS MATERIALIZED (
     SELECT h.queue, h.partition_key, next.seq, next.available_at, begun.seq AS begun_seq,
-           busy.taken OR COALESCE(next.status = 'processing', false) AS taken, h.from_seq, h.begun_seq AS old_begun_seq, h.run_from, h.run_to,
+           busy.taken OR COALESCE(next.status = 'processing', false) AS taken, h.from_seq, h.begun_seq AS old_begun_seq, h.begun_to AS old_begun_to, h.run_from, h.run_to,
+           GREATEST(h.begun_to, h.run_to) AS begun_to,
            EXISTS (SELECT FROM tenure.dead AS d WHERE d.queue = h.queue AND d.partition_key = h.partition_key AND d.blocks) AS blocked
-    FROM unnest(queues, partition_keys, buckets, from_seqs, begun_seqs, runs_from, runs_to)
-      AS h (queue, partition_key, bucket, from_seq, begun_seq, run_from, run_to)
+    FROM unnest(queues, partition_keys, buckets, from_seqs, begun_seqs, begun_tos, runs_from, runs_to)
+      AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to, run_from, run_to)
     CROSS JOIN LATERAL (
       SELECT EXISTS (
         SELECT FROM tenure.live AS r
@@ -88,7 +91,7 @@ BEGIN
     CROSS JOIN LATERAL (
       SELECT (SELECT r.seq FROM tenure.live AS r
               WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
-                AND r.seq BETWEEN COALESCE(h.run_from, h.begun_seq) AND COALESCE(h.run_to, h.begun_seq)
+                AND r.seq BETWEEN LEAST(h.begun_seq, h.run_from) AND GREATEST(h.begun_to, h.run_to)
                 AND r.attempts > 0
               ORDER BY r.seq LIMIT 1) AS seq
     ) AS begun
@@ -102,6 +105,7 @@ BEGIN
     SELECT seen.queue, seen.partition_key,
            CASE WHEN seen.taken OR seen.begun_seq IS NOT NULL THEN seen.from_seq ELSE seen.seq END AS from_seq,
            CASE WHEN seen.taken THEN seen.old_begun_seq ELSE seen.begun_seq END AS begun_seq,
+           CASE WHEN seen.taken THEN seen.old_begun_to WHEN seen.begun_seq IS NOT NULL THEN seen.begun_to END AS begun_to,
            CASE WHEN seen.taken THEN COALESCE(seen.run_from, seen.seq) END AS run_from,
            CASE WHEN seen.taken THEN COALESCE(seen.run_to, seen.seq) END AS run_to,
            CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE seen.available_at END END AS due_at
@@ -112,11 +116,11 @@ BEGIN
       AND seen.seq IS NULL
   )
   UPDATE tenure.heads AS h
-  SET from_seq = f.from_seq, begun_seq = f.begun_seq, run_from = f.run_from, run_to = f.run_to, due_at = COALESCE(f.due_at, h.due_at)
+  SET from_seq = f.from_seq, begun_seq = f.begun_seq, begun_to = f.begun_to, run_from = f.run_from, run_to = f.run_to, due_at = COALESCE(f.due_at, h.due_at)
   FROM fresh AS f
   WHERE h.queue = f.queue AND h.partition_key = f.partition_key
-    AND (h.from_seq, h.begun_seq, h.run_from, h.run_to, h.due_at)  -- implied: spares the write
-        IS DISTINCT FROM (f.from_seq, f.begun_seq, f.run_from, f.run_to, COALESCE(f.due_at, h.due_at));
+    AND (h.from_seq, h.begun_seq, h.begun_to, h.run_from, h.run_to, h.due_at)  -- implied: spares the write
+        IS DISTINCT FROM (f.from_seq, f.begun_seq, f.begun_to, f.run_from, f.run_to, COALESCE(f.due_at, h.due_at));
 END
 $$;
 
@@ -154,17 +158,18 @@ BEGIN
       ON CONFLICT DO NOTHING;
 
       SELECT array_agg(of_queue) AS queues, array_agg(c.partition_key) AS keys, array_agg(h.bucket) AS buckets,
-             array_agg(LEAST(h.from_seq, c.seq)) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.run_from) AS runs_from,
-             array_agg(h.run_to) AS runs_to INTO known
+             array_agg(LEAST(h.from_seq, c.seq)) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to,
+             array_agg(h.run_from) AS runs_from, array_agg(h.run_to) AS runs_to INTO known
       FROM unnest(changed.keys, changed.seqs) AS c (partition_key, seq)
       CROSS JOIN LATERAL (
-        SELECT k.bucket, k.from_seq, k.begun_seq, k.run_from, k.run_to FROM tenure.heads AS k
+        SELECT k.bucket, k.from_seq, k.begun_seq, k.begun_to, k.run_from, k.run_to FROM tenure.heads AS k
         WHERE k.queue = of_queue AND k.partition_key = c.partition_key
         LIMIT 1
         FOR UPDATE SKIP LOCKED) AS h;
 
       -- A statement of its own: it sees what was committed before the heads were locked.
-      PERFORM tenure.look_at(known.queues, known.keys, known.buckets, known.froms, known.begun, known.runs_from, known.runs_to);
+      PERFORM tenure.look_at(known.queues, known.keys, known.buckets, known.froms, known.begun, known.begun_to,
+                             known.runs_from, known.runs_to);
       DELETE FROM tenure.arrivals AS n
       WHERE n.queue = of_queue
         AND n.id = ANY (CASE WHEN cardinality(known.keys) = cardinality(changed.keys) THEN arrived.ids ELSE ARRAY(
@@ -179,9 +184,9 @@ $$;
 -- From the first design: an arrival for each key brings its head into being at the first claim; keys in flight are taken,
 -- keys that waited for an operator are blocked by the row they waited for.
 UPDATE tenure.dead AS d SET blocks = true FROM tenure.keys AS k WHERE k.row_id = d.id;
-INSERT INTO tenure.heads (queue, partition_key, bucket, from_seq, run_from, run_to, begun_seq)
+INSERT INTO tenure.heads (queue, partition_key, bucket, from_seq, run_from, run_to, begun_seq, begun_to)
 SELECT i.queue, i.partition_key, tenure.bucket(i.partition_key), min(i.seq),
-       min(i.seq) FILTER (WHERE i.status = 'processing'), min(i.seq) FILTER (WHERE i.status = 'processing'), min(i.seq)
+       min(i.seq) FILTER (WHERE i.status = 'processing'), min(i.seq) FILTER (WHERE i.status = 'processing'), min(i.seq), max(i.seq)
 FROM tenure.live AS i
 WHERE i.ordered AND i.attempts > 0
 GROUP BY i.queue, i.partition_key;

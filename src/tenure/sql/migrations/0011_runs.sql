@@ -49,7 +49,7 @@ END
 $$;
 
 -- Claim the next rows of up to n keys: of each a run, the rows that could run one after the other, up to `run_length`. A row that
--- has begun before is a run of its own. Rows are never waited for: a key whose next row is locked is passed by.
+-- has begun before is a run of its own, and one with a single attempt is never behind another: who dies in a run costs each of its rows one. Rows are never waited for: a key whose next row is locked is passed by.
 CREATE FUNCTION tenure.claim_ordered(
   of_queues text[], owned int[], n int, run_length int, for_worker text, under_claim bigint, lease_seconds float8, seen_epoch int,
   from_arrival bigint, from_due timestamptz
@@ -77,18 +77,18 @@ BEGIN
   moment := clock_timestamp();
   FOR turn IN 1 .. 12 LOOP
     SELECT array_agg(h.queue) AS queues, array_agg(h.partition_key) AS keys, array_agg(h.bucket) AS buckets,
-           array_agg(h.from_seq) AS froms, array_agg(h.begun_seq) AS begun INTO found
+           array_agg(h.from_seq) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to INTO found
     FROM tenure.due_heads(free_queues, owned, missing * (1 << (turn - 1)), moment, from_due, passed) AS h;
     EXIT WHEN found.queues IS NULL;
 
     -- A statement of its own: it sees what was committed before the heads were locked.
     WITH candidate AS MATERIALIZED (
-      SELECT h.nth, h.queue, h.partition_key, r.id, r.seq, r.status, r.available_at, r.attempts,
+      SELECT h.nth, h.queue, h.partition_key, r.id, r.seq, r.status, r.available_at, r.attempts, r.max_attempts,
              row_number() OVER (PARTITION BY h.nth ORDER BY r.seq) AS place
       FROM unnest(found.queues, found.keys, found.buckets, found.froms, found.begun) WITH ORDINALITY
         AS h (queue, partition_key, bucket, from_seq, begun_seq, nth)
       CROSS JOIN LATERAL (
-        SELECT r.id, r.seq, r.status, r.available_at, r.attempts FROM tenure.live AS r
+        SELECT r.id, r.seq, r.status, r.available_at, r.attempts, r.max_attempts FROM tenure.live AS r
         WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
           AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN run_length ELSE 1 END) AS r
@@ -102,7 +102,7 @@ BEGIN
     ), run AS (
       SELECT c.nth, c.queue, c.partition_key, c.id, c.seq, dense_rank() OVER (ORDER BY c.nth) AS rank
       FROM (SELECT c.nth, c.queue, c.partition_key, c.id, c.seq,
-                   bool_and(c.id IN (SELECT l.id FROM locked AS l) AND (c.place = 1 OR c.attempts = 0)) OVER upto
+                   bool_and(c.id IN (SELECT l.id FROM locked AS l) AND (c.place = 1 OR c.attempts = 0 AND c.max_attempts > 1)) OVER upto
                      AND (c.place = 1 OR first_value(c.attempts) OVER upto = 0) AS may_run
             FROM candidate AS c WINDOW upto AS (PARTITION BY c.nth ORDER BY c.seq)) AS c
       WHERE c.may_run
@@ -123,7 +123,7 @@ BEGIN
     IF taken.others IS NOT NULL THEN
       -- Their rows are locked, or were changed a moment ago: see how they stand, and pass them by.
       PERFORM tenure.look_at(array_agg(found.queues[o]), array_agg(found.keys[o]), array_agg(found.buckets[o]), array_agg(found.froms[o]),
-                             array_agg(found.begun[o]), array_agg(NULL::bigint), array_agg(NULL::bigint))
+                             array_agg(found.begun[o]), array_agg(found.begun_to[o]), array_agg(NULL::bigint), array_agg(NULL::bigint))
       FROM unnest(taken.others) AS o;
       passed := passed || ARRAY(SELECT found.keys[o] FROM unnest(taken.others) AS o);
     END IF;
@@ -150,9 +150,8 @@ BEGIN
 END
 $$;
 
--- End attempts other than by completion, all under their leases. With a row of a run, the rows behind it go back unstarted: what
--- follows in a key must not be done before it. Of a run whose lease ran out, only its first row can have begun and failed; the
--- others cost no attempt.
+-- End attempts other than by completion, all under their leases. With a row of a run, the rows behind it go back: what follows in
+-- a key must not be done before it. They are unstarted, unless the worker is gone: then nobody knows, and each costs an attempt.
 CREATE OR REPLACE FUNCTION tenure.end_attempts(
   ids uuid[], generations bigint[], fences bigint[], how text, errors text[], delays float8[]
 ) RETURNS TABLE (row_id uuid, token bigint, next_status text, next_at timestamptz) LANGUAGE plpgsql AS $$
@@ -168,37 +167,26 @@ BEGIN
       AND i.fence_token = lease.fence
     ORDER BY i.id
     FOR UPDATE OF i
-  ), run AS (
-    SELECT first.queue, first.partition_key, first.claim_id, first.seq, h.bucket, h.run_to, lead.seq AS lead_seq
+  ), behind AS (
+    SELECT r.live_row
     FROM (SELECT a.queue, a.partition_key, a.claim_id, min(a.seq) AS seq FROM asked AS a
           WHERE a.ordered
           GROUP BY a.queue, a.partition_key, a.claim_id) AS first
     CROSS JOIN LATERAL (
-      SELECT h.bucket, h.run_from, h.run_to FROM tenure.heads AS h
+      SELECT h.bucket, h.run_to FROM tenure.heads AS h
       WHERE h.queue = first.queue AND h.partition_key = first.partition_key LIMIT 1) AS h
     CROSS JOIN LATERAL (
-      SELECT r.seq FROM tenure.live AS r
-      WHERE r.ordered AND r.queue = first.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = first.partition_key
-        AND r.seq BETWEEN h.run_from AND h.run_to
-        AND r.claim_id = first.claim_id
-      ORDER BY r.seq LIMIT 1) AS lead
-  ), behind AS (
-    SELECT r.live_row FROM run
-    CROSS JOIN LATERAL (
       SELECT r AS live_row FROM tenure.live AS r
-      WHERE r.ordered AND r.queue = run.queue AND tenure.bucket(r.partition_key) = run.bucket AND r.partition_key = run.partition_key
-        AND r.seq > run.seq AND r.seq <= run.run_to
-        AND r.claim_id = run.claim_id
+      WHERE r.ordered AND r.queue = first.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = first.partition_key
+        AND r.seq > first.seq AND r.seq <= h.run_to
+        AND r.claim_id = first.claim_id
         AND r.id <> ALL (ids)
       ORDER BY r.seq
       FOR UPDATE) AS r
   ), ended AS (
-    SELECT a.live_row, a.error, a.delay, true AS answered,
-           CASE WHEN how = 'expired' AND EXISTS (SELECT FROM run WHERE run.queue = a.queue AND run.partition_key = a.partition_key AND run.lead_seq < a.seq)
-                THEN 'released' ELSE how END AS how
-    FROM asked AS a
+    SELECT a.live_row, a.error, a.delay, true AS answered, how AS how FROM asked AS a
     UNION ALL
-    SELECT b.live_row, NULL, NULL, false, 'released' FROM behind AS b
+    SELECT b.live_row, NULL, NULL, false, CASE WHEN how = 'expired' THEN how ELSE 'released' END FROM behind AS b
   ), held AS (
     SELECT i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token,
            i.attempts - CASE WHEN e.how = 'released' THEN 1 ELSE 0 END AS attempts,  -- given back unstarted: costs nothing

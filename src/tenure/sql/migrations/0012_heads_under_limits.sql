@@ -57,6 +57,10 @@ BEGIN
   END IF;
 
   moment := clock_timestamp();
+  IF limits.refilled_at > moment THEN  -- the clock was set back: what it earns counts from here
+    UPDATE tenure.queues AS q SET refilled_at = moment WHERE q.queue = of_queue;
+    limits.refilled_at := moment;
+  END IF;
   tokens_now := tenure.refilled(limits.tokens, limits.rate_per_second, limits.burst, moment - limits.refilled_at);
   running := (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = '');
   room := LEAST(most, floor(tokens_now), limits.max_running - running);
