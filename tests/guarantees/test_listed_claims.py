@@ -168,4 +168,4 @@ def test_a_sweep_takes_no_longer_with_a_backlog_behind(world: World) -> None:
     world.sql(_BACKLOG, slice_of(1_000_000, 60_000))
     _over(world)
     assert plans.of(verbs.sweep()) == {"live_pkey", "live_heads"}
-    assert plans.buffers < 2000
+    assert plans.buffers < slice_of(10_000, 2_000)  # read through, the hot table is 37,000 pages or 2,200
