@@ -11,6 +11,7 @@ from psycopg import sql as identifiers
 
 from crew import eventually
 from guarantees.facts import Beside, user_connection
+from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.postgres import connect, migrate
 from tenure.verbs import fleet, operators
@@ -214,7 +215,7 @@ def test_a_note_that_waits_for_its_commit_is_sent_by_it(world: World) -> None:
     producer.execute("INSERT INTO wakes (queue, bucket) VALUES ('mail', 7), ('mail', NULL)")
     assert list(ear.notifies(timeout=0.1)) == []
     producer.commit()
-    assert {note.payload for note in ear.notifies(timeout=20, stop_after=2)} == {"7 mail", "* mail"}
+    assert {note.payload for note in ear.notifies(timeout=SECONDS_MAX, stop_after=2)} == {"7 mail", "* mail"}
     assert world.count("wakes") == 0
 
 
@@ -223,7 +224,7 @@ def test_a_note_in_a_statement_that_speaks_of_prepare_transaction_is_left_to_pol
     ear.execute(f"LISTEN {world.sql('SELECT channel()')[0][0]}".encode())
     world.sql("INSERT INTO wakes (queue) VALUES ('left out') -- Prepare  Transaction")
     world.sql("INSERT INTO wakes (queue) VALUES ('sent')")
-    assert [note.payload for note in ear.notifies(timeout=20, stop_after=1)] == ["* sent"]
+    assert [note.payload for note in ear.notifies(timeout=SECONDS_MAX, stop_after=1)] == ["* sent"]
 
 
 # -- a clock that was set back: what was written before lies in the future
