@@ -9,6 +9,7 @@ import pytest
 
 from chaos.own_server import own_server
 from guarantees.facts import user_connection
+from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.model.rows import NewRow
 from tenure.postgres import run
@@ -68,7 +69,7 @@ def test_a_commit_wakes_who_sleeps_as_everywhere(world: World, sleeps: bool) -> 
     conn = user_connection(world)
     enqueue(world, conn)
     conn.commit()
-    heard = [note.payload.split()[1] for note in ear.notifies(timeout=20 if sleeps else 0.2, stop_after=1)]
+    heard = [note.payload.split()[1] for note in ear.notifies(timeout=SECONDS_MAX if sleeps else 0.2, stop_after=1)]
     assert heard == (["default"] if sleeps else [])
     assert world.count("wakes") == 0
 

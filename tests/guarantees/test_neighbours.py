@@ -11,6 +11,7 @@ from psycopg import sql as identifiers
 
 from crew import eventually
 from guarantees.facts import Beside, user_connection
+from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.postgres import connect, migrate
 from tenure.verbs import fleet, operators
@@ -203,6 +204,27 @@ def test_to_say_again_that_one_sleeps_changes_nothing(world: World) -> None:
     before = world.sql("SELECT ctid FROM workers")
     assert world.run(fleet.set_waiting("A", waiting=True))
     assert world.sql("SELECT ctid FROM workers") == before
+
+
+# -- two-phase commit (tests/chaos/test_two_phase.py prepares; here no server can)
+
+
+def test_a_note_that_waits_for_its_commit_is_sent_by_it(world: World) -> None:
+    ear, producer = user_connection(world, autocommit=True), user_connection(world)
+    ear.execute(f"LISTEN {world.sql('SELECT channel()')[0][0]}".encode())
+    producer.execute("INSERT INTO wakes (queue, bucket) VALUES ('mail', 7), ('mail', NULL)")
+    assert list(ear.notifies(timeout=0.1)) == []
+    producer.commit()
+    assert {note.payload for note in ear.notifies(timeout=SECONDS_MAX, stop_after=2)} == {"7 mail", "* mail"}
+    assert world.count("wakes") == 0
+
+
+def test_a_note_in_a_statement_that_speaks_of_prepare_transaction_is_left_to_polling(world: World) -> None:
+    ear = user_connection(world, autocommit=True)
+    ear.execute(f"LISTEN {world.sql('SELECT channel()')[0][0]}".encode())
+    world.sql("INSERT INTO wakes (queue) VALUES ('left out') -- Prepare  Transaction")
+    world.sql("INSERT INTO wakes (queue) VALUES ('sent')")
+    assert [note.payload for note in ear.notifies(timeout=SECONDS_MAX, stop_after=1)] == ["* sent"]
 
 
 # -- a clock that was set back: what was written before lies in the future

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from .. import sql
 from ..settings import DEFAULT_SCHEMA
-from .doubt import QUESTION, Doubts
+from .doubt import Doubts
 
 # For connections that only run verbs: plans must not change with the statistics of a table that is empty one minute and
 # has a million rows the next.
@@ -201,17 +201,17 @@ def find_pooler(conn: QueueConnection) -> None:
     Psycopg numbers its prepared statements from zero in every client. If a pooler lends one session to two services,
     the same name means two statements: one service would run the other's.
     """
-    _note_pooler(conn, conn.execute(_backend(), prepare=False).fetchall())
+    _note_pooler(conn, conn.execute(_text("backend"), prepare=False).fetchall())
 
 
 async def find_pooler_async(conn: AsyncQueueConnection) -> None:
     """The same, awaiting."""
-    _note_pooler(conn, await (await conn.execute(_backend(), prepare=False)).fetchall())
+    _note_pooler(conn, await (await conn.execute(_text("backend"), prepare=False)).fetchall())
 
 
 @cache
-def _backend() -> bytes:
-    return (files(sql) / "backend.sql").read_bytes()
+def _text(name: str) -> bytes:
+    return (files(sql) / f"{name}.sql").read_bytes()
 
 
 def _note_pooler(conn: QueueConnection | AsyncQueueConnection, answered: list[tuple[Any, ...]]) -> None:
@@ -229,7 +229,7 @@ def doubts(url: str, patience: Patience) -> Doubts | None:
 def _ask(url: str, pid: int) -> list[tuple[str | None, str | None]]:
     brief = Patience(silence_seconds=3, statement_seconds=2)
     with connect(url, application_name="tenure doubt", patience=brief) as conn:
-        return [(state, event) for state, event in conn.execute(QUESTION, [pid], prepare=False).fetchall()]
+        return [(state, event) for state, event in conn.execute(_text("session"), [pid], prepare=False).fetchall()]
 
 
 def _or_give_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection) -> PQGen[RV]:

@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 UNANSWERED_SECONDS_MAX = 60.0  # a silent session is given up if the server cannot be asked about it for this long
 
-# The session's state, and what it waits for.
-QUESTION = "SELECT state, wait_event FROM pg_stat_activity WHERE pid = %s"
-
 Asks = Callable[[int], list[tuple[str | None, str | None]]]
 
 

@@ -222,7 +222,7 @@ CREATE FUNCTION tenure.wake_at_commit() RETURNS trigger LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  DELETE FROM tenure.wakes AS w WHERE w.id = NEW.id;
+  DELETE FROM tenure.wakes AS w WHERE w.id = NEW.id;  -- implied: nobody sees the rows of another transaction, and those of one go together
   IF current_query() !~* 'prepare\s+transaction' THEN
     PERFORM pg_notify(tenure.channel(), COALESCE(NEW.bucket::text, '*') || ' ' || NEW.queue);
   END IF;

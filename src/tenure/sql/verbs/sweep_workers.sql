@@ -7,7 +7,7 @@ WITH ahead AS (
   UPDATE tenure.workers SET last_seen_at = clock_timestamp()  -- implied: called in a transaction of its own
   WHERE id = ANY (ARRAY(
     SELECT id FROM tenure.workers
-    WHERE last_seen_at > clock_timestamp() + :ttl_seconds * interval '1 second'
+    WHERE last_seen_at > clock_timestamp() + :ttl_seconds * interval '1 second'  -- implied: called in a transaction of its own
     ORDER BY id FOR UPDATE SKIP LOCKED))
 ), silent AS (
   SELECT id FROM tenure.workers
