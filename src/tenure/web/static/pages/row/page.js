@@ -38,7 +38,11 @@ export default function RowPage({ parts }) {
               <${Attempts} attempts=${attempts} refusals=${refusals} />
             <//>
           `}
-          <${LastError} error=${row.last_error} attempts=${attempts} ended_well=${row.status === "completed"} />
+          <${LastError}
+            error=${row.last_error}
+            attempts=${attempts}
+            ended_well=${row.status === "completed"}
+          />
           <${Text} title="Payload" text=${row.payload} hidden=${row.payload_hidden} />
           ${row.headers && html`<${Text} title="Headers" text=${row.headers} />`}
           <details class="panel sql">

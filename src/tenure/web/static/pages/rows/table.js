@@ -119,7 +119,8 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
       <td data-label="Error" class="grow">
         ${row.last_error && html`
           <span class="clip error" title=${row.last_error}>
-            ${row.status === "completed" ? "Earlier error: " : ""}${row.last_error}
+            ${row.status === "completed" ? "Earlier error: " : ""}
+            ${row.last_error}
           </span>
         `}
       </td>
