@@ -95,15 +95,18 @@ def _two_in_flight(spans: Iterable[Span]) -> Iterator[str]:
 def _inversions(evidence: Evidence) -> Iterator[str]:
     """What one producer sent to a key first is over before what it sent next begins, however often it is tried.
 
-    The rows of a claim that went back before their handler began are left out.
+    Rows of a claim that went back before their handler began are left out. And a worker that had both in one claim may
+    have done the first, begun the next, and died before the database knew: then both are done again.
     """
     began = {(line["id"], line["token"]) for line in evidence.ledger if line["what"] == "start"}
-    ran = [span for span in evidence.spans if span.outcome != "released" or (span.id, span.token) in began]
+    back = ("released", "expired")
+    ran = [span for span in evidence.spans if span.outcome not in back or (span.id, span.token) in began]
+    of_claims = {(span.id, span.fence) for span in evidence.spans if span.fence is not None}
     for held in _by_key(ran).values():
         latest: dict[int, Span] = {}
         for span in held:
             before = latest.get(span.step.by)
-            if before is not None and before.step.seq > span.step.seq:
+            if before is not None and before.step.seq > span.step.seq and (span.id, before.fence) not in of_claims:
                 yield f"inversion: {span} after {before}"
             latest[span.step.by] = span
 

@@ -56,7 +56,7 @@ def ask(web: httpx.Client, route: Route, id: UUID, headers: dict[str, str]) -> h
 
 def everything(world: World) -> list[tuple[Any, ...]]:
     """Every row of every table that a change could touch."""
-    tables = ("live", "dead", "archive", "queues", "workers", "schedules", "keys", "audit", "permits", "idempotency")
+    tables = ("live", "dead", "archive", "queues", "workers", "schedules", "heads", "audit", "permits", "idempotency")
     return [row for table in tables for row in sorted(world.sql(f"SELECT {table}::text FROM {table}"))]
 
 

@@ -167,7 +167,7 @@ import psycopg
 from tenure.cli import main
 from tenure.worker.worker import Worker
 
-def run(self):
+def run(self, **_):
     threading.Thread(target=threading.Event().wait).start()  # a handler that never ends
     raise {error}
 

@@ -816,6 +816,6 @@ def test_the_command_answers_as_json_and_takes_the_database_before_or_after_the_
     where = ["--database-url", world.url, "--schema", world.schema]
     done = CliRunner().invoke(face.command, [*where, "pause", MAIL])
     assert done.stdout == "mail is paused\n"
-    assert "no row, worker or setting knows the queue 'mail'" in done.stderr
+    assert "no row, worker or setting names the queue 'mail' yet" in done.stderr
     (shown,) = json.loads(_said(world, "--json"))["queues"]
     assert (shown["queue"], shown["pending"], shown["paused"], shown["max_running"]) == (MAIL, 0, True, None)

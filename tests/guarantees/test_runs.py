@@ -15,7 +15,7 @@ from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.errors import BadSettings
-from tenure.events import JobReleased
+from tenure.events import JobReleased, StaleWriteBlocked
 from tenure.model.backoff import Fixed
 from tenure.model.outcome import Retry
 from tenure.model.rows import Claimed, NewRow
@@ -352,3 +352,35 @@ def test_a_drain_gives_the_rest_of_a_run_back_at_no_cost(world: World) -> None:
     assert begun == ids[:21]
     left = world.sql("SELECT status, attempts, count(*) FROM live GROUP BY 1, 2")
     assert left == [("pending", 0, 279)]
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("pool", ["loop", "thread"])
+def test_a_fenced_row_behind_a_plain_one_of_its_run_waits_for_its_turn(world: World, pool: str) -> None:
+    inbox, seen = Inbox(), []
+    world.sql("CREATE TABLE receipts (row_id uuid)")
+    receipt = f"INSERT INTO {world.schema}.receipts VALUES (%s)".encode()
+
+    def plain(job: Job) -> None:
+        seen.append(job.id)
+
+    def fenced(job: Job) -> None:
+        with job.fenced() as tx:
+            tx.execute(receipt, [job.id])
+        seen.append(job.id)
+
+    async def fenced_async(job: Job) -> None:
+        async with job.fenced() as tx:
+            await tx.execute(receipt, [job.id])
+        seen.append(job.id)
+
+    inbox.handler("plain")(plain)
+    inbox.handler("fenced")(fenced_async if pool == "loop" else fenced)
+    rows = [NewRow("fenced" if n % 3 else "plain", key="k", ordered=True) for n in range(60)]
+    ids = [row.id for row in world.run(verbs.enqueue_many(rows))]
+    with working(world, inbox) as hired:
+        eventually(lambda: world.count("live") == 0)
+        assert not hired.of(StaleWriteBlocked)
+    assert seen == ids
+    assert world.sql("SELECT count(*) FROM attempts WHERE outcome <> 'released'") == [(0,)]
+    assert world.count("receipts") == 40

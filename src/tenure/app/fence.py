@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
@@ -15,6 +17,9 @@ from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..verbs.lifecycle import enter
 from ..verbs.settle import complete
+
+NOT_ITS_TURN = "try_again"  # why a completion is refused while the row before it in its run is not settled yet
+TURN_SECONDS = 10.0  # how long to wait for that
 
 
 class fenced:
@@ -77,7 +82,12 @@ class fenced:
                 except Rollback as quiet:
                     raise RolledBack(self._lease) from quiet
                 _require_open(conn)
-                _require_applied(run(conn, self._completion, self._schema)[0])
+                for seconds in _until_its_turn():
+                    (settled,) = run(conn, self._completion, self._schema)
+                    if settled.reason != NOT_ITS_TURN:
+                        break
+                    time.sleep(seconds)
+                _require_applied(settled)
         finally:
             if not conn.closed:
                 conn.isolation_level = before
@@ -95,10 +105,25 @@ class fenced:
                 except Rollback as quiet:
                     raise RolledBack(self._lease) from quiet
                 _require_open(conn)
-                _require_applied((await run(conn, self._completion, self._schema))[0])
+                for seconds in _until_its_turn():
+                    (settled,) = await run(conn, self._completion, self._schema)
+                    if settled.reason != NOT_ITS_TURN:
+                        break
+                    await asyncio.sleep(seconds)
+                _require_applied(settled)
         finally:
             if not conn.closed:
                 await conn.set_isolation_level(before)
+
+
+def _until_its_turn() -> Iterator[float]:
+    """How long to wait before each further try: the row before it in its run may be about to be settled."""
+    by, seconds = time.monotonic() + TURN_SECONDS, 0.002
+    while True:
+        yield seconds
+        if time.monotonic() > by:
+            return
+        seconds = min(0.1, seconds * 2)
 
 
 def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:

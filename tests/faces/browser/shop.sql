@@ -71,7 +71,8 @@ VALUES ('charge_card', 'billing', 'order:9182',
         'TimeoutError: the bank did not answer within 10 s');
 INSERT INTO live (kind, queue, partition_key, payload, ordered, created_at)
 VALUES ('charge_card', 'billing', 'order:9182', '{}', true, clock_timestamp() - interval '60 s');
-INSERT INTO keys (queue, partition_key, row_id) SELECT 'billing', 'order:9182', id FROM live WHERE idempotency_key = 'charge-9182';
+INSERT INTO heads (queue, partition_key, bucket, from_seq, run_from, run_to)
+SELECT queue, partition_key, bucket(partition_key), seq, seq, seq FROM live WHERE idempotency_key = 'charge-9182';
 INSERT INTO idempotency (key, row_id, content_hash) SELECT 'charge-9182', id, '' FROM live WHERE idempotency_key = 'charge-9182';
 INSERT INTO effects (row_id, effect, fence_token) SELECT id, 'receipt', 281474976710755 FROM live WHERE idempotency_key = 'charge-9182';
 INSERT INTO attempts (row_id, fence_token, lease_generation, worker, claimed_at, ended_at, outcome, error)

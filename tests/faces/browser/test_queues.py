@@ -26,7 +26,7 @@ def yard(shop: Shop) -> Iterator[Yard]:
 
 @pytest.fixture(autouse=True)
 def _empty(yard: Yard) -> None:
-    for table in ("live", "dead", "keys", "queues", "schedules"):
+    for table in ("live", "dead", "heads", "arrivals", "queues", "schedules"):
         yard.world.sql(f"DELETE FROM {table}")
 
 
