@@ -120,6 +120,26 @@ def test_with_a_row_that_ends_otherwise_the_rows_behind_it_go_back_unstarted(wor
     assert _ids(_claim(world, run=1)) == [ids[1] if end in ("retry", "release") else ids[2]]
 
 
+@pytest.mark.parametrize("apart", ["key", "queue"])
+def test_runs_that_were_claimed_together_end_apart(world: World, apart: str) -> None:
+    near = "SELECT key FROM generate_series(1, 9999) AS s (n), concat('k', n) AS key WHERE bucket(key) = 7 LIMIT 2"
+    keys = [key for (key,) in world.sql(near)]
+    runs = [{"key": key} for key in keys] if apart == "key" else [{"key": "k", "queue": q} for q in ("a", "b")]
+    sent = [_send(world, **run) for _ in range(2) for run in runs]
+    one, other, behind_one, behind_other = (id for (id,) in sent)
+    jobs = {job.id: job for job in _claim(world, queues=["default", "a", "b"])}
+    world.retry(jobs[one].lease)
+    assert [world.status(id) for id in (one, behind_one)] == ["pending", "pending"]
+    assert [world.status(id) for id in (other, behind_other)] == ["processing", "processing"]
+
+
+def test_the_rows_before_one_that_goes_back_stay_with_their_holder(world: World) -> None:
+    ids = _send(world, 3)
+    _, second, _ = _claim(world)
+    world.release(second.lease)
+    assert [world.status(id) for id in ids] == ["processing", "pending", "pending"]
+
+
 def test_a_row_that_has_begun_is_a_run_of_its_own(world: World) -> None:
     ids = _send(world, 3)
     world.retry(_claim(world)[0].lease, delay=0)
