@@ -13,7 +13,7 @@ from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.model.rows import NewRow
 from tenure.postgres import run
-from tenure.verbs import fleet
+from tenure.verbs import fleet, queues
 from world import World, new_world
 
 pytestmark = pytest.mark.one_server
@@ -48,6 +48,18 @@ def test_a_transaction_that_enqueued_can_be_prepared(world: World, sleeps: bool,
     conn.execute(f"COMMIT PREPARED 'of {world.schema}'".encode())
     assert len(world.claim("A", 1)) == 1
     assert world.count("wakes") == 0
+
+
+def test_rows_that_were_prepared_before_there_was_a_limit_per_key_are_found(world: World) -> None:
+    conn = user_connection(world, autocommit=True)
+    conn.execute("BEGIN")
+    enqueue(world, conn)
+    conn.execute(f"PREPARE TRANSACTION 'of {world.schema}'".encode())
+    world.run(queues.limit("default", max_per_key=1))
+    assert world.run(queues.claim_limited("A", 1, "default")) == []
+    conn.execute(f"COMMIT PREPARED 'of {world.schema}'".encode())
+    world.sql("UPDATE lane_fills SET again_at = clock_timestamp()")
+    assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
 
 
 def test_also_by_the_driver(world: World) -> None:

@@ -80,7 +80,7 @@ def test_the_other_claims_and_what_people_ask_have_their_indexes_too(still: Worl
         still.sql("ANALYZE live")
     by_time = {"live_due", "live_heads", "live_pkey"}
     asked: dict[str, tuple[Statement[Any], set[str]]] = {
-        "claim_limited": (queues.claim_limited("A", 5, "mail"), {*by_time, "live_ready"}),
+        "claim_limited": (queues.claim_limited("A", 5, "mail"), {*by_time, "live_keyed"}),
         "claim_ordered": (verbs.claim_ordered("A", 5), {"live_heads", "live_pkey"}),
         "lanes": (questions.lanes(), {"live_due"}),
         "queue_lags": (questions.queue_lags(), by_time),

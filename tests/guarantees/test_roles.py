@@ -272,10 +272,20 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
 
 def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nobody_on_purpose(cast: Cast) -> None:
     # triggers: they run with whatever fires them
-    nobody = {"keep_audit", "note_arrivals", "note_change", "note_membership", "refuse_key"}
+    nobody = {
+        "keep_audit",
+        "note_arrivals",
+        "note_change",
+        "note_lane",
+        "note_freed",
+        "forget_lanes",
+        "note_membership",
+        "refuse_key",
+    }
     nobody |= {
         "live_seq_seq",
         "arrivals_id_seq",
+        "lane_arrivals_id_seq",
         "audit_id_seq",
         "claims_id_seq",
         "refusals_id_seq",
@@ -305,7 +315,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     found = cast.world.sql(
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
-    triggers = {"note_arrivals", "note_change"}
+    triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_lanes"}
     of_roles, of_notes = {"enqueue_many", "keep_archive", "keep_history", "take_back"}, {"wake", "wake_at_commit"}
     assert {name for name, _ in found} == of_roles | of_notes | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)

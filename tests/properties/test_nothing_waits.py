@@ -24,7 +24,6 @@ from world import World
 EXAMPLES = int(os.environ.get("TENURE_TEST_EXAMPLES", slice_of("1000", "60")))
 SEED = int(os.environ.get("TENURE_TEST_SEED", "20260101"))
 CONTROL_EXAMPLES = 200  # the search ends with the first that it finds
-OPEN = {"D8", "D8 locked"}  # not mended yet
 
 
 @pytest.fixture
@@ -32,8 +31,6 @@ def stage(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A stage where what counts in hundreds counts in ones."""
     whole = sql.prepared
     monkeypatch.setattr(sql, "prepared", lambda name, schema: whole(name, schema).replace(b"LIMIT 10000", b"LIMIT 8"))
-    ((text,),) = world.sql("SELECT pg_get_functiondef('claim_limited'::regproc)")
-    world.sql(text.replace("GREATEST(room, 256)", "GREATEST(room, 3)").replace(" 512)", " 6)"))
     with stepped(world, monkeypatch) as made:
         yield made
 
@@ -90,16 +87,12 @@ def test_the_database_lives_in_our_time(setting: Setting, send: Send, stage: Sta
 
 @pytest.mark.timeout(0)
 @one_server
-@pytest.mark.xfail(bool(OPEN), reason=f"open: {sorted(OPEN)}", raises=Waits, strict=False)
 def test_no_row_that_could_start_waits_longer_than_a_poll_and_a_second(stage: Stage) -> None:
     counts = search(stage, EXAMPLES)
     assert counts["starts"] > counts["examples"], "most examples start nothing"
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [pytest.param(m, marks=pytest.mark.xfail(m in OPEN, reason="open", raises=Waits, strict=False)) for m in SCENES],
-)
+@pytest.mark.parametrize("mark", SCENES)
 def test_the_world_of_an_old_fault_holds(mark: str, stage: Stage) -> None:
     setting, happens = SCENES[mark]
     Play(stage, setting).play(happens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from ..errors import BadSettings
 from ..model.payload import check_name
 from ..model.rows import Claimed
 from .lifecycle import LEASE_SECONDS, claim_params, claimed_by
-from .statement import Statement
+from .statement import Statement, array
 
 SLOTS_MAX = 10_000
 RATE_MAX = 1_000_000
@@ -41,6 +42,7 @@ def claim_limited(
     n: int,
     queue: str,
     *,
+    floors: Mapping[int, float] | None = None,
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
@@ -50,10 +52,16 @@ def claim_limited(
     Across all workers, at most max_running rows of the queue and max_per_key rows of one key are processing at once,
     and at most burst + rate_per_second * t rows start in t seconds. Rows without a key have no limit per key.
     Limits count permits: a row claimed before a limit was set has no permit and is not counted. A claimed row counts
-    against the rate even if it is released before its handler starts.
+    against the rate even if it is released before its handler starts. Floors name the priorities to look at and where
+    each look may begin (epoch seconds): all unordered rows due before it are gone.
     """
-    params = claim_params(worker, n, lease_seconds, claim_id, seen_epoch)
-    return Statement("claim_limited", {**params, "queue": check_name(queue, "queue")}, claimed_by(worker))
+    params = {
+        **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
+        "queue": check_name(queue, "queue"),
+        "priorities": None if floors is None else array(list(floors)),
+        "floors": None if floors is None else array(list(floors.values())),
+    }
+    return Statement("claim_limited", params, claimed_by(worker))
 
 
 def pause(queue: str) -> Statement[bool]:

@@ -117,7 +117,9 @@ class ClaimRule:
         elif source == ORDERED:
             statement = self._ordered(worker, free, wide, common)
         else:
-            statement = claim_limited(worker, free, source, **common)
+            lanes = tuple(Lane(o.queue, o.priority) for o in self._offers if o.queue == source and not o.ordered)
+            known = dict(zip((lane.priority for lane in lanes), self.lanes.floors(lanes), strict=True))
+            statement = claim_limited(worker, free, source, floors=known or None, **common)
         return SentClaim(source, free, claim_id, at, statement, lanes)
 
     def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:

@@ -1,0 +1,425 @@
+-- Limits per key, second design: the keys that have a row to start are rows of their own, found by when that row is due. A key
+-- that is full is not among them, whatever waits there.
+-- kind: contract
+
+-- By key. Only searches that name a key can use it.
+CREATE INDEX live_keyed ON tenure.live (queue, partition_key, priority, available_at) WHERE NOT ordered AND partition_key IS NOT NULL;
+CREATE INDEX queues_per_key ON tenure.queues (queue) WHERE max_per_key IS NOT NULL;
+
+-- Of a queue with a limit per key: a row for each key and priority where unordered rows wait. Only claims change it, under the
+-- lock of the queue, after a look at the key. Everything in it can be found out from live and permits: it is a memory, not a truth.
+CREATE TABLE tenure.key_lanes (
+  queue         text        NOT NULL,
+  partition_key text        NOT NULL,  -- '' stands for the rows without a key: no key is empty
+  priority      smallint    NOT NULL,
+  from_at       timestamptz NOT NULL,  -- no row that waits here is due before it
+  due_at        timestamptz NOT NULL,  -- when the first of them can start; infinity: the key is full
+  PRIMARY KEY (partition_key, queue, priority)
+) WITH (
+  fillfactor = 50,
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX key_lanes_due ON tenure.key_lanes (queue, priority, due_at);
+
+-- Keys of such a queue where rows came or went back (then with their priority and time), or where one ended, since a claim last
+-- looked. Written in the same transaction by whoever does that, and never waited for.
+CREATE TABLE tenure.lane_arrivals (
+  id            bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  queue         text   NOT NULL,
+  partition_key text   NOT NULL,
+  priority      smallint,
+  available_at  timestamptz,  -- of the first of those rows
+  PRIMARY KEY (queue, id)
+) WITH (
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- When the key lanes of a queue were read from its rows. Gone with every change of its limit per key: then they are read anew.
+CREATE TABLE tenure.lane_fills (
+  queue    text        NOT NULL PRIMARY KEY,
+  open     text[]      NOT NULL,  -- transactions that may have begun before there was a limit: their rows arrive without a word
+  again_at timestamptz NOT NULL   -- while one of those is open, the rows are read again from this time on
+);
+
+CREATE OR REPLACE FUNCTION tenure.note_arrivals() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF EXISTS (SELECT FROM arrived AS a WHERE a.ordered) THEN
+    INSERT INTO tenure.arrivals (queue, partition_key, seq)
+    SELECT a.queue, a.partition_key, min(a.seq) FROM arrived AS a
+    WHERE a.ordered AND a.partition_key IS NOT NULL  -- implied: live_key refuses a row without one
+    GROUP BY a.queue, a.partition_key;
+  END IF;
+  IF EXISTS (SELECT FROM tenure.queues AS q WHERE q.max_per_key IS NOT NULL) THEN  -- implied: spares the others the look
+    INSERT INTO tenure.lane_arrivals (queue, partition_key, priority, available_at)
+    SELECT a.queue, COALESCE(a.partition_key, ''), a.priority, min(a.available_at) FROM arrived AS a
+    JOIN tenure.queues AS q ON q.queue = a.queue
+    WHERE q.max_per_key IS NOT NULL  -- implied: an arrival too many is no harm
+      AND NOT a.ordered  -- implied: as above
+    GROUP BY a.queue, COALESCE(a.partition_key, ''), a.priority;
+  END IF;
+  RETURN NULL;
+END
+$$;
+
+-- A row that goes back to wait, or is moved, by us or by hand.
+CREATE FUNCTION tenure.note_lane() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO tenure.lane_arrivals (queue, partition_key, priority, available_at)
+  SELECT NEW.queue, COALESCE(NEW.partition_key, ''), NEW.priority, NEW.available_at
+  WHERE EXISTS (SELECT FROM tenure.queues AS q
+                WHERE q.queue = NEW.queue AND q.max_per_key IS NOT NULL);  -- implied: an arrival too many is no harm
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER live_lane AFTER UPDATE OF queue, partition_key, priority, available_at ON tenure.live
+  FOR EACH ROW WHEN (NOT NEW.ordered) EXECUTE FUNCTION tenure.note_lane();
+
+-- A slot of a key is free again.
+CREATE FUNCTION tenure.note_freed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO tenure.lane_arrivals (queue, partition_key) VALUES (OLD.queue, OLD.partition_key);
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER permits_freed AFTER DELETE ON tenure.permits
+  FOR EACH ROW WHEN (OLD.partition_key <> '') EXECUTE FUNCTION tenure.note_freed();
+
+CREATE FUNCTION tenure.forget_lanes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  DELETE FROM tenure.lane_fills AS f WHERE f.queue = OLD.queue;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER queues_per_key AFTER UPDATE OF max_per_key ON tenure.queues
+  FOR EACH ROW WHEN (OLD.max_per_key IS DISTINCT FROM NEW.max_per_key) EXECUTE FUNCTION tenure.forget_lanes();
+CREATE TRIGGER queues_gone AFTER DELETE ON tenure.queues FOR EACH ROW EXECUTE FUNCTION tenure.forget_lanes();
+
+-- Look anew at the lanes of these keys: is the key full, which row is the first to wait, when is it due? Its queue is locked.
+CREATE FUNCTION tenure.look_at_lanes(of_queue text, keys text[], slots_per_key int) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  WITH lane AS (
+    SELECT l.partition_key, l.priority, l.from_at, l.due_at,
+           l.partition_key <> ''
+             AND slots_per_key <= (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = l.partition_key) AS is_full
+    FROM unnest(keys) AS k (partition_key)
+    CROSS JOIN LATERAL (
+      SELECT n.partition_key, n.priority, n.from_at, n.due_at FROM tenure.key_lanes AS n
+      WHERE n.partition_key = k.partition_key AND n.queue = of_queue) AS l
+  ), seen AS MATERIALIZED (
+    SELECT lane.partition_key, lane.priority, lane.from_at AS old_from, lane.due_at AS old_due,
+           CASE WHEN lane.is_full THEN lane.from_at ELSE first.available_at END AS from_at,
+           CASE WHEN lane.is_full THEN 'infinity' ELSE first.available_at END AS due_at
+    FROM lane
+    LEFT JOIN LATERAL (
+      (SELECT r.available_at FROM tenure.live AS r
+       WHERE NOT r.ordered AND r.queue = of_queue AND r.partition_key = lane.partition_key AND r.priority = lane.priority
+         AND r.available_at >= lane.from_at
+         AND r.status = 'pending'
+         AND NOT lane.is_full  -- implied: spares the look
+       ORDER BY r.available_at LIMIT 1)
+      UNION ALL
+      (SELECT r.available_at FROM tenure.live AS r
+       WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
+         AND r.available_at >= lane.from_at
+         AND r.status = 'pending'
+         AND lane.partition_key = ''
+       ORDER BY r.available_at LIMIT 1)
+    ) AS first ON true
+  ), gone AS (
+    DELETE FROM tenure.key_lanes AS n USING seen
+    WHERE n.partition_key = seen.partition_key AND n.queue = of_queue AND n.priority = seen.priority
+      AND seen.from_at IS NULL
+  )
+  UPDATE tenure.key_lanes AS n SET from_at = seen.from_at, due_at = seen.due_at FROM seen
+  WHERE n.partition_key = seen.partition_key AND n.queue = of_queue AND n.priority = seen.priority
+    AND seen.from_at IS NOT NULL  -- implied: those that gone deletes
+    AND (seen.old_from, seen.old_due) <> (seen.from_at, seen.due_at);  -- implied: spares the write
+END
+$$;
+
+-- Look at the keys of this queue where something has changed since the last look. The queue is locked.
+CREATE FUNCTION tenure.refresh_lanes(of_queue text, slots_per_key int) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+  after bigint := 0;
+  arrived record;
+BEGIN
+  FOR page IN 1 .. 20 LOOP
+    SELECT array_agg(a.id) AS ids, array_agg(a.partition_key) AS keys, array_agg(a.priority) AS priorities,
+           array_agg(a.available_at) AS times, max(a.id) AS last INTO arrived
+    FROM (SELECT n.id, n.partition_key, n.priority, n.available_at FROM tenure.lane_arrivals AS n
+          WHERE n.queue = of_queue AND n.id > after
+          ORDER BY n.id LIMIT 2000) AS a;
+    EXIT WHEN arrived.last IS NULL;
+    INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
+    SELECT of_queue, a.partition_key, a.priority, min(a.available_at), min(a.available_at)
+    FROM unnest(arrived.keys, arrived.priorities, arrived.times) AS a (partition_key, priority, available_at)
+    WHERE a.priority IS NOT NULL
+    GROUP BY a.partition_key, a.priority
+    ON CONFLICT (partition_key, queue, priority) DO UPDATE SET from_at = EXCLUDED.from_at
+    WHERE n.from_at > EXCLUDED.from_at;
+    -- A statement of its own: it sees what was committed before the queue was locked.
+    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT a.partition_key FROM unnest(arrived.keys) AS a (partition_key)), slots_per_key);
+    DELETE FROM tenure.lane_arrivals AS n WHERE n.queue = of_queue AND n.id = ANY (arrived.ids);
+    after := arrived.last;
+  END LOOP;
+END
+$$;
+
+-- The transactions that are open now, by the locks they hold on themselves: everybody may see those.
+CREATE FUNCTION tenure.open_transactions() RETURNS text[] LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM pg_catalog.pg_locks AS l
+               WHERE l.locktype IN ('virtualxid', 'transactionid') AND l.granted AND l.mode = 'ExclusiveLock')
+$$;
+
+-- Read the key lanes of this queue from its rows if that was not done since its limit per key was set, and again, at most for a
+-- fiftieth of the time, while a transaction is open that may have begun before. The queue is locked.
+CREATE FUNCTION tenure.fill_lanes(of_queue text) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+  fill record;
+  still_open text[];
+  begun timestamptz := clock_timestamp();
+BEGIN
+  SELECT f.open, f.again_at INTO fill FROM tenure.lane_fills AS f WHERE f.queue = of_queue;
+  IF fill.open = '{}' OR fill.again_at BETWEEN begun AND begun + interval '1 hour' THEN
+    RETURN;
+  END IF;
+  IF fill IS NULL THEN
+    DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue;
+    still_open := tenure.open_transactions();
+  ELSE
+    still_open := ARRAY(SELECT unnest(fill.open) INTERSECT SELECT unnest(tenure.open_transactions()));
+  END IF;
+  INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
+  SELECT of_queue, r.partition_key, r.priority, r.first, r.first
+  FROM (SELECT i.partition_key, i.priority, min(i.available_at) AS first FROM tenure.live AS i
+        WHERE NOT i.ordered AND i.queue = of_queue AND i.partition_key IS NOT NULL AND i.status = 'pending'
+        GROUP BY i.partition_key, i.priority
+        UNION ALL
+        SELECT '', i.priority, min(i.available_at) FROM tenure.live AS i
+        WHERE NOT i.ordered AND i.seq < 9223372036854775807 AND i.queue = of_queue AND i.partition_key IS NULL AND i.status = 'pending'
+        GROUP BY i.priority) AS r
+  ON CONFLICT (partition_key, queue, priority) DO UPDATE SET from_at = EXCLUDED.from_at, due_at = LEAST(n.due_at, EXCLUDED.due_at)
+  WHERE n.from_at > EXCLUDED.from_at;
+  INSERT INTO tenure.lane_fills AS f (queue, open, again_at)
+  VALUES (of_queue, still_open, clock_timestamp() + interval '1 second' + 50 * (clock_timestamp() - begun))
+  ON CONFLICT (queue) DO UPDATE SET open = EXCLUDED.open, again_at = EXCLUDED.again_at;
+END
+$$;
+
+-- Lanes of this queue where a row could start now, up to n: the most urgent first, then what has been due longest. `passed` are
+-- left out, written priority:key.
+CREATE FUNCTION tenure.due_lanes(of_queue text, n int, moment timestamptz, passed text[]) RETURNS SETOF tenure.key_lanes LANGUAGE plpgsql STABLE
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE lane AS (
+    (SELECT l.priority FROM tenure.key_lanes AS l WHERE l.queue = of_queue ORDER BY l.priority DESC LIMIT 1)
+    UNION ALL
+    SELECT further.priority FROM lane CROSS JOIN LATERAL (
+      SELECT l.priority FROM tenure.key_lanes AS l WHERE l.queue = of_queue AND l.priority < lane.priority
+      ORDER BY l.priority DESC LIMIT 1) AS further
+  )
+  SELECT due.* FROM lane CROSS JOIN LATERAL (
+    SELECT l.* FROM tenure.key_lanes AS l
+    WHERE l.queue = of_queue AND l.priority = lane.priority
+      AND l.due_at <= moment
+      AND l.priority || ':' || l.partition_key <> ALL (passed)
+    ORDER BY l.due_at LIMIT n) AS due
+  LIMIT n;
+END
+$$;
+
+-- Lock up to n rows of each of these lanes that could start now.
+CREATE FUNCTION tenure.lock_lane_rows(of_queue text, keys text[], priorities smallint[], froms timestamptz[], n int, moment timestamptz)
+RETURNS SETOF uuid LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  RETURN QUERY
+  SELECT due.id FROM unnest(keys, priorities, froms) AS lane (partition_key, priority, from_at)
+  CROSS JOIN LATERAL (
+    SELECT r.id FROM tenure.live AS r
+    WHERE NOT r.ordered AND r.queue = of_queue AND r.partition_key = lane.partition_key AND r.priority = lane.priority
+      AND r.available_at >= lane.from_at
+      AND r.available_at <= moment
+      AND r.status = 'pending'
+    ORDER BY r.available_at LIMIT n
+    FOR UPDATE SKIP LOCKED) AS due;
+  RETURN QUERY
+  SELECT due.id FROM unnest(keys, priorities, froms) AS lane (partition_key, priority, from_at)
+  CROSS JOIN LATERAL (
+    SELECT r.id FROM tenure.live AS r
+    WHERE NOT r.ordered
+      AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
+      AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
+      AND r.available_at >= lane.from_at
+      AND r.available_at <= moment
+      AND r.status = 'pending'
+    ORDER BY r.available_at LIMIT n
+    FOR UPDATE SKIP LOCKED) AS due
+  WHERE lane.partition_key = '';
+END
+$$;
+
+-- Lock up to n unordered rows of a queue that could start now, whatever their keys: the most urgent first, then what has been due
+-- longest. The search of a priority begins at its floor.
+CREATE FUNCTION tenure.lock_due_rows(of_queue text, priorities smallint[], floors float8[], n int, moment timestamptz)
+RETURNS SETOF uuid LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  RETURN QUERY
+  SELECT due.id FROM unnest(COALESCE(priorities, ARRAY(SELECT tenure.priorities(of_queue))), floors) AS lane (priority, floor)
+  CROSS JOIN LATERAL (
+    SELECT r.id FROM tenure.live AS r
+    WHERE NOT r.ordered
+      AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
+      AND r.queue = of_queue AND r.priority = lane.priority
+      AND r.available_at >= COALESCE(tenure.since(lane.floor), '-infinity')
+      AND r.available_at <= moment
+      AND r.status = 'pending'
+    ORDER BY r.available_at LIMIT n
+    FOR UPDATE SKIP LOCKED) AS due
+  LIMIT n;
+END
+$$;
+
+-- Claim from one queue within its limits, ordered rows and others alike. The queue's row is locked first, until the transaction
+-- ends: its claims go one by one, and what one of them counts can only shrink. Rows are never waited for. What can start is asked
+-- for in turns, because keys may turn out to be full and rows to be locked: those are passed by.
+DROP FUNCTION tenure.claim_limited(text, int, text, bigint, float8, int);
+DROP FUNCTION tenure.due_by_time(text, int);
+DROP FUNCTION tenure.due_by_bucket(text, int, int);
+CREATE FUNCTION tenure.claim_limited(
+  of_queue text, most int, for_worker text, under_claim bigint, lease_seconds float8, seen_epoch int,
+  of_priorities smallint[] DEFAULT NULL, floors float8[] DEFAULT NULL
+) RETURNS TABLE (
+  id uuid, kind text, queue text, partition_key text, partition_bucket int, payload text, attempts int, max_attempts int,
+  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text
+) LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+  limits record;
+  moment timestamptz;
+  tokens_now float8;
+  room int;
+  missing int;
+  lanes record;
+  passed_lanes text[] := '{}';
+  keys_due record;
+  others bigint[];
+  passed_keys text[] := '{}';
+  candidates uuid[];
+  chosen uuid[];
+  fence bigint;
+BEGIN
+  SELECT q.paused, q.max_running, q.max_per_key, q.rate_per_second, q.burst, q.tokens, q.refilled_at INTO limits
+  FROM tenure.queues AS q WHERE q.queue = of_queue
+  FOR UPDATE;
+  IF limits.paused OR EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = for_worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL)) THEN
+    RETURN;
+  END IF;
+
+  moment := clock_timestamp();
+  IF limits.refilled_at > moment THEN  -- the clock was set back: what it earns counts from here
+    UPDATE tenure.queues AS q SET refilled_at = moment WHERE q.queue = of_queue;
+    limits.refilled_at := moment;
+  END IF;
+  tokens_now := tenure.refilled(limits.tokens, limits.rate_per_second, limits.burst, moment - limits.refilled_at);
+  room := LEAST(most, floor(tokens_now), limits.max_running - (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = ''));
+  IF room < 1 THEN
+    RETURN;
+  END IF;
+
+  IF limits.max_per_key IS NOT NULL THEN
+    PERFORM tenure.fill_lanes(of_queue);
+    PERFORM tenure.refresh_lanes(of_queue, limits.max_per_key);
+  END IF;
+  PERFORM tenure.refresh_heads(ARRAY[of_queue], 0);
+  missing := room;
+  FOR turn IN 1 .. 12 LOOP
+    SELECT array_agg(l.partition_key) AS keys, array_agg(l.priority) AS priorities, array_agg(l.from_at) AS froms INTO lanes
+    FROM tenure.due_lanes(of_queue, missing * (1 << (turn - 1)), moment, passed_lanes) AS l
+    WHERE limits.max_per_key IS NOT NULL;
+    candidates := CASE
+      WHEN limits.max_per_key IS NOT NULL THEN
+        ARRAY(SELECT tenure.lock_lane_rows(of_queue, lanes.keys, lanes.priorities, lanes.froms,
+                                           ceil(missing::float8 / cardinality(lanes.keys))::int, moment))
+      WHEN turn = 1 THEN ARRAY(SELECT tenure.lock_due_rows(of_queue, of_priorities, floors, missing, moment))
+      ELSE '{}' END;
+    SELECT array_agg(h.queue) AS queues, array_agg(h.partition_key) AS keys, array_agg(h.bucket) AS buckets,
+           array_agg(h.from_seq) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to INTO keys_due
+    FROM tenure.due_heads(ARRAY[of_queue], NULL, missing * (1 << (turn - 1)), moment, '-infinity', passed_keys) AS h;
+    -- A statement of its own: it sees what was committed before the heads were locked.
+    candidates := candidates || ARRAY(
+      SELECT r.id FROM tenure.live AS r
+      WHERE r.id = ANY (ARRAY(
+              SELECT next.id FROM unnest(keys_due.keys, keys_due.buckets, keys_due.froms, keys_due.begun) AS h (partition_key, bucket, from_seq, begun_seq)
+              CROSS JOIN LATERAL (
+                SELECT n.id FROM tenure.live AS n
+                WHERE n.ordered AND n.queue = of_queue AND tenure.bucket(n.partition_key) = h.bucket AND n.partition_key = h.partition_key
+                  AND n.seq >= COALESCE(h.begun_seq, h.from_seq)
+                ORDER BY n.seq LIMIT 1) AS next))
+        AND r.status = 'pending'
+        AND r.available_at <= moment
+      ORDER BY r.id
+      FOR UPDATE SKIP LOCKED);
+    chosen := ARRAY(SELECT tenure.admitted(of_queue, candidates, limits.max_per_key, missing));
+    EXIT WHEN chosen = '{}' AND lanes.keys IS NULL AND keys_due.keys IS NULL;
+
+    PERFORM tenure.give_permits(of_queue, chosen, limits.max_running, limits.max_per_key);
+    UPDATE tenure.heads AS h SET run_from = i.seq, run_to = i.seq FROM tenure.live AS i
+    WHERE i.id = ANY (chosen) AND i.ordered AND h.queue = of_queue AND h.partition_key = i.partition_key;
+    IF chosen <> '{}' THEN
+      fence := COALESCE(fence, tenure.next_fence(seen_epoch));
+    END IF;
+    RETURN QUERY
+    UPDATE tenure.live AS i
+    SET status = 'processing',
+        claimed_by = for_worker,
+        claimed_at = moment,
+        lease_expires_at = moment + lease_seconds * interval '1 second',
+        lease_generation = i.lease_generation + 1,
+        fence_token = fence,
+        claim_id = under_claim,
+        attempts = i.attempts + 1,
+        limited = true
+    WHERE i.id = ANY (chosen)
+    RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
+              i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
+              date_part('epoch', i.lease_expires_at), i.headers::text;
+    missing := missing - cardinality(chosen);
+
+    -- Those that gave a row are looked at anew; those that gave none are full, or their rows are locked: they are passed by.
+    IF lanes.keys IS NOT NULL THEN
+      PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key);
+      passed_lanes := passed_lanes || ARRAY(
+        SELECT l.priority || ':' || l.partition_key FROM unnest(lanes.keys, lanes.priorities) AS l (partition_key, priority)
+        EXCEPT
+        SELECT i.priority || ':' || COALESCE(i.partition_key, '') FROM tenure.live AS i WHERE i.id = ANY (chosen) AND NOT i.ordered);
+    END IF;
+    EXIT WHEN missing < 1;  -- implied: zero rows are asked for
+    IF keys_due.keys IS NOT NULL THEN
+      others := ARRAY(SELECT h.nth FROM unnest(keys_due.keys) WITH ORDINALITY AS h (partition_key, nth)
+                      WHERE h.partition_key NOT IN (SELECT i.partition_key FROM tenure.live AS i WHERE i.id = ANY (chosen) AND i.ordered));
+      PERFORM tenure.look_at(array_agg(keys_due.queues[o]), array_agg(keys_due.keys[o]), array_agg(keys_due.buckets[o]), array_agg(keys_due.froms[o]),
+                             array_agg(keys_due.begun[o]), array_agg(keys_due.begun_to[o]), array_agg(NULL::bigint), array_agg(NULL::bigint))
+      FROM unnest(others) AS o;
+      passed_keys := passed_keys || ARRAY(SELECT keys_due.keys[o] FROM unnest(others) AS o);
+    END IF;
+  END LOOP;
+
+  UPDATE tenure.queues AS q SET tokens = tokens_now - (room - missing), refilled_at = moment
+  WHERE q.queue = of_queue
+    AND q.burst IS NOT NULL;  -- implied: without a rate there are no tokens to count; spares the write
+END
+$$;

@@ -1,0 +1,265 @@
+"""Limits per key delay only the key that is full: whatever waits in front, however a slot or a row comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from guarantees.facts import user_connection
+from tenure import verbs
+from tenure.model.rows import Claimed, NewRow
+from tenure.verbs import operators, queues
+from world import World
+
+MAIL = "mail"
+HOUR = timedelta(hours=1)
+
+
+def _send(world: World, n: int = 1, conn: Any = None, **options: Any) -> list[UUID]:
+    rows = [NewRow("send_receipt", **{"queue": MAIL, **options}) for _ in range(n)]
+    return [each.id for each in world.run(verbs.enqueue_many(rows), conn)]
+
+
+def _claim(world: World, n: int = 100, conn: Any = None) -> list[Claimed]:
+    return world.run(queues.claim_limited("A", n, MAIL), conn)
+
+
+def _full_keys(world: World, keys: int, rows: int, priority: int = 0) -> None:
+    """So many keys at their limit of one, each with so many older rows that wait."""
+    world.run(queues.limit(MAIL, max_per_key=1))
+    at = datetime.now(UTC) - HOUR
+    for n in range(rows + 1):
+        world.run(
+            verbs.enqueue_many(
+                [NewRow("k", queue=MAIL, key=f"full:{k}", priority=priority, at=at) for k in range(keys)]
+            )
+        )
+        if n == 0:
+            assert len(_claim(world, keys)) == keys
+
+
+def _takes(world: World, id: UUID) -> None:
+    assert [job.id for job in _claim(world)] == [id]
+    assert _claim(world) == []
+
+
+# -- D8: what stands in front
+
+
+def test_a_free_key_starts_beside_a_full_one_of_its_bucket(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    ((bucket,),) = world.sql("SELECT bucket('hot')")
+    ((key,),) = world.sql(
+        "SELECT key FROM generate_series(1, 29999) AS s (n), concat('o', n) AS key WHERE bucket(key) = %s LIMIT 1",
+        bucket,
+    )
+    _send(world, 306, key="hot")
+    assert len(_claim(world)) == 1
+    (id,) = _send(world, key=key)
+    _takes(world, id)
+
+
+def test_three_thousand_full_keys_do_not_hide_a_free_one(world: World) -> None:
+    _full_keys(world, 3000, 10)
+    (id,) = _send(world, key="free")
+    _takes(world, id)
+
+
+@pytest.mark.parametrize("key", ["free", None])
+def test_full_keys_that_are_more_urgent_do_not_hide_a_row(world: World, key: str | None) -> None:
+    _full_keys(world, 200, 3, priority=1)
+    (id,) = _send(world, key=key)
+    _takes(world, id)
+
+
+@pytest.mark.parametrize("key", ["a", None])
+def test_a_locked_row_does_not_hide_those_behind_it(world: World, key: str | None) -> None:
+    world.run(queues.limit(MAIL, max_per_key=2))
+    ids = _send(world, 20, key="locked") + _send(world, priority=-1, key="locked") + _send(world, key=key, priority=-1)
+    other = user_connection(world)
+    other.execute("SELECT FROM live WHERE partition_key = 'locked' AND priority = 0 FOR UPDATE")
+    assert {job.id for job in _claim(world, 1) + _claim(world, 1)} == {ids[-1], ids[-2]}
+
+
+def test_full_keys_that_are_ordered_as_well_do_not_hide_a_free_one(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key=f"full:{k}") for k in range(300)]))
+    assert len(_claim(world, 300)) == 300
+    world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key=f"full:{k}", ordered=True) for k in range(300)]))
+    (id,) = _send(world, key="free", ordered=True)
+    assert [job.id for job in _claim(world, 1)] == [id]
+
+
+# -- how a key goes on
+
+ENDS: dict[str, Callable[[World, Claimed], Any]] = {
+    "completed": lambda world, job: world.complete(job.lease),
+    "retried": lambda world, job: world.retry(job.lease, delay=3600),
+    "released": lambda world, job: (world.release(job.lease), world.run(verbs.cancel([job.id], reason="no more"))),
+    "failed": lambda world, job: world.fail(job.lease),
+    "dead letter": lambda world, job: world.dead_letter(job.lease),
+    "expired": lambda world, job: (world.expire(job.lease), world.sweep()),
+    "its permit deleted": lambda world, _: world.sql("DELETE FROM permits"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_next_row_of_a_full_key_starts_when_one_ends(world: World, end: str) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    first, second = _send(world, 2, key="a")
+    (job,) = _claim(world)
+    assert job.id == first
+    assert _claim(world) == []
+    ENDS[end](world, job)
+    assert [job.id for job in _claim(world)] == [second]
+
+
+def test_a_row_that_goes_back_is_found_again_at_its_time(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    (id,) = _send(world, key="a")
+    (job,) = _claim(world)
+    assert world.retry(job.lease, delay=3600).ok
+    assert _claim(world) == []
+    world.due()
+    (job,) = _claim(world)
+    assert job.id == id
+    assert world.release(job.lease).ok
+    assert [job.id for job in _claim(world)] == [id]
+
+
+def test_a_row_sent_with_an_earlier_time_goes_before_one_that_waits(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _send(world, key="a", delay_seconds=3600)
+    assert _claim(world) == []
+    (earlier,) = _send(world, key="a", at=datetime.now(UTC) - HOUR)
+    _takes(world, earlier)
+
+
+@pytest.mark.parametrize("key", ["a", None])
+def test_a_row_of_another_priority_has_a_lane_of_its_own(world: World, key: str | None) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1, max_running=1))
+    low, high = _send(world, key=key) + _send(world, key=key, priority=5)
+    (job,) = _claim(world)
+    assert job.id == high
+    world.complete(job.lease)
+    assert [job.id for job in _claim(world)] == [low]
+
+
+@pytest.mark.parametrize("act", ["cancelled", "deleted"])
+def test_a_lane_whose_first_row_is_gone_goes_on_with_the_next(world: World, act: str) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    first, second = _send(world, 2, key="a")
+    world.sql("UPDATE live SET available_at = available_at - interval '1 minute' WHERE id = %s", first)
+    assert world.sql("SELECT count(*) FROM key_lanes") == [(0,)]
+    _send(world, key="later", delay_seconds=3600)
+    world.run(queues.limit(MAIL, max_running=1))
+    (job,) = _claim(world, 1)
+    world.release(job.lease)
+    if act == "cancelled":
+        world.run(verbs.cancel([first], reason="no more"))
+    else:
+        world.sql("DELETE FROM live WHERE id = %s", first)
+    assert [job.id for job in _claim(world)] == [second]
+
+
+def test_a_row_moved_by_hand_is_found_where_it_is(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _send(world, 2, key="a")
+    assert len(_claim(world)) == 1
+    for change in ("partition_key = 'b'", "priority = 7, partition_key = 'c'", "partition_key = NULL"):
+        world.sql(f"UPDATE live SET {change} WHERE status = 'pending'")
+        (job,) = _claim(world)
+        world.retry(job.lease, delay=0)
+    _send(world, queue="web", key="a")
+    world.sql("UPDATE live SET queue = 'mail', partition_key = 'd' WHERE queue = 'web'")
+    assert {job.partition_key for job in _claim(world)} >= {"d"}
+
+
+def test_a_dead_letter_that_is_brought_back_is_found(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    (id,) = _send(world, key="a")
+    (job,) = _claim(world)
+    world.dead_letter(job.lease)
+    world.run(operators.redrive([id]))
+    _takes(world, id)
+
+
+# -- when the limit changes
+
+
+def test_a_limit_finds_the_rows_that_were_there_before(world: World) -> None:
+    ids = _send(world, 3, key="a") + _send(world) + _send(world, key="b", priority=3)
+    world.run(queues.limit(MAIL, max_per_key=1))
+    assert {job.id for job in _claim(world)} == {ids[0], ids[3], ids[4]}
+
+
+def test_a_higher_limit_lets_the_next_rows_start_at_once(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _send(world, 5, key="a")
+    assert len(_claim(world)) == 1
+    world.run(queues.limit(MAIL, max_per_key=3))
+    assert len(_claim(world)) == 2
+    world.sql("UPDATE queues SET max_per_key = 4")
+    assert len(_claim(world)) == 1
+
+
+def test_rows_that_came_while_there_was_no_limit_are_found_by_the_next_one(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _send(world, key="a", delay_seconds=3600)
+    assert _claim(world) == []
+    world.run(queues.limit(MAIL, clear=True))
+    (id,) = _send(world, key="a")
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _takes(world, id)
+
+
+def test_a_queue_whose_settings_are_deleted_begins_anew(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    assert _claim(world) == []
+    world.sql("DELETE FROM queues")
+    (id,) = _send(world, key="a")
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _takes(world, id)
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_rows_of_a_transaction_that_began_before_the_limit_are_found(world: World, isolation: str) -> None:
+    early = user_connection(world)
+    early.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
+    early.execute("SELECT 1 FROM live")
+    if isolation == "READ COMMITTED":
+        _send(world, conn=early, key="a")
+    world.run(queues.limit(MAIL, max_per_key=1))
+    assert _claim(world) == []
+    if isolation == "REPEATABLE READ":
+        _send(world, conn=early, key="a")  # it does not see that there is a limit
+    early.commit()
+    assert _claim(world) == [], "the rows are not read at every claim"
+    world.sql("UPDATE lane_fills SET again_at = clock_timestamp()")
+    assert len(_claim(world)) == 1
+
+
+def test_the_rows_are_read_again_only_while_such_a_transaction_is_open(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    early = user_connection(world)
+    early.execute("SELECT 1")
+    assert _claim(world) == []
+    for expected in (True, True, False, False):
+        world.sql("UPDATE lane_fills SET again_at = clock_timestamp()")
+        assert _claim(world) == []
+        if not expected:
+            break
+        ((again, open),) = world.sql("SELECT again_at > clock_timestamp(), cardinality(open) FROM lane_fills")
+        assert again
+        assert open >= 1
+    early.rollback()
+    for _ in range(100):
+        world.sql("UPDATE lane_fills SET again_at = clock_timestamp() WHERE open <> '{}'")
+        assert _claim(world) == []
+        if world.sql("SELECT open = '{}' FROM lane_fills") == [(True,)]:
+            return
+    pytest.fail("the rows are read again and again")
