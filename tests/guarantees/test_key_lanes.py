@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from guarantees.facts import user_connection
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
 from tenure import verbs
 from tenure.model.rows import Claimed, NewRow
-from tenure.verbs import operators, queues
+from tenure.verbs import operators, queues, settle
 from world import World
 
 MAIL = "mail"
@@ -263,3 +263,100 @@ def test_the_rows_are_read_again_only_while_such_a_transaction_is_open(world: Wo
         if world.sql("SELECT open = '{}' FROM lane_fills") == [(True,)]:
             return
     pytest.fail("the rows are read again and again")
+
+
+# -- while somebody holds a snapshot: permits in eras
+
+
+@pytest.fixture
+def still(world: World) -> World:
+    """A world where eras begin when a test says so."""
+    ((text,),) = world.sql("SELECT pg_get_functiondef('claim_limited'::regproc)")
+    assert text.count("random() * 1000") == 1
+    world.sql(text.replace("random() * 1000", "1000"))
+    return world
+
+
+def _new_era(world: World, conn: Any = None) -> None:
+    (conn or world.conn).execute("SELECT begin_era('mail')")
+
+
+def test_permits_of_earlier_eras_count(still: World) -> None:
+    still.run(queues.limit(MAIL, max_running=3, max_per_key=2))
+    _send(still, 9, key="a")
+    jobs = _claim(still)
+    assert len(jobs) == 2
+    for _ in range(3):
+        _new_era(still)
+        assert _claim(still) == []
+    assert still.sql("SELECT DISTINCT era FROM permits") == [(3,)]
+    assert still.sql("SELECT era, from_era FROM permit_eras") == [(3, 3)]
+    _send(still, 9, key="b")
+    assert len(_claim(still)) == 1
+    still.complete(jobs[0].lease)
+    assert len(_claim(still)) == 1
+    assert still.sql("SELECT partition_key, count(*) FROM permits GROUP BY 1 ORDER BY 1") == [
+        ("", 3),
+        ("a", 2),
+        ("b", 1),
+    ]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_permit_that_is_being_given_back_is_not_waited_for_and_counts_until_then(still: World, end: str) -> None:
+    still.run(queues.limit(MAIL, max_running=2))
+    _send(still, 9)
+    first, _ = _claim(still)
+    settling = user_connection(still)
+    assert still.run(settle.complete([first.lease]), settling)[0].ok
+    _new_era(still)
+    assert still.sql("SELECT era, from_era FROM permit_eras") == [(1, 0)]
+    assert _claim(still) == []
+    getattr(settling, end)()
+    assert len(_claim(still)) == (1 if end == "commit" else 0)
+    _new_era(still)
+    assert still.sql("SELECT era, from_era FROM permit_eras") == [(2, 2)]
+    assert still.count("permits") == 2
+
+
+def test_a_row_that_ends_while_an_era_begins_gives_its_permit_back(still: World) -> None:
+    still.run(queues.limit(MAIL, max_running=1))
+    _send(still, 2)
+    (job,) = _claim(still)
+    claimer = user_connection(still)
+    _new_era(still, claimer)
+    ending = Beside(lambda: still.complete(job.lease))
+    waits_for_a_lock(still, still.conn)
+    claimer.commit()
+    assert ending.result().ok
+    assert still.count("permits") == 0
+
+
+def test_claims_stay_quick_while_a_snapshot_is_held(still: World) -> None:
+    """D12: what is counted begins anew before it is long."""
+    still.run(queues.limit(MAIL, max_running=5))
+    holder = user_connection(still)
+    holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    holder.execute("SELECT count(*) FROM permits")
+    _send(still, 2000)
+
+    def passed() -> int:
+        """How many index entries a count passes."""
+        counted = "SELECT count(*) FROM permits WHERE queue = 'mail' AND partition_key = '' AND era >= %s"
+        ((era,),) = still.sql("SELECT COALESCE(max(from_era), 0) FROM permit_eras")
+        still.sql("SET enable_seqscan = off")
+        ((plan,),) = still.sql(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {counted}", era)
+        return int(plan[0]["Plan"]["Plans"][0].get("Heap Fetches", 0))
+
+    def work() -> None:
+        for _ in range(100):
+            still.run(settle.complete([job.lease for job in _claim(still, 5)]))
+
+    work()
+    long = passed()
+    _new_era(still)
+    assert (long >= 500, passed()) == (True, 0)
+    ((text,),) = still.sql("SELECT pg_get_functiondef('claim_limited'::regproc)")
+    still.sql(text.replace("1000 < room - missing", "4 < room - missing"))
+    work()
+    assert passed() < 20

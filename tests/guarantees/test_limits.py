@@ -132,7 +132,7 @@ def test_a_slot_is_given_once_whoever_writes(world: World) -> None:
     assert len(_claim(world)) == 1
     assert world.sql("SELECT queue, partition_key, slot, row_id FROM permits") == [(MAIL, "", 1, id)]
     with pytest.raises(psycopg.errors.UniqueViolation):
-        world.sql("INSERT INTO permits (queue, partition_key, slot, row_id) VALUES ('mail', '', 1, new_id())")
+        world.sql("INSERT INTO permits SELECT queue, partition_key, slot, new_id(), era FROM permits")
 
 
 def test_a_claim_waits_for_another_of_its_queue_and_counts_what_that_one_took(world: World) -> None:

@@ -19,7 +19,8 @@ CREATE TABLE tenure.key_lanes (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX key_lanes_due ON tenure.key_lanes (queue, priority, due_at);
+-- Its condition is always true, and the search for due lanes alone names it: no other can take this index.
+CREATE INDEX key_lanes_due ON tenure.key_lanes (queue, priority, due_at) WHERE partition_key >= '';
 
 -- Keys of such a queue where rows came or went back (then with their priority and time), or where one ended, since a claim last
 -- looked. Written in the same transaction by whoever does that, and never waited for.
@@ -39,6 +40,17 @@ CREATE TABLE tenure.lane_fills (
   queue    text        NOT NULL PRIMARY KEY,
   open     text[]      NOT NULL,  -- transactions that may have begun before there was a limit: their rows arrive without a word
   again_at timestamptz NOT NULL   -- while one of those is open, the rows are read again from this time on
+);
+
+-- While somebody holds a snapshot, permits that were given back cannot be cleaned away, and whoever counts passes them all. So
+-- they are given in eras: after a thousand or so a new one begins, and those still in use are moved there.
+ALTER TABLE tenure.permits ADD COLUMN era int NOT NULL DEFAULT 0;
+ALTER TABLE tenure.permits DROP CONSTRAINT permits_pkey;
+ALTER TABLE tenure.permits ADD PRIMARY KEY (queue, partition_key, era, slot);
+CREATE TABLE tenure.permit_eras (
+  queue    text NOT NULL PRIMARY KEY,
+  era      int  NOT NULL,  -- where permits are given
+  from_era int  NOT NULL   -- no permit in use is of an earlier one
 );
 
 CREATE OR REPLACE FUNCTION tenure.note_arrivals() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -95,52 +107,55 @@ CREATE TRIGGER queues_per_key AFTER UPDATE OF max_per_key ON tenure.queues
 CREATE TRIGGER queues_gone AFTER DELETE ON tenure.queues FOR EACH ROW EXECUTE FUNCTION tenure.forget_lanes();
 
 -- Look anew at the lanes of these keys: is the key full, which row is the first to wait, when is it due? Its queue is locked.
-CREATE FUNCTION tenure.look_at_lanes(of_queue text, keys text[], slots_per_key int) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION tenure.look_at_lanes(of_queue text, keys text[], slots_per_key int, since_era int) RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 BEGIN
-  WITH lane AS (
-    SELECT l.partition_key, l.priority, l.from_at, l.due_at,
-           l.partition_key <> ''
-             AND slots_per_key <= (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = l.partition_key) AS is_full
-    FROM unnest(keys) AS k (partition_key)
+  WITH lane AS MATERIALIZED (
+    SELECT l.ctid AS place, l.partition_key, l.priority, l.from_at, l.due_at, k.is_full
+    FROM (SELECT u.partition_key,
+                 u.partition_key <> ''
+                   AND slots_per_key <= (SELECT count(*) FROM tenure.permits AS p
+                                         WHERE p.queue = of_queue AND p.partition_key = u.partition_key AND p.era >= since_era) AS is_full
+          FROM unnest(keys) AS u (partition_key)) AS k
     CROSS JOIN LATERAL (
-      SELECT n.partition_key, n.priority, n.from_at, n.due_at FROM tenure.key_lanes AS n
-      WHERE n.partition_key = k.partition_key AND n.queue = of_queue) AS l
+      SELECT n.ctid, n.partition_key, n.priority, n.from_at, n.due_at FROM tenure.key_lanes AS n
+      WHERE n.partition_key = k.partition_key AND n.queue = of_queue
+      OFFSET 0) AS l
   ), seen AS MATERIALIZED (
-    SELECT lane.partition_key, lane.priority, lane.from_at AS old_from, lane.due_at AS old_due,
+    SELECT lane.place, lane.from_at AS old_from, lane.due_at AS old_due,
            CASE WHEN lane.is_full THEN lane.from_at ELSE first.available_at END AS from_at,
            CASE WHEN lane.is_full THEN 'infinity' ELSE first.available_at END AS due_at
     FROM lane
     LEFT JOIN LATERAL (
       (SELECT r.available_at FROM tenure.live AS r
        WHERE NOT r.ordered AND r.queue = of_queue AND r.partition_key = lane.partition_key AND r.priority = lane.priority
-         AND r.available_at >= lane.from_at
+         AND r.available_at >= lane.from_at  -- implied: none waits before it; spares the look at those gone
          AND r.status = 'pending'
          AND NOT lane.is_full  -- implied: spares the look
        ORDER BY r.available_at LIMIT 1)
       UNION ALL
       (SELECT r.available_at FROM tenure.live AS r
-       WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
-         AND r.available_at >= lane.from_at
+       WHERE NOT r.ordered
+         AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
+         AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
+         AND r.available_at >= lane.from_at  -- implied: as above
          AND r.status = 'pending'
          AND lane.partition_key = ''
        ORDER BY r.available_at LIMIT 1)
     ) AS first ON true
   ), gone AS (
-    DELETE FROM tenure.key_lanes AS n USING seen
-    WHERE n.partition_key = seen.partition_key AND n.queue = of_queue AND n.priority = seen.priority
-      AND seen.from_at IS NULL
+    DELETE FROM tenure.key_lanes AS n USING seen WHERE n.ctid = seen.place AND seen.from_at IS NULL
   )
   UPDATE tenure.key_lanes AS n SET from_at = seen.from_at, due_at = seen.due_at FROM seen
-  WHERE n.partition_key = seen.partition_key AND n.queue = of_queue AND n.priority = seen.priority
+  WHERE n.ctid = seen.place
     AND seen.from_at IS NOT NULL  -- implied: those that gone deletes
     AND (seen.old_from, seen.old_due) <> (seen.from_at, seen.due_at);  -- implied: spares the write
 END
 $$;
 
 -- Look at the keys of this queue where something has changed since the last look. The queue is locked.
-CREATE FUNCTION tenure.refresh_lanes(of_queue text, slots_per_key int) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION tenure.refresh_lanes(of_queue text, slots_per_key int, since_era int) RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
@@ -162,7 +177,7 @@ BEGIN
     ON CONFLICT (partition_key, queue, priority) DO UPDATE SET from_at = EXCLUDED.from_at
     WHERE n.from_at > EXCLUDED.from_at;
     -- A statement of its own: it sees what was committed before the queue was locked.
-    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT a.partition_key FROM unnest(arrived.keys) AS a (partition_key)), slots_per_key);
+    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT a.partition_key FROM unnest(arrived.keys) AS a (partition_key)), slots_per_key, since_era);
     DELETE FROM tenure.lane_arrivals AS n WHERE n.queue = of_queue AND n.id = ANY (arrived.ids);
     after := arrived.last;
   END LOOP;
@@ -190,7 +205,7 @@ BEGIN
     RETURN;
   END IF;
   IF fill IS NULL THEN
-    DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue;
+    DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= '';  -- implied: lanes too many are looked at and go
     still_open := tenure.open_transactions();
   ELSE
     still_open := ARRAY(SELECT unnest(fill.open) INTERSECT SELECT unnest(tenure.open_transactions()));
@@ -220,15 +235,20 @@ AS $$
 BEGIN
   RETURN QUERY
   WITH RECURSIVE lane AS (
-    (SELECT l.priority FROM tenure.key_lanes AS l WHERE l.queue = of_queue ORDER BY l.priority DESC LIMIT 1)
+    (SELECT l.priority FROM tenure.key_lanes AS l
+     WHERE l.queue = of_queue AND l.partition_key >= ''  -- implied: always so; lets key_lanes_due serve
+     ORDER BY l.priority DESC LIMIT 1)
     UNION ALL
     SELECT further.priority FROM lane CROSS JOIN LATERAL (
-      SELECT l.priority FROM tenure.key_lanes AS l WHERE l.queue = of_queue AND l.priority < lane.priority
+      SELECT l.priority FROM tenure.key_lanes AS l
+      WHERE l.queue = of_queue AND l.partition_key >= ''  -- implied: as above
+        AND l.priority < lane.priority
       ORDER BY l.priority DESC LIMIT 1) AS further
   )
   SELECT due.* FROM lane CROSS JOIN LATERAL (
     SELECT l.* FROM tenure.key_lanes AS l
     WHERE l.queue = of_queue AND l.priority = lane.priority
+      AND l.partition_key >= ''  -- implied: as above
       AND l.due_at <= moment
       AND l.priority || ':' || l.partition_key <> ALL (passed)
     ORDER BY l.due_at LIMIT n) AS due
@@ -291,6 +311,64 @@ BEGIN
 END
 $$;
 
+-- Which of these rows may start: the n first of them whose key has a slot left. A row without a key has no such limit.
+DROP FUNCTION tenure.admitted(text, uuid[], int, int);
+CREATE FUNCTION tenure.admitted(of_queue text, candidates uuid[], slots_per_key int, n int, since_era int) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
+  SELECT c.id
+  FROM (SELECT i.id, i.priority, i.available_at, i.seq, i.partition_key,
+               row_number() OVER (PARTITION BY i.partition_key ORDER BY i.priority DESC, i.available_at, i.seq) AS nth
+        FROM tenure.live AS i WHERE i.id = ANY (candidates)) AS c
+  WHERE slots_per_key IS NULL OR c.partition_key IS NULL
+     OR c.nth + (SELECT count(*) FROM tenure.permits AS p
+                 WHERE p.queue = of_queue AND p.partition_key = c.partition_key AND p.era >= since_era) <= slots_per_key
+  ORDER BY c.priority DESC, c.available_at, c.seq
+  LIMIT n
+$$;
+
+-- Give each of these rows a slot of the queue and one of its key, where those are limited: the lowest that are free.
+DROP FUNCTION tenure.give_permits(text, uuid[], int, int);
+CREATE FUNCTION tenure.give_permits(of_queue text, rows uuid[], slots_in_all int, slots_per_key int, since_era int, in_era int)
+RETURNS void LANGUAGE sql VOLATILE AS $$
+  INSERT INTO tenure.permits (queue, partition_key, era, slot, row_id)
+  SELECT of_queue, scope.partition_key, in_era, given.slot, given.id
+  FROM (
+    SELECT s.partition_key, s.slots, array_agg(i.id) AS ids
+    FROM tenure.live AS i
+    CROSS JOIN LATERAL (VALUES ('', slots_in_all), (i.partition_key, slots_per_key)) AS s (partition_key, slots)
+    WHERE i.id = ANY (rows)
+      AND s.slots IS NOT NULL
+      AND s.partition_key IS NOT NULL
+    GROUP BY s.partition_key, s.slots
+  ) AS scope
+  CROSS JOIN LATERAL unnest(scope.ids, ARRAY(
+    SELECT generate_series(1, scope.slots)
+    EXCEPT
+    SELECT p.slot FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = scope.partition_key AND p.era >= since_era
+    ORDER BY 1
+    LIMIT cardinality(scope.ids)
+  )) AS given (id, slot)
+$$;
+
+-- Begin a new era of a queue's permits. A permit that is just being given back is not waited for: it stays where it is, and so
+-- does the beginning of what is counted. The queue is locked.
+CREATE FUNCTION tenure.begin_era(of_queue text) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+  old record;
+BEGIN
+  SELECT COALESCE(max(e.era), 0) AS era, COALESCE(max(e.from_era), 0) AS from_era INTO old
+  FROM tenure.permit_eras AS e WHERE e.queue = of_queue;
+  UPDATE tenure.permits AS p SET era = old.era + 1
+  WHERE p.ctid = ANY (ARRAY(SELECT n.ctid FROM tenure.permits AS n WHERE n.queue = of_queue AND n.era >= old.from_era FOR UPDATE SKIP LOCKED));
+  INSERT INTO tenure.permit_eras (queue, era, from_era)
+  SELECT of_queue, old.era + 1,
+         CASE WHEN EXISTS (SELECT FROM tenure.permits AS n WHERE n.queue = of_queue AND n.era BETWEEN old.from_era AND old.era)
+              THEN old.from_era ELSE old.era + 1 END
+  ON CONFLICT (queue) DO UPDATE SET era = EXCLUDED.era, from_era = EXCLUDED.from_era;
+END
+$$;
+
 -- Claim from one queue within its limits, ordered rows and others alike. The queue's row is locked first, until the transaction
 -- ends: its claims go one by one, and what one of them counts can only shrink. Rows are never waited for. What can start is asked
 -- for in turns, because keys may turn out to be full and rows to be locked: those are passed by.
@@ -311,6 +389,7 @@ DECLARE
   limits record;
   moment timestamptz;
   tokens_now float8;
+  eras record;
   room int;
   missing int;
   lanes record;
@@ -335,14 +414,16 @@ BEGIN
     limits.refilled_at := moment;
   END IF;
   tokens_now := tenure.refilled(limits.tokens, limits.rate_per_second, limits.burst, moment - limits.refilled_at);
-  room := LEAST(most, floor(tokens_now), limits.max_running - (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = ''));
+  SELECT COALESCE(max(e.era), 0) AS given, COALESCE(max(e.from_era), 0) AS first INTO eras FROM tenure.permit_eras AS e WHERE e.queue = of_queue;
+  room := LEAST(most, floor(tokens_now), limits.max_running - (
+    SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = '' AND p.era >= eras.first));
   IF room < 1 THEN
     RETURN;
   END IF;
 
   IF limits.max_per_key IS NOT NULL THEN
     PERFORM tenure.fill_lanes(of_queue);
-    PERFORM tenure.refresh_lanes(of_queue, limits.max_per_key);
+    PERFORM tenure.refresh_lanes(of_queue, limits.max_per_key, eras.first);
   END IF;
   PERFORM tenure.refresh_heads(ARRAY[of_queue], 0);
   missing := room;
@@ -373,10 +454,10 @@ BEGIN
         AND r.available_at <= moment
       ORDER BY r.id
       FOR UPDATE SKIP LOCKED);
-    chosen := ARRAY(SELECT tenure.admitted(of_queue, candidates, limits.max_per_key, missing));
+    chosen := ARRAY(SELECT tenure.admitted(of_queue, candidates, limits.max_per_key, missing, eras.first));
     EXIT WHEN chosen = '{}' AND lanes.keys IS NULL AND keys_due.keys IS NULL;
 
-    PERFORM tenure.give_permits(of_queue, chosen, limits.max_running, limits.max_per_key);
+    PERFORM tenure.give_permits(of_queue, chosen, limits.max_running, limits.max_per_key, eras.first, eras.given);
     UPDATE tenure.heads AS h SET run_from = i.seq, run_to = i.seq FROM tenure.live AS i
     WHERE i.id = ANY (chosen) AND i.ordered AND h.queue = of_queue AND h.partition_key = i.partition_key;
     IF chosen <> '{}' THEN
@@ -401,7 +482,7 @@ BEGIN
 
     -- Those that gave a row are looked at anew; those that gave none are full, or their rows are locked: they are passed by.
     IF lanes.keys IS NOT NULL THEN
-      PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key);
+      PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key, eras.first);
       passed_lanes := passed_lanes || ARRAY(
         SELECT l.priority || ':' || l.partition_key FROM unnest(lanes.keys, lanes.priorities) AS l (partition_key, priority)
         EXCEPT
@@ -418,6 +499,9 @@ BEGIN
     END IF;
   END LOOP;
 
+  IF random() * 1000 < room - missing THEN
+    PERFORM tenure.begin_era(of_queue);
+  END IF;
   UPDATE tenure.queues AS q SET tokens = tokens_now - (room - missing), refilled_at = moment
   WHERE q.queue = of_queue
     AND q.burst IS NOT NULL;  -- implied: without a rate there are no tokens to count; spares the write
