@@ -390,6 +390,7 @@ DECLARE
   moment timestamptz;
   tokens_now float8;
   eras record;
+  running int;
   room int;
   missing int;
   lanes record;
@@ -415,8 +416,8 @@ BEGIN
   END IF;
   tokens_now := tenure.refilled(limits.tokens, limits.rate_per_second, limits.burst, moment - limits.refilled_at);
   SELECT COALESCE(max(e.era), 0) AS given, COALESCE(max(e.from_era), 0) AS first INTO eras FROM tenure.permit_eras AS e WHERE e.queue = of_queue;
-  room := LEAST(most, floor(tokens_now), limits.max_running - (
-    SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = '' AND p.era >= eras.first));
+  running := (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = '' AND p.era >= eras.first);
+  room := LEAST(most, floor(tokens_now), limits.max_running - running);
   IF room < 1 THEN
     RETURN;
   END IF;
