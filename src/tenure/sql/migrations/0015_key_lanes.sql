@@ -228,7 +228,7 @@ END
 $$;
 
 -- Lanes of this queue where a row could start now, up to n: the most urgent first, then what has been due longest. `passed` are
--- left out, written priority:key.
+-- left out, written as priority, a space, key.
 CREATE FUNCTION tenure.due_lanes(of_queue text, n int, moment timestamptz, passed text[]) RETURNS SETOF tenure.key_lanes LANGUAGE plpgsql STABLE
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
@@ -250,7 +250,7 @@ BEGIN
     WHERE l.queue = of_queue AND l.priority = lane.priority
       AND l.partition_key >= ''  -- implied: as above
       AND l.due_at <= moment
-      AND l.priority || ':' || l.partition_key <> ALL (passed)
+      AND l.priority || ' ' || l.partition_key <> ALL (passed)
     ORDER BY l.due_at LIMIT n) AS due
   LIMIT n;
 END
@@ -485,9 +485,9 @@ BEGIN
     IF lanes.keys IS NOT NULL THEN
       PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key, eras.first);
       passed_lanes := passed_lanes || ARRAY(
-        SELECT l.priority || ':' || l.partition_key FROM unnest(lanes.keys, lanes.priorities) AS l (partition_key, priority)
+        SELECT l.priority || ' ' || l.partition_key FROM unnest(lanes.keys, lanes.priorities) AS l (partition_key, priority)
         EXCEPT
-        SELECT i.priority || ':' || COALESCE(i.partition_key, '') FROM tenure.live AS i WHERE i.id = ANY (chosen) AND NOT i.ordered);
+        SELECT i.priority || ' ' || COALESCE(i.partition_key, '') FROM tenure.live AS i WHERE i.id = ANY (chosen) AND NOT i.ordered);
     END IF;
     EXIT WHEN missing < 1;  -- implied: zero rows are asked for
     IF keys_due.keys IS NOT NULL THEN
