@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import servers
-from slices import left_out
+from slices import left_out, left_to_the_first, server_of
 from spares import Spares
 from world import World
 
@@ -60,13 +60,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [
         item
         for item in sorted(items, key=_turn)
-        if item.get_closest_marker("one_server") is None
-        or getattr(item, "callspec", None) is None
-        or item.callspec.params.get("server_url", first) == first  # type: ignore[attr-defined]
+        if item.get_closest_marker("one_server") is None or server_of(item, first) == first
     ]
     asked_by_name = config.option.keyword or any(".py" in argument for argument in config.args)
     if not asked_by_name:
         later = left_out(items)
+        items[:] = [item for item in items if item not in later]
+        later = left_to_the_first(items, first)
         items[:] = [item for item in items if item not in later]
 
 

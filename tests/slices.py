@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -115,9 +116,35 @@ SOME = {
 }
 
 
+# On the servers after the first, `make test` runs all of what is about the server itself, and of the rest one case of
+# every third test; CI runs every promise on each PostgreSQL.
+WHOLE = frozenset({"test_migrate", "test_plans", "test_sql_files", "test_upgrade"})
+EVERY = 3
+
+
 def slice_of(everything: T, slice: T) -> T:
     """Everything in a run of everything, else the slice."""
     return everything if EVERYTHING else slice
+
+
+def left_to_the_first(items: Iterable[pytest.Item], first: str) -> set[pytest.Item]:
+    """What `make test` runs on the first server only; a test is in or out by its name, the same in every process."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if server_of(item, first) != first and item.path.stem not in WHOLE and not EVERYTHING:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    found: set[pytest.Item] = set()
+    for test, group in cases.items():
+        lot = crc32(test.encode())
+        kept = group[lot // EVERY % len(group)] if lot % EVERY == 0 else None
+        found.update(item for item in group if item is not kept)
+    return found
+
+
+def server_of(item: pytest.Item, first: str) -> str:
+    """The name of the server that a test runs on; the first if it says nothing of it."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("server_url", first)) if callspec else first
 
 
 def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
