@@ -1,4 +1,4 @@
-"""How much of the slow tests a run takes: `make test` a slice of each, `make test-all` (TENURE_TEST=all) everything."""
+"""How much of the slow tests a run takes: `make test` a slice of each, `make test-all` (TENURE_TEST_ALL) everything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from zlib import crc32
 import pytest
 
 T = TypeVar("T")
-EVERYTHING = os.environ.get("TENURE_TEST") == "all"
+VARIABLE = "TENURE_TEST_ALL"
+EVERYTHING = os.environ.get(VARIABLE) == "yes"
 
 # Faces that take seconds each and share their code with what `make test` does run: left to `make test-all`.
 LATER = frozenset(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from slices import EVERY, LATER, SOME, WHOLE, left_out, left_to_the_first
+from slices import EVERY, LATER, SOME, VARIABLE, WHOLE, left_out, left_to_the_first
+from tenure.settings import check_names
 
 TESTS = Path(__file__).parents[1]
 
@@ -21,6 +22,13 @@ def test_every_name_is_a_test() -> None:
     assert known.issuperset(LATER | SOME.keys())
     assert not LATER & SOME.keys()
     assert {path.stem for path in TESTS.rglob("test_*.py")} >= WHOLE
+
+
+def test_who_asks_for_everything_says_it_in_a_variable_that_tenure_lets_pass() -> None:
+    """Servers and commands that tests start have it in their environment, and refuse what they do not know."""
+    said = re.findall(r"(TENURE_TEST\w*)=(\w+) ", (TESTS.parent / "Makefile").read_text())
+    assert set(said) == {(VARIABLE, "yes")}
+    check_names(dict(said))
 
 
 class Case:
