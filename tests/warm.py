@@ -13,6 +13,7 @@ import importlib
 import os
 import pickle
 import pkgutil
+import signal
 import socket
 import subprocess
 import sys
@@ -85,7 +86,9 @@ class Warm:
         self.line, far = socket.socketpair()
         self.line.settimeout(SECONDS_MAX)
         code = f"import sys; sys.path.append({HERE!r}); import warm; warm.serve({far.fileno()})"
-        self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[far.fileno()], cwd="/")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], pass_fds=[far.fileno()], cwd="/", start_new_session=True
+        )
         far.close()
         atexit.register(self.close)
 
@@ -94,7 +97,12 @@ class Warm:
         said = pickle.dumps(asked)
         socket.send_fds(self.line, [len(said).to_bytes(8, "big")], [stream.fileno() for stream in streams])
         self.line.sendall(said)
-        answer = self.line.recv(8)
+        try:
+            answer = self.line.recv(8)
+        except TimeoutError:
+            os.killpg(self.process.pid, signal.SIGKILL)  # with the command that does not end
+            _warm.cache_clear()
+            raise
         assert answer, "the process that has done the imports is gone"
         return int.from_bytes(answer, "big", signed=True)
 

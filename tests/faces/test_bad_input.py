@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -38,7 +37,6 @@ from tenure.model.rows import Lane, NewRow
 from tenure.postgres import migrate
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 NOWHERE = "postgresql://tenure:s3cret@127.0.0.1:1/tenure"
 
 

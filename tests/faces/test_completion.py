@@ -22,7 +22,6 @@ from tenure.cli import COMMANDS, EPILOG, PURPOSES
 from tenure.errors import NO, USAGE
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 CPU_SECONDS_MAX = 0.150
 SLACK = 2.0  # a busy machine, cold caches; what is meant is that nothing heavy is imported
 

@@ -21,8 +21,6 @@ from tenure.errors import BAD_SETTINGS, NO, UNREACHABLE, USAGE
 from tenure.worker.health import Health
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()", "health"]
-
 
 def health(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return warm.run("health", *arguments, env={**os.environ, **env})

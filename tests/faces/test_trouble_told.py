@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import psycopg
 import pytest
@@ -15,8 +14,6 @@ from tenure.cli.errors import explain
 from tenure.errors import BUG, TRY_LATER, UNREACHABLE, USAGE
 from tenure.postgres.sqlstates import AGAIN, AWAY
 from world import World
-
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 
 
 def tenure(world: World, *arguments: str, url: str = "") -> subprocess.CompletedProcess[str]:

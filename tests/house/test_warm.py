@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import warm
+from patience import SECONDS_MAX
 
 NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
 CALLS: dict[str, tuple[list[str | bytes], dict[str, str]]] = {
@@ -25,10 +28,12 @@ CALLS: dict[str, tuple[list[str | bytes], dict[str, str]]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_both_answer_the_same(call: str, tmp_path: Path) -> None:
+    """One of them by `python -m tenure`."""
     arguments, env = CALLS[call]
+    command = [sys.executable, "-m", "tenure"] if call == "settings" else warm.COLD
     (tmp_path / "theirs.py").write_text("import os\nraise OSError(os.environ['TENURE_DATABASE_URL'], os.getcwd())\n")
     given: dict[str, Any] = {"env": {**os.environ, **env}, "cwd": tmp_path, "input": '{"n": 1}\n{"n": oh}\n'}
-    cold = subprocess.run([*warm.COLD, *arguments], capture_output=True, text=True, timeout=120, **given)
+    cold = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120, **given)
     forked = warm.run(*arguments, **given)
     assert cold.stdout + cold.stderr
     assert (forked.returncode, forked.stdout, forked.stderr) == (cold.returncode, cold.stdout, cold.stderr)
@@ -47,3 +52,14 @@ def test_one_call_leaves_nothing_to_the_next(tmp_path: Path) -> None:
     other = warm.run("queues", env={**os.environ, "TENURE_DATABASE_URL": "nonsense"})
     assert "nonsense" in other.stderr
     assert NOWHERE not in other.stderr
+
+
+def test_one_that_does_not_end_is_killed_and_the_next_one_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        url = f"postgresql://tenure@127.0.0.1:{silent.getsockname()[1]}/tenure?connect_timeout=600"
+        before = warm._warm()
+        before.line.settimeout(1)
+        with pytest.raises(TimeoutError):
+            warm.run("queues", "--database-url", url)
+    assert before.process.wait(SECONDS_MAX) < 0
+    assert warm.run("--help").returncode == 0
