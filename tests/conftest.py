@@ -49,9 +49,12 @@ def world(server_url: str, spares: Callable[[str], Spares]) -> Iterator[World]:
 
 # The files that take longest, longest first: one that begins last would keep the whole run waiting.
 LONG = (
-    "test_playground", "test_drills", "test_state_machine", "test_demo", "test_survival", "test_worker", "test_scenes",
-    "test_dev", "test_rolling_deploy", "test_soak_order", "test_http_stage_ends", "test_embedded", "test_mutants_slice",
-    "test_bad_input", "test_openapi", "test_shell", "test_dead", "test_wakeup", "test_idle_fleet", "test_finding",
+    "test_scenes", "test_dev", "test_survival", "test_embedded", "test_shell", "test_rolling_deploy",
+    "test_process_pool", "test_lease_race", "test_rows", "test_openapi", "test_finding", "test_demo",
+    "test_mutants_slice",
+    "test_http_stage_ends", "test_worker", "test_drills", "test_playground", "test_state_machine", "test_due_rows",
+    "test_soak_order", "test_limits", "test_roles", "test_restores", "test_leases_kept", "test_wakeup",
+    "test_idle_fleet",
 )  # fmt: skip
 
 
