@@ -28,7 +28,7 @@ test: setup check tools ## run the tests (PostgreSQL 18 embedded, and 15 where a
 	@timeout 4500 $(PYTEST) --durations=25 --durations-min=1
 
 test-all: setup check tools ## the same with nothing left out: every PostgreSQL at hand, every drill and page, the long slices
-	@TENURE_TEST=all timeout 21600 $(PYTEST) --durations=25 --durations-min=1
+	@TENURE_TEST_ALL=yes timeout 21600 $(PYTEST) --durations=25 --durations-min=1
 
 tools: setup
 	@tools/postgres15
@@ -60,7 +60,7 @@ lease-race-log: $(VENV)/demo-ready ## the same, as one JSON object a line
 
 drills: setup ## every drill by every face: in process, by its command, on the page
 	@tools/chromium
-	@TENURE_TEST=all $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
+	@TENURE_TEST_ALL=yes $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
 
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, _server(Path(folder)) as url:
         bench = Bench(ROOT, Path(folder), url)
         witnesses = Witnesses(bench.root, KILLERS, likely=options.likely)
-        mutants = _chosen(every_mutant(bench.package / "sql"), options)
+        mutants = _chosen(every_mutant(bench.package / "sql"), witnesses, options)
         if not options.quick and not options.no_baseline and (red := _baseline(bench, witnesses)):
             print("red without any mutant:", *red, sep="\n  ")
             if not options.despite_red:
@@ -58,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", type=int, metavar="N", help="only N mutants, chosen by --seed")
+    parser.add_argument(
+        "--quick", type=int, metavar="N", help="only N mutants, by --seed, of those that a test is known to miss"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--statements", default="", help="only these, by comma: complete,claim,end_attempts")
     parser.add_argument("--lines", default="", help="only these lines of those statements, by comma")
@@ -69,7 +71,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _chosen(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:
+def _chosen(mutants: list[Mutant], witnesses: Witnesses, options: argparse.Namespace) -> list[Mutant]:
     names = set(filter(None, options.statements.split(",")))
     lines = {int(line) for line in options.lines.split(",") if line}
     mutants = [m for m in mutants if (not names or m.statement in names) and (not lines or m.line in lines)]
@@ -78,9 +80,19 @@ def _chosen(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:
             print(f"{mutant.statement}:{mutant.line}  {mutant.what}")
         raise SystemExit(0)
     if options.quick:
-        guarded = [mutant for mutant in mutants if mutant.implied is None]
-        mutants = random.Random(options.seed).sample(guarded, min(options.quick, len(guarded)))  # noqa: S311
+        guarded = [mutant for mutant in mutants if mutant.implied is None and witnesses.know(mutant)]
+        mutants = _some(guarded, options.quick, random.Random(options.seed))  # noqa: S311
     return mutants
+
+
+def _some(mutants: list[Mutant], number: int, chance: random.Random) -> list[Mutant]:
+    """So many by chance, from as many statements as there are."""
+    turn: Counter[str] = Counter()
+    ranked = []
+    for mutant in chance.sample(mutants, len(mutants)):
+        ranked.append((turn[mutant.statement], mutant))
+        turn[mutant.statement] += 1
+    return [mutant for _, mutant in sorted(ranked, key=lambda pair: pair[0])[:number]]
 
 
 @contextlib.contextmanager

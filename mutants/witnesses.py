@@ -110,6 +110,13 @@ class Witnesses:
         """This one turned red: ask it first about the other guards of the statement."""
         self.killers.append([mutant.statement, mutant.what, test])
 
+    def know(self, mutant: Mutant) -> bool:
+        """True if a test that there still is has missed this very guard before."""
+        killers = {
+            f"/{test}" for statement, what, test in self.killers if [statement, what] == [mutant.statement, mutant.what]
+        }
+        return any(test.endswith(tuple(killers)) for test in self.tests)
+
     def in_order(self, mutant: Mutant) -> list[list[str]]:
         """Who killed it last time; the tests that speak most of the statement and take least; more; all."""
         statement = mutant.statement

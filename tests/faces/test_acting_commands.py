@@ -20,6 +20,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
+import warm
 from faces.test_fleet_commands import command, tenure
 from patience import SECONDS_MAX
 from tenure import operate, verbs
@@ -114,9 +115,7 @@ def test_the_count_and_the_canonical_filter_are_said_first(world: World) -> None
 
 def test_without_a_terminal_and_without_yes_nothing_is_done(world: World) -> None:
     fail(world)
-    answer = subprocess.run(
-        command(world, "redrive", "kind:a"), capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    answer = tenure(world, "redrive", "kind:a")
     assert answer.returncode == USAGE
     assert answer.stdout == "redrive  3 rows  status:failed,dead_letter kind:a\n"
     assert answer.stderr == "tenure: redrive would change 3 rows: give --yes to do it, nobody is here to ask\n"
@@ -482,12 +481,8 @@ def test_a_row_is_enqueued_for_every_line_of_a_file(world: World, tmp_path: Path
 
 
 def test_rows_are_read_from_stdin(world: World) -> None:
-    said = subprocess.run(
-        command(world, "enqueue", "a", "--from", "-", "--json"),
-        input='{"n": 1}\n{"n": 2}',
-        capture_output=True,
-        text=True,
-    )
+    where = ["--database-url", world.url, "--schema", world.schema]
+    said = warm.run("enqueue", "a", "--from", "-", "--json", *where, input='{"n": 1}\n{"n": 2}')
     assert json.loads(said.stdout) == {"schema": 1, "enqueued": 2, "duplicate": 0, "conflict": 0}
     assert world.count("live") == 2
     assert call(world, enqueue.command, "a", "--from", "-", stdin="").output == "no rows: the file is empty\n"

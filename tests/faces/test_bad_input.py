@@ -6,8 +6,6 @@ import dataclasses
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,6 +17,7 @@ import msgspec
 import psycopg
 import pytest
 
+import warm
 from tenure import postgres, settings, verbs
 from tenure.embedded import attach
 from tenure.errors import (
@@ -38,7 +37,6 @@ from tenure.model.rows import Lane, NewRow
 from tenure.postgres import migrate
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 NOWHERE = "postgresql://tenure:s3cret@127.0.0.1:1/tenure"
 
 
@@ -410,10 +408,8 @@ def _tenure(*arguments: str | bytes, url: str | None = None, **environ: str) -> 
     """Run a command as a user would, from a process that has no settings but these."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     address = {"TENURE_DATABASE_URL": url} if url else {}
-    done = subprocess.run(
-        [*TENURE, *arguments], env=kept | address | environ, capture_output=True, timeout=120, stdin=subprocess.DEVNULL
-    )
-    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+    done = warm.run(*arguments, env=kept | address | environ)
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 def _refused(answer: Answer, code: int, *words: str) -> None:

@@ -15,19 +15,19 @@ from pathlib import Path
 import pytest
 
 import tenure.cli
+import warm
 from faces.test_fleet_commands import tenure as tenure_on
 from tenure import errors, sql
 from tenure.cli import COMMANDS, EPILOG, PURPOSES
 from tenure.errors import NO, USAGE
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 CPU_SECONDS_MAX = 0.150
 SLACK = 2.0  # a busy machine, cold caches; what is meant is that nothing heavy is imported
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TENURE, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+    return warm.run(*arguments, env={**os.environ, **env})
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import httpx
 import psycopg
 import pytest
 
+import warm
 from faces import embedded_tools as tools
 from tenure import embedded
 from tenure.cli import dev, reload
@@ -91,7 +92,9 @@ class Dev:
 
     def send(self, kind: str, payload: str = "{}") -> str:
         """The id of a row that was sent by the command line."""
-        return self.run(*TENURE, "enqueue", kind, payload).split()[-1]
+        done = warm.run("enqueue", kind, payload, cwd=self.folder, env=self.env)
+        done.check_returncode()
+        return done.stdout.split()[-1]
 
     def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
         folder = self.home / f"pg{embedded.binaries().major}"
@@ -132,7 +135,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `tenure new` writes."""
     folder = tmp_path_factory.mktemp("work") / "shop"
-    subprocess.run([*TENURE, "new", str(folder)], check=True, capture_output=True)
+    warm.run("new", str(folder)).check_returncode()
     return folder
 
 
@@ -279,7 +282,7 @@ def test_without_reload_broken_code_ends_it(starter: Path, home: Path) -> None:
 
 
 def test_an_app_that_cannot_be_one_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    done = subprocess.run([*TENURE, "dev", "shop"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = warm.run("dev", "shop", cwd=tmp_path)
     assert done.returncode == BAD_SETTINGS
     assert done.stderr == "tenure: 'shop' must name an inbox: write MODULE:INBOX, e.g. shop.jobs:inbox\n"
 

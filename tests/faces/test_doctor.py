@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
+import warm
 from crew import working
 from faces.terminal import Terminal
-from faces.test_fleet_commands import NOWHERE, SAID, TENURE, command, tenure
+from faces.test_fleet_commands import NOWHERE, SAID, command, tenure
 from tenure import __version__, operate, postgres, sql
 from tenure.app.inbox import Inbox
 from tenure.doctor import Finding, config, examine, server, tables
@@ -106,12 +106,10 @@ def test_a_setting_that_cannot_be_is_a_finding_and_every_other_check_is_made(
 
 
 def test_without_a_database_it_says_what_it_can_and_ends_as_unreachable() -> None:
-    answer = subprocess.run([*TENURE, "doctor", "--database-url", NOWHERE], capture_output=True, text=True, timeout=120)
+    answer = warm.run("doctor", "--database-url", NOWHERE)
     assert answer.returncode == UNREACHABLE
     assert [line.split()[1] for line in answer.stdout.splitlines()] == ["settings", "lease", "database"]
-    answer = subprocess.run(
-        [*TENURE, "doctor", "--json", "--database-url", NOWHERE], capture_output=True, text=True, timeout=120
-    )
+    answer = warm.run("doctor", "--json", "--database-url", NOWHERE)
     assert (answer.returncode, json.loads(answer.stdout)["ok"]) == (UNREACHABLE, False)
 
 
@@ -158,10 +156,7 @@ def test_a_reader_may_ask_and_is_told_what_it_cannot_see(well: World) -> None:
             "housekeeping": "warn", "fleet": "warn", "lag": found["lag"].level,
         }  # fmt: skip
         well.sql(f"REVOKE SELECT ON migrations FROM {prefix}_readonly")
-        answer = subprocess.run(
-            [*TENURE, "doctor", "--json", "--database-url", url, "--schema", well.schema],
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        answer = warm.run("doctor", "--json", "--database-url", url, "--schema", well.schema)
         assert answer.returncode == NOT_ALLOWED
         assert "permission denied" in json.loads(answer.stdout)["findings"][-1]["said"]
     finally:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 
+import warm
 from faces.terminal import Terminal
 from faces.test_metrics import every_event
 from guarantees.facts import Beside, until
@@ -44,7 +45,7 @@ def command(world: World, *arguments: str) -> list[str]:
 
 
 def tenure(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(world, *arguments), capture_output=True, text=True, timeout=120)
+    return warm.run(*arguments, "--database-url", world.url, "--schema", world.schema)
 
 
 def document(world: World, *arguments: str) -> dict[str, Any]:
@@ -184,7 +185,7 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(world: World, arguments: 
 
 @pytest.mark.parametrize("name", ["workers", "ring", "tail"])
 def test_without_a_database_they_say_so(name: str) -> None:
-    answer = subprocess.run([*TENURE, name, "--database-url", NOWHERE], capture_output=True, text=True, timeout=120)
+    answer = warm.run(name, "--database-url", NOWHERE)
     assert answer.returncode == UNREACHABLE
     assert answer.stderr.startswith("tenure: the database does not answer")
     assert len(answer.stderr.splitlines()) == 1

@@ -14,17 +14,16 @@ from contextlib import contextmanager
 
 import pytest
 
+import warm
 from crew import working
 from tenure.app.inbox import Inbox
 from tenure.errors import BAD_SETTINGS, NO, UNREACHABLE, USAGE
 from tenure.worker.health import Health
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()", "health"]
-
 
 def health(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TENURE, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+    return warm.run("health", *arguments, env={**os.environ, **env})
 
 
 @contextmanager

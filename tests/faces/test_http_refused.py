@@ -12,6 +12,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+import warm
 from faces.test_http_access import ADMIN, OPERATE, READ, bearer, door
 from faces.web_tools import CHANGING, served
 from patience import soon
@@ -27,14 +28,8 @@ pytestmark = pytest.mark.one_server
 
 def serve(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
     """`tenure serve`, which is to end by itself."""
-    return subprocess.run(
-        [sys.executable, "-c", "from tenure.cli import main; main()", "serve", *options],
-        env={**{k: v for k, v in os.environ.items() if not k.startswith("TENURE_WEB")}, **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_WEB")}
+    return warm.run("serve", *options, env={**kept, **env})
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ import httpx
 import pytest
 
 import tenure.web
+import warm
 from crew import eventually
 from faces.serving import serving
 from faces.stage_tools import Log, alive, did, opened, pids, schemas
@@ -196,14 +195,8 @@ async def asked_from(client: str, app: Any, method: str, path: str, headers: dic
 def test_where_drills_may_not_be_the_server_does_not_start(
     world: World, options: list[str], env: dict[str, str], said: str
 ) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", "from tenure.cli import main; main()", "serve", "--port", "0", "--drills", *options],
-        env={**os.environ, "TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema, **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    where = {"TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema}
+    ended = warm.run("serve", "--port", "0", "--drills", *options, env={**os.environ, **where, **env})
     assert (ended.returncode, ended.stderr.count("\n"), said in ended.stderr) == (78, 1, True), ended.stderr
 
 

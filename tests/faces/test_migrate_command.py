@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +14,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row, tuple_row
 
+import warm
 from chaos.pgbouncer import PROGRAM, pgbouncer
 from tenure import postgres
 from tenure.embedded import server
@@ -50,10 +49,8 @@ class Answer(NamedTuple):
 
 def _tenure(*arguments: str, cwd: Path | None = None, **environ: str) -> Answer:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-m", "tenure", *arguments], cwd=cwd, env=kept | environ, capture_output=True, timeout=120
-    )
-    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+    done = warm.run(*arguments, cwd=cwd, env=kept | environ)
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 def _refused(answer: Answer, code: int, sentence: str) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
-from schemathesis.generation.feedback import FeedbackSources
-from schemathesis.pytest._test_builder import build_operation_test
 
 import servers
 import tenure.web
@@ -40,18 +37,28 @@ filters = st.builds(
     ordered=st.none() | st.booleans(),
 ).map(str)
 soon = st.integers(-1000, 1000).map(lambda hours: (datetime.now(UTC) + timedelta(hours=hours)).isoformat())
-schemathesis.openapi.format("tenure-name", names)
-schemathesis.openapi.format("tenure-filter", filters)
-schemathesis.openapi.format("date-time", soon)
+DOCUMENT = document(ROUTES, "")
+OPERATIONS = [f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods]
 
-# A NUL is refused everywhere, which no schema says either: a test of its own does.
-config = SchemathesisConfig(
-    projects=ProjectsConfig(
-        default=ProjectConfig(generation=GenerationConfig(allow_x00=False, with_security_parameters=False))
-    )
-)
-described = schemathesis.openapi.from_dict(document(ROUTES, ""), config=config)
-OPERATIONS = {each.label: each for each in (found.ok() for found in described.get_all_operations())}  # type: ignore[union-attr]
+
+@cache
+def described() -> Any:
+    """The description as schemathesis reads it: loaded by who asks, as it takes seconds."""
+    import schemathesis
+    from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
+
+    for name, texts in (("tenure-name", names), ("tenure-filter", filters), ("date-time", soon)):
+        schemathesis.openapi.format(name, texts)
+    # A NUL is refused everywhere, which no schema says either: a test of its own does.
+    generation = GenerationConfig(allow_x00=False, with_security_parameters=False)
+    config = SchemathesisConfig(projects=ProjectsConfig(default=ProjectConfig(generation=generation)))
+    return schemathesis.openapi.from_dict(DOCUMENT, config=config)
+
+
+@cache
+def operations() -> dict[str, Any]:
+    """Each operation by its label, as "GET /api/rows"."""
+    return {each.label: each for each in (found.ok() for found in described().get_all_operations())}
 
 
 async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool) -> AsyncIterator[bytes]:
@@ -87,14 +94,17 @@ def furnish(world: World) -> None:
 
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_the_server_does_what_the_description_says(label: str, address: str) -> None:
+    from schemathesis.generation.feedback import FeedbackSources
+    from schemathesis.pytest._test_builder import build_operation_test
+
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    def answers(case: schemathesis.Case[Any]) -> None:
+    def answers(case: Any) -> None:
         case.call_and_validate(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"})
 
     # Built when it runs: its plugin for pytest thinks up all cases of all routes whenever tests are collected.
     build_operation_test(
-        config=described.config,
-        operation=OPERATIONS[label],
+        config=described().config,
+        operation=operations()[label],
         test_func=answers,
         given_kwargs={},
         feedback=FeedbackSources(),
@@ -103,6 +113,8 @@ def test_the_server_does_what_the_description_says(label: str, address: str) -> 
 
 def test_a_description_that_lies_is_found_out(address: str) -> None:
     """The negative control."""
+    import schemathesis
+
     lie = document(ROUTES, "")
     lie["paths"]["/health/live"]["get"]["responses"]["200"]["content"]["application/json"]["schema"] = {"type": "array"}
     case = schemathesis.openapi.from_dict(lie)["/health/live"]["GET"].Case()
@@ -111,8 +123,9 @@ def test_a_description_that_lies_is_found_out(address: str) -> None:
 
 
 def test_the_server_describes_itself_so_and_every_route_is_there(address: str) -> None:
+    assert sorted(OPERATIONS) == sorted(operations())
     told = httpx.get(f"{address}/api/openapi.json", timeout=120).json()
-    assert told == described.raw_schema
+    assert told == described().raw_schema
     assert told["openapi"] == "3.1.0"
     listed = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
     assert listed == {(route.method, route.path.replace(":text}", "}")) for route in ROUTES}

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+import warm
 from faces.terminal import Terminal
 from tenure import verbs
 from tenure.cli.table import table
@@ -32,7 +33,7 @@ def command(world: World, *arguments: str) -> list[str]:
 
 
 def tenure(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    answer = subprocess.run(command(world, *arguments), capture_output=True, text=True, timeout=120)
+    answer = warm.run(*arguments, "--database-url", world.url, "--schema", world.schema)
     assert "Traceback (most recent" not in answer.stderr
     return answer
 
@@ -369,7 +370,6 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(world: World, arguments: 
 
 @pytest.mark.parametrize("arguments", [["rows"], ["row", str(UUID(int=1))], ["why", str(UUID(int=1))], ["dead"]])
 def test_without_a_database_they_say_so(arguments: list[str]) -> None:
-    command = [*TENURE, *arguments, "--database-url", NOWHERE]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    answer = warm.run(*arguments, "--database-url", NOWHERE)
     assert answer.returncode == UNREACHABLE
     assert answer.stderr.startswith("tenure: the database does not answer")

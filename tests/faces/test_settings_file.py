@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import warm
 from tenure import settings
 from tenure.errors import BAD_SETTINGS, BadSettings
 from tenure.settings import DEFAULTS, KNOWN, everything, find, load, number, settings_file, whole
@@ -182,16 +183,13 @@ def test_every_setting_is_shown_with_its_source_and_no_secret(monkeypatch: pytes
 
 
 def _tenure(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    code = "from tenure.cli import main; main()"
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": os.environ.get("HOME", "/"),
         "PYTHONPATH": os.pathsep.join(sys.path),
         **env,
     }
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120, env=environ
-    )
+    return warm.run(*arguments, env=environ)
 
 
 def test_doctor_shows_the_settings_and_where_each_came_from() -> None:

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+import warm
 from crew import eventually
 from faces.terminal import Terminal
 from faces.test_fleet_commands import SAID, command, tenure
@@ -174,6 +175,6 @@ def test_an_interval_that_cannot_be_is_refused(world: World, given: str) -> None
 
 def test_without_a_database_it_says_so(world: World) -> None:
     env = {**os.environ, "TENURE_DATABASE_URL": "postgresql://tenure@127.0.0.1:1/tenure"}
-    answer = subprocess.run([*command(world, "top")[:4]], env=env, capture_output=True, text=True, timeout=120)
+    answer = warm.run("top", env=env)
     assert answer.returncode == UNREACHABLE
     assert len(answer.stderr.splitlines()) == 1

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import lookup
 
+import warm
 from tenure.cli.errors import explain
 from tenure.errors import BUG, TRY_LATER, UNREACHABLE, USAGE
 from tenure.postgres.sqlstates import AGAIN, AWAY
 from world import World
 
-TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
-
 
 def tenure(world: World, *arguments: str, url: str = "") -> subprocess.CompletedProcess[str]:
-    command = [*TENURE, *arguments, "--database-url", url or world.url, "--schema", world.schema]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return warm.run(*arguments, "--database-url", url or world.url, "--schema", world.schema)
 
 
 def _let_inserts(world: World, do: str) -> None:

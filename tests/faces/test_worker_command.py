@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner
 
+import warm
 from tenure import settings
 from tenure.cli import main
 from tenure.cli import schedules as schedules_command
@@ -32,15 +33,13 @@ NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
 
 def tenure(folder: Path, *arguments: str, program: str = TENURE, **env: str) -> subprocess.CompletedProcess[str]:
     """The command as a real process in this folder; it must end."""
+    env = {**os.environ, "TENURE_DATABASE_URL": NOWHERE, "PYTHONPATH": os.pathsep.join(sys.path), **env}
+    if program == TENURE:
+        return warm.run(*arguments, env=env, cwd=folder)
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        cwd=folder,
-        env={**os.environ, "TENURE_DATABASE_URL": NOWHERE, "PYTHONPATH": os.pathsep.join(sys.path), **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+        cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
 
 
 def refused(folder: Path, *arguments: str, **env: str) -> str:

@@ -39,6 +39,7 @@ class Cast:
         for role in ROLES:
             world.sql(f"CREATE ROLE {self.prefix}_{role}_login LOGIN IN ROLE {self.prefix}_{role}")
         self._open: list[psycopg.Connection[Any]] = []
+        self._asking: dict[str, psycopg.Connection[Any]] = {}
 
     def url(self, role: str) -> str:
         return psycopg.conninfo.make_conninfo(self.world.url, user=f"{self.prefix}_{role}_login")
@@ -51,7 +52,10 @@ class Cast:
 
     def may(self, role: str, query: str) -> bool:
         """Whether the server lets this role run it; nothing of it stays."""
-        with self.connect(role) as conn, conn.transaction(force_rollback=True):
+        if role not in self._asking:
+            self._asking[role] = self.connect(role)
+        conn = self._asking[role]
+        with conn.transaction(force_rollback=True):
             try:
                 if query.startswith("COPY"):
                     with conn.cursor().copy(query.encode()) as stream:

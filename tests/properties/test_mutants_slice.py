@@ -23,7 +23,7 @@ def test_three_guards_taken_out_of_claim_complete_and_end_attempts_are_missed(se
             "--quick",
             "3",
             "--seed",
-            "7",
+            "12",
             "--statements",
             "claim,complete,end_attempts",
         ],
