@@ -71,7 +71,7 @@ def main() -> int:
 
 def shares(conn: Connection[Any], seconds: float) -> dict[str, float]:
     """The share of a core that the sessions of each name took, over so many seconds."""
-    sessions = {pid: name for pid, name in conn.execute(_SESSIONS.encode()).fetchall()}
+    sessions = dict(conn.execute(_SESSIONS.encode()).fetchall())
     before = {pid: cpu_seconds(pid) for pid in sessions}
     time.sleep(seconds)
     found: dict[str, float] = defaultdict(float)

@@ -201,7 +201,7 @@ DECLARE
   begun timestamptz := clock_timestamp();
 BEGIN
   SELECT f.open, f.again_at INTO fill FROM tenure.lane_fills AS f WHERE f.queue = of_queue;
-  IF fill.open = '{}' OR fill.again_at BETWEEN begun AND begun + interval '1 hour' THEN
+  IF fill.open = '{}' OR fill.again_at BETWEEN begun AND begun + interval '1 minute' THEN
     RETURN;
   END IF;
   IF fill IS NULL THEN
@@ -222,7 +222,7 @@ BEGIN
   ON CONFLICT (partition_key, queue, priority) DO UPDATE SET from_at = EXCLUDED.from_at, due_at = LEAST(n.due_at, EXCLUDED.due_at)
   WHERE n.from_at > EXCLUDED.from_at;
   INSERT INTO tenure.lane_fills AS f (queue, open, again_at)
-  VALUES (of_queue, still_open, clock_timestamp() + interval '1 second' + 50 * (clock_timestamp() - begun))
+  VALUES (of_queue, still_open, clock_timestamp() + LEAST(interval '1 second' + 50 * (clock_timestamp() - begun), interval '1 minute'))
   ON CONFLICT (queue) DO UPDATE SET open = EXCLUDED.open, again_at = EXCLUDED.again_at;
 END
 $$;
