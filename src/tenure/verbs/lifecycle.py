@@ -16,6 +16,7 @@ from .statement import Rows, Statement, array
 ALL_BUCKETS = tuple(range(BUCKETS))
 LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
+ORDERED_MAX = 2000  # rows of one claim of ordered keys, as long as each key has one
 FORGOTTEN_MAX = 1000  # of each table, in one round of archive
 
 
@@ -96,6 +97,7 @@ def claim_ordered(
     queues: Sequence[str] = ("default",),
     buckets: Sequence[int] | None = None,
     run_length: int = 1,
+    most: int = ORDERED_MAX,
     from_arrival: int = 0,
     from_due: float = 0.0,
     lease_seconds: float = LEASE_SECONDS,
@@ -104,6 +106,7 @@ def claim_ordered(
 ) -> Statement[list[Claimed]]:
     """Claim the next rows of up to n ordered keys: of each key a run, at most `run_length` rows in order.
 
+    If they are more than `most` in all, runs are shorter, alike for all keys that have rows, and never empty.
     A key that is taken, or whose next row is not due yet, gives none. With buckets, only keys of these buckets are
     claimed. Arrivals before `from_arrival`, and keys due before `from_due` (epoch seconds), are left to a later claim.
     """
@@ -114,6 +117,7 @@ def claim_ordered(
         {
             **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
             "run_length": run_length,
+            "most": most,
             "queues": list(queues),
             "buckets": None if buckets is None else array(buckets),
             "from_arrival": from_arrival,

@@ -18,7 +18,6 @@ from .lane_memory import LaneMemory
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
 RUN_MAX = 100  # how many they are at most
-ROWS_MAX = 2000  # of one claim
 LIMITED_SECONDS = 0.5  # a limited queue that gave fewer rows than asked may give more after this long
 
 
@@ -163,7 +162,7 @@ class ClaimRule:
             buckets = [*self._freed.difference(self.buckets), *self._from_start(ORDERED)]
         self._freed.clear()
         # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when a worker drains.
-        run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX, ROWS_MAX / n))
+        run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX))
         return claim_ordered(
             worker, n, queues=self._ordered_queues(), buckets=buckets, run_length=max(1, run_length), **common
         )
