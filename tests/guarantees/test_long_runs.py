@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from crew import eventually, working
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
 from plans import Plans
 from tenure import verbs
 from tenure.app.inbox import Inbox
@@ -54,6 +55,67 @@ def test_each_key_that_is_found_gives_a_row_however_few_a_claim_may_take(world: 
         _send(world, 2, key)
     taken = Counter(job.partition_key for job in world.claim_ordered("A", 200, run_length=8, most=2))
     assert taken == {"a": 1, "b": 1, "c": 1}
+
+
+# -- heads that are made
+
+
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_a_key_of_two_queues_has_a_head_in_each(world: World, other: str) -> None:
+    _send(world, 1, queue="a")
+    world.claim_ordered("A", queues=["a"])
+    (second,) = _send(world, 1, queue=other)
+    assert [job.id for job in world.claim_ordered("B", queues=["a", "b"])] == ([second] if other == "b" else [])
+
+
+@pytest.mark.parametrize(
+    ("queue", "key", "hold", "found"),
+    [("a", "k", True, 0), ("b", "k", True, 1), ("a", "l", True, 1), ("a", "k", False, 1)],
+)
+def test_a_key_that_waits_for_an_operator_waits_with_a_new_head_too(
+    world: World, queue: str, key: str, hold: bool, found: int
+) -> None:
+    _send(world, 1, hold=hold, queue="a")
+    world.fail(world.claim_ordered("A", queues=["a"])[0].lease)
+    assert world.claim_ordered("A", queues=["a"]) == []
+    assert world.count("heads") == 0
+    _send(world, 1, key, queue=queue)
+    assert len(world.claim_ordered("A", queues=["a", "b"])) == found
+
+
+def test_arrivals_of_a_key_without_rows_and_without_a_head_are_forgotten(world: World) -> None:
+    world.sql("INSERT INTO arrivals (queue, partition_key, seq) VALUES ('default', 'nothing', 1)")
+    (id,) = _send(world, 1)
+    assert [job.id for job in world.claim_ordered("A")] == [id]
+    assert (world.count("heads"), world.count("arrivals")) == (1, 0)
+
+
+def test_arrivals_of_a_key_whose_rows_are_gone_wait_for_its_locked_head(world: World) -> None:
+    _send(world, 1)
+    world.run(settle.complete(world.claim_ordered("A")))
+    other = user_connection(world)
+    other.execute("SELECT FROM heads FOR UPDATE")
+    (free,) = _send(world, 1, "free")
+    assert [job.id for job in Beside(lambda: world.claim_ordered("A")).result()] == [free]
+    assert world.count("arrivals") == 1
+    other.rollback()
+    assert world.claim_ordered("A") == []
+    assert world.sql("SELECT partition_key FROM heads") == [("free",)]
+
+
+def test_arrivals_of_a_key_whose_head_another_claim_makes_wait_for_it(world: World) -> None:
+    (id,) = _send(world, 1)
+    other = user_connection(world)
+    other.execute(
+        "INSERT INTO heads (queue, partition_key, bucket, from_seq, due_at)"
+        " VALUES ('default', 'k', bucket('k'), 1000000, 'infinity')"
+    )
+    conn = world.connect()
+    claim = Beside(lambda: world.run(verbs.claim_ordered("A", 10), conn))
+    waits_for_a_lock(world, conn)
+    other.commit()
+    assert claim.result() == []
+    assert [job.id for job in world.claim_ordered("A")] == [id]
 
 
 # -- rows are completed in order at a cost that follows their number

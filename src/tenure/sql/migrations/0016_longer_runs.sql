@@ -1,5 +1,150 @@
--- Ordered keys, quicker: a claim shares its rows among the keys that it finds.
+-- Ordered keys, quicker: a claim shares its rows among the keys that it finds, and looks at each key less often.
 -- kind: contract
+
+-- Look anew at these heads, which the caller has locked: is the key still taken, which row is its next, when is it due? As in
+-- 0010_heads.sql, with one look at the rows of a key whose run is over instead of three.
+CREATE OR REPLACE FUNCTION tenure.look_at(
+  queues text[], partition_keys text[], buckets int[], from_seqs bigint[], begun_seqs bigint[], begun_tos bigint[],
+  runs_from bigint[], runs_to bigint[]
+) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  WITH seen AS MATERIALIZED (
+    SELECT h.queue, h.partition_key, COALESCE(begun.seq, first.seq) AS seq, COALESCE(begun.available_at, first.available_at) AS available_at,
+           begun.seq AS begun_seq, busy.taken OR COALESCE(begun.status, first.status) = 'processing' AS taken,
+           h.from_seq, h.begun_seq AS old_begun_seq, h.begun_to AS old_begun_to, h.run_from, h.run_to, GREATEST(h.begun_to, h.run_to) AS begun_to,
+           (SELECT true FROM tenure.dead AS d WHERE d.queue = h.queue AND d.partition_key = h.partition_key AND d.blocks LIMIT 1) AS blocked
+    FROM unnest(queues, partition_keys, buckets, from_seqs, begun_seqs, begun_tos, runs_from, runs_to)
+      AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to, run_from, run_to)
+    LEFT JOIN LATERAL (
+      SELECT r.seq, r.available_at, r.status FROM tenure.live AS r
+      WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+        AND r.seq >= h.from_seq
+      ORDER BY r.seq LIMIT 1
+    ) AS first ON true
+    -- As a rule the run is over, and the first row stands behind it: then none has begun.
+    CROSS JOIN LATERAL (
+      SELECT EXISTS (
+        SELECT FROM tenure.live AS r
+        WHERE first.seq <= h.run_to  -- implied: none before the first; only spares the look
+          AND r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+          AND r.seq BETWEEN h.run_from AND h.run_to
+          AND r.status = 'processing') AS taken
+    ) AS busy
+    LEFT JOIN LATERAL (
+      SELECT r.seq, r.available_at, r.status FROM tenure.live AS r
+      WHERE first.seq <= GREATEST(h.begun_to, h.run_to)  -- implied: none before the first; only spares the look
+        AND r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+        AND r.seq BETWEEN LEAST(h.begun_seq, h.run_from) AND GREATEST(h.begun_to, h.run_to)
+        AND r.attempts > 0
+      ORDER BY r.seq LIMIT 1
+    ) AS begun ON true
+  ), fresh AS (
+    SELECT seen.queue, seen.partition_key,
+           CASE WHEN seen.taken OR seen.begun_seq IS NOT NULL THEN seen.from_seq ELSE seen.seq END AS from_seq,
+           CASE WHEN seen.taken THEN seen.old_begun_seq ELSE seen.begun_seq END AS begun_seq,
+           CASE WHEN seen.taken THEN seen.old_begun_to WHEN seen.begun_seq IS NOT NULL THEN seen.begun_to END AS begun_to,
+           CASE WHEN seen.taken THEN COALESCE(seen.run_from, seen.seq) END AS run_from,
+           CASE WHEN seen.taken THEN COALESCE(seen.run_to, seen.seq) END AS run_to,
+           CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE seen.available_at END END AS due_at
+    FROM seen WHERE seen.seq IS NOT NULL
+  ), gone AS (
+    DELETE FROM tenure.heads AS h USING seen
+    WHERE h.queue = seen.queue AND h.partition_key = seen.partition_key
+      AND seen.seq IS NULL
+  )
+  UPDATE tenure.heads AS h
+  SET from_seq = f.from_seq, begun_seq = f.begun_seq, begun_to = f.begun_to, run_from = f.run_from, run_to = f.run_to, due_at = COALESCE(f.due_at, h.due_at)
+  FROM fresh AS f
+  WHERE h.queue = f.queue AND h.partition_key = f.partition_key
+    AND (h.from_seq, h.begun_seq, h.begun_to, h.run_from, h.run_to, h.due_at)  -- implied: spares the write
+        IS DISTINCT FROM (f.from_seq, f.begun_seq, f.begun_to, f.run_from, f.run_to, COALESCE(f.due_at, h.due_at));
+END
+$$;
+
+-- Look at the keys of these queues where something has changed, up to 20 pages of 500 arrivals a queue. A head that another
+-- claim has locked, or makes at this moment, keeps its arrivals for the next look.
+CREATE OR REPLACE FUNCTION tenure.refresh_heads(of_queues text[], from_arrival bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  of_queue text;
+  after bigint;
+  arrived record;
+  changed record;
+  known record;
+  seen text[];  -- the keys whose arrivals are dealt with
+BEGIN
+  FOREACH of_queue IN ARRAY ARRAY(
+    SELECT q.queue FROM unnest(of_queues) AS q (queue)
+    WHERE EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue AND a.id >= from_arrival)
+  ) LOOP
+    after := from_arrival - 1;
+    FOR page IN 1 .. 20 LOOP
+      SELECT array_agg(a.id) AS ids, array_agg(a.partition_key) AS keys, array_agg(a.seq) AS seqs, max(a.id) AS last INTO arrived
+      FROM (SELECT n.id, n.partition_key, n.seq FROM tenure.arrivals AS n
+            WHERE n.queue = of_queue AND n.id > after
+            ORDER BY n.id LIMIT 500
+            FOR UPDATE SKIP LOCKED) AS a;
+      EXIT WHEN arrived.last IS NULL;
+      SELECT array_agg(k.partition_key) AS keys, array_agg(k.seq) AS seqs INTO changed
+      FROM (SELECT a.partition_key, min(a.seq) AS seq FROM unnest(arrived.keys, arrived.seqs) AS a (partition_key, seq)
+            GROUP BY a.partition_key ORDER BY a.partition_key) AS k;
+
+      SELECT array_agg(of_queue) AS queues, array_agg(c.partition_key) AS keys, array_agg(h.bucket) AS buckets,
+             array_agg(LEAST(h.from_seq, c.seq)) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to,
+             array_agg(h.run_from) AS runs_from, array_agg(h.run_to) AS runs_to INTO known
+      FROM unnest(changed.keys, changed.seqs) AS c (partition_key, seq)
+      CROSS JOIN LATERAL (
+        SELECT k.bucket, k.from_seq, k.begun_seq, k.begun_to, k.run_from, k.run_to FROM tenure.heads AS k
+        WHERE k.queue = of_queue AND k.partition_key = c.partition_key
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED) AS h;
+
+      -- A statement of its own: it sees what was committed before the heads were locked.
+      PERFORM tenure.look_at(known.queues, known.keys, known.buckets, known.froms, known.begun, known.begun_to,
+                             known.runs_from, known.runs_to);
+      seen := COALESCE(known.keys, '{}');
+
+      -- Keys that have no head yet, in order: two claims that make the same ones wait for each other and do not deadlock. A key whose
+      -- rows are gone needs none.
+      IF cardinality(seen) < cardinality(changed.keys) THEN  -- implied: only spares the look
+        WITH headless AS MATERIALIZED (
+          SELECT c.partition_key, c.n, first.seq, first.status, first.available_at
+          FROM unnest(changed.keys, changed.seqs) WITH ORDINALITY AS c (partition_key, seq, n)
+          LEFT JOIN LATERAL (
+            SELECT r.seq, r.status, r.available_at FROM tenure.live AS r
+            WHERE r.ordered AND r.queue = of_queue AND tenure.bucket(r.partition_key) = tenure.bucket(c.partition_key)
+              AND r.partition_key = c.partition_key
+              AND r.seq >= c.seq
+            ORDER BY r.seq LIMIT 1) AS first ON true
+          WHERE (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
+        ), made AS (
+          INSERT INTO tenure.heads (queue, partition_key, bucket, from_seq, run_from, run_to, due_at)
+          SELECT of_queue, h.partition_key, tenure.bucket(h.partition_key), h.seq,
+                 CASE WHEN h.status = 'processing' THEN h.seq END,  -- implied: a claim that meets it looks again
+                 CASE WHEN h.status = 'processing' THEN h.seq END,  -- implied: as above
+                 CASE WHEN (SELECT true FROM tenure.dead AS d WHERE d.queue = of_queue AND d.partition_key = h.partition_key AND d.blocks LIMIT 1)
+                      THEN 'infinity' ELSE h.available_at END
+          FROM headless AS h
+          WHERE h.seq IS NOT NULL
+          ORDER BY h.n
+          ON CONFLICT DO NOTHING
+          RETURNING partition_key
+        )
+        SELECT seen || array_agg(h.partition_key) INTO seen FROM headless AS h
+        WHERE h.seq IS NULL OR h.partition_key IN (SELECT m.partition_key FROM made AS m);
+      END IF;
+
+      DELETE FROM tenure.arrivals AS n
+      WHERE n.queue = of_queue
+        AND n.id = ANY (CASE WHEN cardinality(seen) = cardinality(changed.keys) THEN arrived.ids ELSE ARRAY(
+              SELECT a.id FROM unnest(arrived.ids, arrived.keys) AS a (id, partition_key)
+              WHERE (a.partition_key IN (SELECT unnest(seen))) IS TRUE) END);
+      after := arrived.last;
+    END LOOP;
+  END LOOP;
+END
+$$;
 
 DROP FUNCTION tenure.claim_ordered(text[], int[], int, int, text, bigint, float8, int, bigint, timestamptz);
 -- Claim the next rows of up to n keys: of each a run, the rows that could run one after the other, up to `run_length`, and up to
