@@ -73,6 +73,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.cl
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
+GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_worker;
 -- It counts what the rate of a queue allows, and cannot set it, nor resume what is paused.
 GRANT SELECT, UPDATE (tokens, refilled_at) ON tenure.queues TO tenure_worker;
 -- It plans what the code says and fires it; whether a schedule is paused, and that it is gone, is the operator's.

@@ -99,7 +99,7 @@ def claim_ordered(
     run_length: int = 1,
     most: int = ORDERED_MAX,
     from_arrival: int = 0,
-    from_due: float = 0.0,
+    from_due: float = float("-inf"),
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
@@ -188,9 +188,9 @@ def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[
     return Statement("standing", lease_params(rest), read)
 
 
-def sweep(n: int = 1000) -> Statement[list[Swept]]:
-    """End attempts whose lease ran out, as far as they are in the list of claims."""
-    return Statement("sweep", {"n": n}, lambda rows: [Swept(*row) for row in rows])
+def sweep(n: int = 1000, *, from_until: float = float("-inf")) -> Statement[list[Swept]]:
+    """End attempts whose lease ran out, as far as they are in the list of claims, from a floor (epoch seconds) on."""
+    return Statement("sweep", {"n": n, "from_until": from_until}, lambda rows: [Swept(*row) for row in rows])
 
 
 def sweep_pages(first: int = 0, pages: int = 1 << 32, *, n: int = 1000) -> Statement[list[Swept]]:

@@ -2,7 +2,8 @@
 -- kind: contract
 
 -- Look anew at these heads, which the caller has locked: is the key still taken, which row is its next, when is it due? As in
--- 0010_heads.sql, with one look at the rows of a key whose run is over instead of three.
+-- 0010_heads.sql, with one look at the rows of a key whose run is over instead of three. A key that can go on is due from now, not
+-- since its next row is: so keys take turns, and none becomes due below a floor that somebody was told.
 CREATE OR REPLACE FUNCTION tenure.look_at(
   queues text[], partition_keys text[], buckets int[], from_seqs bigint[], begun_seqs bigint[], begun_tos bigint[],
   runs_from bigint[], runs_to bigint[]
@@ -47,7 +48,7 @@ BEGIN
            CASE WHEN seen.taken THEN seen.old_begun_to WHEN seen.begun_seq IS NOT NULL THEN seen.begun_to END AS begun_to,
            CASE WHEN seen.taken THEN COALESCE(seen.run_from, seen.seq) END AS run_from,
            CASE WHEN seen.taken THEN COALESCE(seen.run_to, seen.seq) END AS run_to,
-           CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE seen.available_at END END AS due_at
+           CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE GREATEST(seen.available_at, clock_timestamp()) END END AS due_at
     FROM seen WHERE seen.seq IS NOT NULL
   ), gone AS (
     DELETE FROM tenure.heads AS h USING seen
@@ -109,7 +110,8 @@ BEGIN
       -- rows are gone needs none.
       IF cardinality(seen) < cardinality(changed.keys) THEN  -- implied: only spares the look
         WITH headless AS MATERIALIZED (
-          SELECT c.partition_key, c.n, first.seq, first.status, first.available_at
+          SELECT c.partition_key, c.n, first.seq, first.status, first.available_at,
+                 row_number() OVER (ORDER BY first.available_at, first.seq) - 500 AS turn
           FROM unnest(changed.keys, changed.seqs) WITH ORDINALITY AS c (partition_key, seq, n)
           LEFT JOIN LATERAL (
             SELECT r.seq, r.status, r.available_at FROM tenure.live AS r
@@ -124,7 +126,7 @@ BEGIN
                  CASE WHEN h.status = 'processing' THEN h.seq END,  -- implied: a claim that meets it looks again
                  CASE WHEN h.status = 'processing' THEN h.seq END,  -- implied: as above
                  CASE WHEN (SELECT true FROM tenure.dead AS d WHERE d.queue = of_queue AND d.partition_key = h.partition_key AND d.blocks LIMIT 1)
-                      THEN 'infinity' ELSE h.available_at END
+                      THEN 'infinity' ELSE GREATEST(h.available_at, (SELECT clock_timestamp()) + h.turn * interval '1 microsecond') END
           FROM headless AS h
           WHERE h.seq IS NOT NULL
           ORDER BY h.n

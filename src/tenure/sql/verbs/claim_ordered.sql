@@ -8,7 +8,7 @@ WITH taken AS MATERIALIZED (
   SELECT c.id, c.kind, c.queue, c.partition_key, c.partition_bucket, c.payload, c.attempts, c.max_attempts, c.available_seconds,
          c.lease_generation, c.fence_token, c.ends_seconds, c.headers, c.ordinality
   FROM tenure.claim_ordered(:queues::text[], :buckets::int[], :n, :run_length, :most, :worker, :claim_id, :lease_seconds, :seen_epoch,
-                            :from_arrival, to_timestamp(:from_due)) WITH ORDINALITY AS c
+                            :from_arrival, tenure.since(:from_due)) WITH ORDINALITY AS c
 ), listed AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
