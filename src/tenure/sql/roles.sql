@@ -55,6 +55,7 @@ GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.a
   tenure.fences, tenure.heads, tenure.arrivals, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
   tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
+GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
   tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
   TO tenure_readonly, tenure_operator, tenure_worker;
@@ -73,7 +74,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.cl
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
-GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_worker;
 -- It counts what the rate of a queue allows, and cannot set it, nor resume what is paused.
 GRANT SELECT, UPDATE (tokens, refilled_at) ON tenure.queues TO tenure_worker;
 -- It plans what the code says and fires it; whether a schedule is paused, and that it is gone, is the operator's.
