@@ -133,6 +133,24 @@ def test_completing_rows_of_many_runs_looks_at_each_of_them_once(world: World, p
     assert plans.looks < 40 * len(ending)
 
 
+def test_a_claim_that_was_planned_without_keys_finds_each_key_of_many_by_itself(world: World) -> None:
+    """Planned for an empty table, looks at 25 keys were compared with all heads: 15 ms instead of 3 at 1,000 keys."""
+    plans = Plans(world)
+    for table in ("heads", "arrivals"):
+        world.sql(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+        world.sql(f"VACUUM ANALYZE {table}")  # seen empty
+    for _ in range(8):
+        world.enqueue(key="k", ordered=True)
+        jobs = world.run(verbs.claim_ordered("A", 25), plans.conn)
+        world.run(settle.complete(jobs), plans.conn)
+    world.run(verbs.enqueue_many([NewRow("work", key=f"k{n}", ordered=True) for n in range(800)]))
+    for _ in range(2):
+        jobs = world.run(verbs.claim_ordered("A", 25), plans.conn)
+        world.run(settle.release(jobs), plans.conn)
+    plans.of(verbs.claim_ordered("A", 25))
+    assert plans.looks < 5_000
+
+
 # -- rows that end together are settled together
 
 

@@ -51,16 +51,20 @@ BEGIN
            CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE GREATEST(seen.available_at, clock_timestamp()) END END AS due_at
     FROM seen WHERE seen.seq IS NOT NULL
   ), gone AS (
-    DELETE FROM tenure.heads AS h USING seen
-    WHERE h.queue = seen.queue AND h.partition_key = seen.partition_key
-      AND seen.seq IS NULL
+    DELETE FROM tenure.heads AS h
+    WHERE h.ctid = ANY (ARRAY(
+      SELECT (SELECT k.ctid FROM tenure.heads AS k WHERE k.queue = seen.queue AND k.partition_key = seen.partition_key LIMIT 1)
+      FROM seen WHERE seen.seq IS NULL))
   )
-  UPDATE tenure.heads AS h
-  SET from_seq = f.from_seq, begun_seq = f.begun_seq, begun_to = f.begun_to, run_from = f.run_from, run_to = f.run_to, due_at = COALESCE(f.due_at, h.due_at)
+  -- They are all there. Written so that each is found by its key, whatever the planner thinks of the size of heads.
+  INSERT INTO tenure.heads AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to, run_from, run_to, due_at)
+  SELECT f.queue, f.partition_key, tenure.bucket(f.partition_key), f.from_seq, f.begun_seq, f.begun_to, f.run_from, f.run_to,
+         COALESCE(f.due_at, '-infinity')
   FROM fresh AS f
-  WHERE h.queue = f.queue AND h.partition_key = f.partition_key
-    AND (h.from_seq, h.begun_seq, h.begun_to, h.run_from, h.run_to, h.due_at)  -- implied: spares the write
-        IS DISTINCT FROM (f.from_seq, f.begun_seq, f.begun_to, f.run_from, f.run_to, COALESCE(f.due_at, h.due_at));
+  ON CONFLICT (queue, partition_key) DO UPDATE
+  SET from_seq = EXCLUDED.from_seq, begun_seq = EXCLUDED.begun_seq, begun_to = EXCLUDED.begun_to,
+      run_from = EXCLUDED.run_from, run_to = EXCLUDED.run_to,
+      due_at = CASE WHEN EXCLUDED.run_to IS NULL THEN EXCLUDED.due_at ELSE h.due_at END;
 END
 $$;
 
@@ -212,11 +216,13 @@ BEGIN
             FROM candidate AS c WINDOW upto AS (PARTITION BY c.nth ORDER BY c.seq)) AS c
       WHERE c.may_run
     ), marked AS (
-      UPDATE tenure.heads AS h SET run_from = r.first, run_to = r.last,
-             from_seq = CASE WHEN h.begun_seq IS NULL THEN r.first ELSE h.from_seq END  -- implied: only quicker next time
-      FROM (SELECT r.queue, r.partition_key, min(r.seq) AS first, max(r.seq) AS last FROM run AS r
-            WHERE r.rank <= missing GROUP BY r.queue, r.partition_key) AS r
-      WHERE h.queue = r.queue AND h.partition_key = r.partition_key
+      INSERT INTO tenure.heads AS h (queue, partition_key, bucket, from_seq, run_from, run_to)  -- by key, as in look_at
+      SELECT r.queue, r.partition_key, tenure.bucket(r.partition_key), min(r.seq), min(r.seq), max(r.seq) FROM run AS r
+      WHERE r.rank <= missing
+      GROUP BY r.queue, r.partition_key
+      ON CONFLICT (queue, partition_key) DO UPDATE
+      SET run_from = EXCLUDED.run_from, run_to = EXCLUDED.run_to,
+          from_seq = CASE WHEN h.begun_seq IS NULL THEN EXCLUDED.from_seq ELSE h.from_seq END  -- implied: only quicker next time
       RETURNING h.queue, h.partition_key
     )
     SELECT (SELECT array_agg(r.id) FROM run AS r WHERE r.rank <= missing) AS ids, (SELECT count(*)::int FROM marked) AS keys,
