@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..model.rows import Offer
 
 MARGIN_SECONDS = 1.0  # arrivals of a transaction up to this long are found at once, those of a longer one by a poll
+DUE_MARGIN_SECONDS = 5.0  # a key is due again from the start of the claim that found it free, and that may have waited
 
 TOLD_MAX = 100  # boards remembered
 
@@ -62,4 +63,4 @@ class KeyMemory:
             return
         first = [offer.first_arrival for offer in seen if offer.first_arrival is not None]
         due = [offer.first_due for offer in seen if offer.first_due is not None]
-        self._floors = Floors(min([before[-1] + 1, *first]), min([at, *due]) - MARGIN_SECONDS)
+        self._floors = Floors(min([before[-1] + 1, *first]), min([at, *due]) - DUE_MARGIN_SECONDS)

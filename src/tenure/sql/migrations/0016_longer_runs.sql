@@ -48,7 +48,7 @@ BEGIN
            CASE WHEN seen.taken THEN seen.old_begun_to WHEN seen.begun_seq IS NOT NULL THEN seen.begun_to END AS begun_to,
            CASE WHEN seen.taken THEN COALESCE(seen.run_from, seen.seq) END AS run_from,
            CASE WHEN seen.taken THEN COALESCE(seen.run_to, seen.seq) END AS run_to,
-           CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE GREATEST(seen.available_at, clock_timestamp()) END END AS due_at
+           CASE WHEN NOT seen.taken THEN CASE WHEN seen.blocked THEN 'infinity' ELSE GREATEST(seen.available_at, statement_timestamp()) END END AS due_at
     FROM seen WHERE seen.seq IS NOT NULL
   ), gone AS (
     DELETE FROM tenure.heads AS h
@@ -130,7 +130,7 @@ BEGIN
                  CASE WHEN h.status = 'processing' THEN h.seq END,  -- implied: a claim that meets it looks again
                  CASE WHEN h.status = 'processing' THEN h.seq END,  -- implied: as above
                  CASE WHEN (SELECT true FROM tenure.dead AS d WHERE d.queue = of_queue AND d.partition_key = h.partition_key AND d.blocks LIMIT 1)
-                      THEN 'infinity' ELSE GREATEST(h.available_at, (SELECT clock_timestamp()) + h.turn * interval '1 microsecond') END
+                      THEN 'infinity' ELSE GREATEST(h.available_at, statement_timestamp() + h.turn * interval '1 microsecond') END
           FROM headless AS h
           WHERE h.seq IS NOT NULL
           ORDER BY h.n
