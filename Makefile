@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-snapshot bench-shares bench-pages pin audit dist clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -86,8 +86,13 @@ bench-snapshot: setup ## claim time and rate while a snapshot is held for three 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim
 
+<<<<<<< HEAD
 bench-shares: setup ## what an idle and a busy fleet cost the server beside a million rows that wait
 	@$(BIN)/python -m bench.shares
+=======
+bench-order: setup ## what order costs: one hot key, many keys, cold keys beside a hot one, against unordered rows
+	@timeout 120 $(BIN)/python -m bench.order
+>>>>>>> d3c9fe36cb95b4c45921b2b461aa868eb3f7bd58
 
 bench-pages: setup ## every page of the dashboard with a million rows, in SQL and over HTTP
 	@$(BIN)/python -m bench.pages

@@ -1,7 +1,8 @@
 """Does the claim stay flat, and what do our guards cost? Ratios of one run; exit 1 when a bound is broken.
 
 1. Claim time at a backlog of 1k, 100k and 1M, with all and with an eighth of the buckets, and with the oldest rows in
-   other workers' buckets: largest / smallest must be at most 2.
+   other workers' buckets; the same over 100 queues; and claims of ordered keys at 1k and 100k keys: of each kind,
+   largest / smallest must be at most 2.
 2. The loop of claim and batch complete through our verbs against the raw guarded designs, history kept: at least 0.8
    of the best, and by bucket at least 0.8 of the reference loop. A third figure gives the raw loop our way of sending
    parameters as well, to tell what of it is SQL and what is client.
@@ -19,9 +20,10 @@ from typing import Any
 from psycopg import Connection
 
 from tenure import postgres, sql, verbs
-from tenure.model.rows import Claimed
+from tenure.model.rows import Claimed, Lane
 from tenure.postgres import migrate
 from tenure.verbs import settle
+from tenure.verbs.statement import Statement
 
 from . import raw
 from .server import bench_server
@@ -33,15 +35,18 @@ CLAIM = 25  # rows a claim, where claims alone are timed: an eighth of 1,000 row
 BY_TIME = "raw by time"
 BY_BUCKET = "raw by bucket, the reference loop"
 BY_TIME_LITERALS = "raw by time, parameters as array literals"
+QUEUES = 100
 OURS = "tenure"
 OURS_BY_BUCKET = "tenure by bucket"
 EIGHTH = tuple(range(0, 1024, 8))
 
 _FILL = """
-INSERT INTO tenure.live (kind, partition_key, available_at, payload)
+INSERT INTO tenure.live (kind, partition_key, available_at, queue, ordered, payload)
 SELECT 'send_receipt', 'order:' || k, %(at)s::timestamptz,
+       CASE WHEN %(queues)s = 0 THEN 'default' ELSE 'q' || k %% GREATEST(%(queues)s, 1) END, %(ordered)s,
        jsonb_build_object('order_id', k, 'email', 'someone@example.com', 'note', repeat('x', 60))
-FROM (SELECT (random() * 1e6)::int AS k FROM generate_series(1, %(n)s)) AS keys
+FROM (SELECT CASE WHEN %(ordered)s THEN %(first)s - s ELSE (random() * 1e6)::int END AS k
+      FROM generate_series(1, %(n)s) AS s) AS keys
 WHERE %(old)s::boolean IS NOT TRUE OR tenure.bucket('order:' || k) %% 8 <> 0
 """
 
@@ -56,7 +61,7 @@ def main() -> int:
     with bench_server() as url, postgres.connect(url, application_name="tenure bench") as conn:
         migrate.apply(conn)
         speeds = compare(conn, given.jobs, given.rounds)
-        flat = flatness(conn, given.rows)
+        flat = max(flatness(conn, given.rows), flat_queues(conn, given.rows), flat_keys(conn))
     best = speeds[OURS] / max(speeds[BY_TIME], speeds[BY_BUCKET])
     ring = speeds[OURS_BY_BUCKET] / speeds[BY_BUCKET]
     print(f"\nour loop / best raw design                             {best:.2f}   (at least {RAW_MIN})")
@@ -83,14 +88,52 @@ def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
     return max(max(kind) / min(kind) for kind in (without, by_bucket))
 
 
-def fill(conn: Connection[Any], rows: int, schema: str = "tenure", *, older_elsewhere: bool = False) -> None:
+def flat_queues(conn: Connection[Any], backlogs: Sequence[int]) -> float:
+    """The same with the backlog in 100 queues, all of them the worker's.
+
+    A claim by bucket is compared where a lane has its fill: with ten rows in a lane it walks all buckets of several.
+    """
+    lanes = [Lane(f"q{n}") for n in range(QUEUES)]
+    found = []
+    for rows in backlogs:
+        fill(conn, rows, queues=QUEUES)
+        found.append([measure(conn, None, lanes=lanes), measure(conn, verbs.ALL_BUCKETS, lanes=lanes)])
+        cells = "".join(f"{1000 * cell:>{width}.2f}" for cell, width in zip(found[-1], (12, 14), strict=True))
+        print(f"{rows:>13,} in {QUEUES} queues{cells}", flush=True)
+    by_time = [each[0] for each in found]
+    by_bucket = [each[1] for each, rows in zip(found, backlogs, strict=True) if rows >= QUEUES * CLAIM] or [1.0]
+    return max(max(kind) / min(kind) for kind in (by_time, by_bucket))
+
+
+def flat_keys(conn: Connection[Any], counts: Sequence[int] = (1_000, 100_000)) -> float:
+    """Claims of ordered keys, a row each; what they take goes back."""
+    found = []
+    for keys in counts:
+        fill(conn, keys, ordered=True)
+        for _ in range(1 + keys // 10_000):  # the first claims make the heads
+            jobs = postgres.run(conn, verbs.claim_ordered("bench", CLAIM))
+            postgres.run(conn, settle.release([job.lease for job in jobs]))
+        found.append(timed(conn, lambda _: verbs.claim_ordered("bench", CLAIM)))
+        print(f"{keys:>20,} ordered keys{1000 * found[-1]:>7.2f}", flush=True)
+    return max(found) / min(found)
+
+
+def fill(
+    conn: Connection[Any],
+    rows: int,
+    schema: str = "tenure",
+    *,
+    older_elsewhere: bool = False,
+    queues: int = 0,
+    ordered: bool = False,
+) -> None:
     """A backlog; with older_elsewhere half of it is an hour older and lies in the other seven eighths."""
     tables = "tenure.live, tenure.archive, tenure.attempts, tenure.claims, tenure.arrivals, tenure.heads"
     conn.execute(sql.in_schema(f"TRUNCATE {tables}", schema).encode())
     left = rows
     while left > 0:
         n = min(left, 10_000, rows // 2)
-        params = {"n": n, "at": "now", "old": False}
+        params = {"n": n, "at": "now", "old": False, "queues": queues, "ordered": ordered, "first": left}
         if older_elsewhere and left > rows / 2:
             params |= {"at": time.strftime("%Y-%m-%d %H:%M:%S+00", time.gmtime(time.time() - 3600)), "old": True}
         conn.execute(sql.in_schema(_FILL, schema).encode(), params)
@@ -98,14 +141,23 @@ def fill(conn: Connection[Any], rows: int, schema: str = "tenure", *, older_else
     conn.execute(sql.in_schema("VACUUM ANALYZE tenure.live", schema).encode())
 
 
-def measure(conn: Connection[Any], buckets: Sequence[int] | None, turns: int = 120) -> float:
+def measure(conn: Connection[Any], buckets: Sequence[int] | None, *, lanes: Sequence[Lane] = (Lane(),)) -> float:
+    """Seconds of a claim by time, or by bucket."""
+
+    def statement(turn: int) -> Statement[list[Claimed]]:
+        share = None if buckets is None else slice_of(buckets, turn)
+        return verbs.claim("bench", CLAIM, buckets=share, per_bucket=8, lanes=lanes)
+
+    return timed(conn, statement)
+
+
+def timed(conn: Connection[Any], statement: Callable[[int], Statement[list[Claimed]]], turns: int = 120) -> float:
     """Seconds of a claim that finds its fill (the quickest tenth: the rest is noise); what it takes goes back."""
     took: list[float] = []
     for turn in range(turns):
-        share = None if buckets is None else slice_of(buckets, turn)
-        statement = verbs.claim("bench", CLAIM, buckets=share, per_bucket=8)
+        claim = statement(turn)
         began = time.perf_counter()
-        jobs = postgres.run(conn, statement)
+        jobs = postgres.run(conn, claim)
         took.append(time.perf_counter() - began)
         assert len(jobs) == CLAIM, f"only {len(jobs)} rows claimed: the measurement ran dry"
         postgres.run(conn, settle.release([job.lease for job in jobs]))
@@ -163,7 +215,7 @@ class Ours:
         """One batch."""
         share = slice_of(verbs.ALL_BUCKETS, self._turns) if self._by_bucket else None
         taking = verbs.claim("bench", BATCH, buckets=share, per_bucket=8)
-        _, self._held = postgres.run_both(self._conn, settle.complete(self._held), taking, self._schema)
+        _, self._held = postgres.run_both(self._conn, settle.complete(self._held, ordered=False), taking, self._schema)
         assert len(self._held) == BATCH, f"only {len(self._held)} rows claimed: the loop ran dry"
         self._turns += 1
 

@@ -31,6 +31,7 @@ class Plans:
         self.conn.prepare_threshold = 0  # as a worker that has run it a few times
         self._told: list[str] = []
         self.buffers = 0  # pages of tables and indexes that the last statement looked at
+        self.looks = 0.0  # at rows, of tables and of anything else, by all nodes of its plans
         self.conn.add_notice_handler(lambda notice: self._told.append(notice.message_primary or ""))
         for setting in _SETTINGS:
             self.conn.execute(f"SET auto_explain.{setting}".encode())
@@ -42,8 +43,13 @@ class Plans:
         plans = [json.loads(told[told.index("{") :]) for told in self._told if told.startswith("duration:")]
         assert plans
         self.buffers = max(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] for plan in plans)
+        self.looks = sum(_looks(node) for plan in plans for node in _nodes(plan["Plan"]))
         reads = [node for plan in plans for node in _nodes(plan["Plan"]) if node.get("Relation Name") == table]
         return {node.get("Index Name", node["Node Type"]) for node in reads if node["Node Type"] != "ModifyTable"}
+
+
+def _looks(node: dict[str, Any]) -> float:
+    return float((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -109,7 +109,7 @@ class World:
 
     def expire(self, *leases: Lease) -> None:
         """Let these leases have ended a minute ago, and the list of claims know it."""
-        self.sql("UPDATE claims SET until = until - interval '1 day'")
+        self.sql("UPDATE claims SET until = LEAST(until, clock_timestamp())")
         self.sql(
             "UPDATE live SET lease_expires_at = clock_timestamp() - interval '1 minute' WHERE id = ANY (%s)",
             [lease.id for lease in leases],

@@ -268,8 +268,8 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     assert _refused(cast, "operator", names) == set()
     assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG
     asked_by_workers = {
-        "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "lanes", "live_pages",
-        "live_workers", "migrations", "ping", "standing",
+        "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
+        "live_pages", "live_workers", "migrations", "ping", "standing",
     }  # fmt: skip
     assert not asked_by_workers & _refused(cast, "worker", names)
 

@@ -86,6 +86,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "questions.migrations": [questions.migrations()],
     "why.why": [why.why(ID)],
     "questions.board": [questions.board(["default"])],
+    "questions.first_claim": [questions.first_claim()],
     "questions.channel": [questions.channel()],
     "questions.ping": [questions.ping()],
     "questions.live_pages": [questions.live_pages()],

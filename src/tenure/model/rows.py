@@ -218,6 +218,9 @@ class Offer(NamedTuple):
     limited: bool
     due_seconds: float | None  # from now; None: not known
     at_seconds: float | None = None  # the database's time when it was read; None: nobody has read it
+    first_due: float | None = None  # since 1970: when the first key that could go on is or was due
+    first_arrival: int | None = None  # the first one that no claim has looked at
+    last_arrival: int | None = None  # the highest number given so far
 
 
 class Depth(NamedTuple):

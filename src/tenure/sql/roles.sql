@@ -55,6 +55,7 @@ GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.a
   tenure.fences, tenure.heads, tenure.arrivals, tenure.key_lanes, tenure.lane_arrivals, tenure.lane_fills, tenure.permit_eras, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
   tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
+GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
   tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
   TO tenure_readonly, tenure_operator, tenure_worker;

@@ -16,6 +16,7 @@ from .statement import Rows, Statement, array
 ALL_BUCKETS = tuple(range(BUCKETS))
 LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
+ORDERED_MAX = 2000  # rows of one claim of ordered keys, as long as each key has one
 FORGOTTEN_MAX = 1000  # of each table, in one round of archive
 
 
@@ -96,14 +97,16 @@ def claim_ordered(
     queues: Sequence[str] = ("default",),
     buckets: Sequence[int] | None = None,
     run_length: int = 1,
+    most: int = ORDERED_MAX,
     from_arrival: int = 0,
-    from_due: float = 0.0,
+    from_due: float = float("-inf"),
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
     """Claim the next rows of up to n ordered keys: of each key a run, at most `run_length` rows in order.
 
+    If they are more than `most` in all, runs are shorter, alike for all keys that have rows, and never empty.
     A key that is taken, or whose next row is not due yet, gives none. With buckets, only keys of these buckets are
     claimed. Arrivals before `from_arrival`, and keys due before `from_due` (epoch seconds), are left to a later claim.
     """
@@ -114,6 +117,7 @@ def claim_ordered(
         {
             **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
             "run_length": run_length,
+            "most": most,
             "queues": list(queues),
             "buckets": None if buckets is None else array(buckets),
             "from_arrival": from_arrival,
@@ -184,9 +188,9 @@ def _ask_after(rest: Sequence[Lease], kept: tuple[Lease, ...], asked: frozenset[
     return Statement("standing", lease_params(rest), read)
 
 
-def sweep(n: int = 1000) -> Statement[list[Swept]]:
-    """End attempts whose lease ran out, as far as they are in the list of claims."""
-    return Statement("sweep", {"n": n}, lambda rows: [Swept(*row) for row in rows])
+def sweep(n: int = 1000, *, from_until: float = float("-inf")) -> Statement[list[Swept]]:
+    """End attempts whose lease ran out, as far as they are in the list of claims, from a floor (epoch seconds) on."""
+    return Statement("sweep", {"n": n, "from_until": from_until}, lambda rows: [Swept(*row) for row in rows])
 
 
 def sweep_pages(first: int = 0, pages: int = 1 << 32, *, n: int = 1000) -> Statement[list[Swept]]:

@@ -70,18 +70,34 @@ def lanes() -> Statement[list[Lane]]:
     return Statement("lanes", {}, _each(Lane))
 
 
-def board(queues: Sequence[str], known: Mapping[Lane, float] = NOTHING) -> Statement[list[Offer]]:
+def board(
+    queues: Sequence[str],
+    known: Mapping[Lane, float] = NOTHING,
+    *,
+    known_ordered: Sequence[str] = (),
+    from_arrival: int = 0,
+    from_due: float = float("-inf"),
+) -> Statement[list[Offer]]:
     """What there is to claim in these queues as far as they are not paused, the most urgent first.
 
-    A known lane is asked from its floor (epoch seconds) on: no row that is due before it waits there.
+    A known lane is asked from its floor (epoch seconds) on: no row that is due before it waits there. Of ordered keys,
+    arrivals and keys that are due are asked for from their floors on.
     """
     params = {
         "queues": list(queues),
         "known_queues": [lane.queue for lane in known],
         "known_priorities": array([lane.priority for lane in known]),
         "floors": array(list(known.values())),
+        "known_ordered": list(known_ordered),
+        "from_arrival": from_arrival,
+        "from_due": from_due,
     }
     return Statement("board", params, _each(Offer))
+
+
+def first_claim(from_until: float = float("-inf")) -> Statement[float]:
+    """Where the next sweep may begin (epoch seconds): at the first line of the list of claims, or at the present."""
+    return Statement("first_claim", {"from_until": from_until}, lambda rows: min(x for x in rows[0] if x is not None))
 
 
 def channel() -> Statement[str]:

@@ -13,12 +13,12 @@ from ..model.rows import Claimed, Lane, Offer
 from ..verbs.lifecycle import claim, claim_ordered
 from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
+from .key_memory import NO_FLOORS, KeyMemory
 from .lane_memory import LaneMemory
 
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
 RUN_MAX = 100  # how many they are at most
-ROWS_MAX = 2000  # of one claim
 LIMITED_SECONDS = 0.5  # a limited queue that gave fewer rows than asked may give more after this long
 
 
@@ -50,12 +50,14 @@ class ClaimRule:
     _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on
     _row_seconds: float = 1.0  # how long a row of an ordered key takes
     lanes: LaneMemory = field(default_factory=LaneMemory)
+    keys: KeyMemory = field(default_factory=KeyMemory)
 
     def learn(self, offers: Sequence[Offer], at: float) -> float | None:
         """Read the board; returns the seconds until the next row is due, if the board knows one."""
         self._offers = [offer for offer in offers if offer.queue in self.queues]
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
         self.lanes.board_was_read(self._offers)
+        self.keys.board_was_read(self._offers)
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
                 source = offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED
@@ -68,8 +70,10 @@ class ClaimRule:
         if queue is None:
             self._dry.clear()
             self.lanes.look_everywhere()
+            self.keys.note()
         elif queue in self.queues:
             self.lanes.note(queue)
+            self.keys.note()
             for source in (UNORDERED, ORDERED, queue):
                 self._dry.pop(source, None)
             if not any(offer.queue == queue for offer in self._offers):
@@ -165,10 +169,10 @@ class ClaimRule:
             buckets = [*self._freed.difference(self.buckets), *self._from_start(ORDERED)]
         self._freed.clear()
         # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when a worker drains.
-        run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX, ROWS_MAX / n))
-        return claim_ordered(
-            worker, n, queues=self._ordered_queues(), buckets=buckets, run_length=max(1, run_length), **common
-        )
+        run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX))
+        floors = NO_FLOORS if everywhere else self.keys.floors()  # a poll has none
+        given = {**common, **floors._asdict(), "run_length": max(1, run_length)}
+        return claim_ordered(worker, n, queues=self._ordered_queues(), buckets=buckets, **given)
 
     def _ordered_queues(self) -> list[str]:
         return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))

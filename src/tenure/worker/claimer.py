@@ -127,7 +127,9 @@ class Claimer(DbThread):
 
     def _read_board(self, conn: QueueConnection, at: float) -> None:
         rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
-        offers = run(conn, board(list(rule.queues), rule.lanes.known(poll=poll)))
+        ordered, floors = rule.keys.known(poll=poll)
+        lanes = rule.lanes.known(poll=poll)
+        offers = run(conn, board(list(rule.queues), lanes, known_ordered=ordered, **floors._asdict()))
         if poll:
             self.claims.poll()
         due_seconds = rule.learn(offers, at)

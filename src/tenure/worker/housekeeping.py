@@ -15,7 +15,7 @@ from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, sweep, sweep_pages
-from ..verbs.questions import dead_share, live_pages
+from ..verbs.questions import dead_share, first_claim, live_pages
 from .cron import fire_due
 from .db_thread import DbThread
 from .news import News
@@ -25,6 +25,8 @@ PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its cost
 PAGES = 2_000  # of the hot table, looked at in one go
+FLOOR_MARGIN_SECONDS = 1.0
+NO_FLOOR = float("-inf")
 FORGETTING_SECONDS_MAX = 2.0  # in one go: leases must be swept meanwhile
 
 
@@ -37,6 +39,7 @@ class Housekeeper(DbThread):
         )
         self._news, self._workers = news, workers
         self._kept_dead = 0
+        self._sweep_from = NO_FLOOR  # where the list of claims begins, by the database's clock
         self._unfinished: set[str] = set()  # chores to continue, due or not
         self._missed_until = 0.0  # a worker's session is gone: until then, look more often
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
@@ -99,11 +102,14 @@ class Housekeeper(DbThread):
         return self._swept(conn, swept, "worker_gone")
 
     def _sweep(self, conn: QueueConnection) -> str:
-        return self._swept(conn, run(conn, sweep()), "lease_expired")
+        swept = run(conn, sweep(from_until=self._sweep_from))
+        self._sweep_from = run(conn, first_claim(self._sweep_from)) - FLOOR_MARGIN_SECONDS
+        return self._swept(conn, swept, "lease_expired")
 
     def _sweep_every_row(self, conn: QueueConnection) -> str:
-        """The net under the sweep: what is not in the list of claims."""
+        """The net under the sweep: what is not in the list of claims, or below its floor there."""
         swept: list[Swept] = []
+        self._sweep_from = NO_FLOOR
         for first in range(0, run(conn, live_pages()) + 1, PAGES):
             found = run(conn, sweep_pages(first, PAGES))
             swept += found

@@ -74,7 +74,7 @@ class Pools:
 
     def _turn_away(self, attempt: Attempt, why: str) -> None:
         attempt.lose("drained")  # in case it starts after all
-        self._end(attempt, _later(attempt, TURNED_AWAY_SECONDS, why))
+        self._end(attempt, _later(attempt, TURNED_AWAY_SECONDS, why))  # its run ends with it
 
     # -- on the loop
 
@@ -108,7 +108,15 @@ class Pools:
                 span.ended(outcome, error)
             else:
                 span.ended(outcome)
-        self._end(attempt, outcome)
+        if (following := self._end(attempt, outcome)) is not None:
+            self._go_on(following)
+
+    def _go_on(self, following: Attempt) -> None:
+        """The next row of a run, from the loop: in a task of its own, begun without the way round by a thread."""
+        if following.handler is not None and following.handler.handling.pool == "loop":
+            self._on_loop([following])
+        else:
+            self.start([following])
 
     # -- in threads; for a handler in a process, the thread only waits
 
@@ -128,7 +136,8 @@ class Pools:
                 span.ended(outcome, error)
             else:
                 span.ended(outcome)
-        self._end(attempt, outcome)
+        if (following := self._end(attempt, outcome)) is not None:
+            self.start([following])
 
     def _in_child(self, attempt: Attempt, handler: Handler[..., Any]) -> Outcome:
         def started(at: float) -> None:
@@ -199,19 +208,23 @@ class Pools:
         assert attempt.handler is not None
         return attempt.handler
 
-    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
-        """The handler has returned. If its row was settled before it did, only its slot is left to free."""
+    def _end(self, attempt: Attempt, outcome: Outcome | None) -> Attempt | None:
+        """The handler has returned; returns the next row of its run, whose turn it is now.
+
+        If its row was settled before it returned, only its slot is left to free.
+        """
         before = attempt.handler_returns(outcome)
         if _timeout_seconds(attempt):
             self._call_on_loop(_disarm, attempt)
         if before is State.RUNNING:
             following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
-            self._news.ended(attempt)  # before the next begins: rows of a run are settled in order
-            if following is not None:
-                self.start([following])
-        elif before is State.ABANDONED:
+            # Before the next begins: rows of a run are settled in order.
+            self._news.ended(attempt, goes_on=following is not None)
+            return following
+        if before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()
+        return None
 
     def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:
         """The next row of the run, in the same slot; or the run ends here, and what is behind goes back unstarted."""

@@ -1,10 +1,13 @@
 -- board: what there is to claim in these queues, by priority, and when the next row of each lane is due
 -- in: queues text[], known_queues text[], known_priorities smallint[], floors float8[] (lanes known before, and their floors in epoch seconds)
+-- in: known_ordered text[] (queues known to have ordered keys), from_arrival bigint, from_due float8 (epoch seconds): floors of their arrivals and heads
 -- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known), at_seconds (the clock when it was read)
+-- out: first_due (epoch seconds), first_arrival, last_arrival (the highest number given so far): where ordered keys begin now
 -- why: paused queues are not on it. One probe a lane, however long the backlog, and no look at the queues of others. A lane that
 -- is known is asked from its floor on, which passes index entries of rows already gone; others are found by a loose walk.
 SELECT q.queue, lane.priority, false, COALESCE(s.limited, false),
-       date_part('epoch', first.available_at) - date_part('epoch', statement_timestamp()), date_part('epoch', statement_timestamp())
+       date_part('epoch', first.available_at) - date_part('epoch', statement_timestamp()), date_part('epoch', statement_timestamp()),
+       NULL::float8, NULL::bigint, NULL::bigint
 FROM unnest(:queues::text[]) AS q (queue)
 LEFT JOIN tenure.queues AS s ON s.queue = q.queue
 CROSS JOIN LATERAL (
@@ -36,15 +39,20 @@ LEFT JOIN LATERAL (
 WHERE s.paused IS NOT TRUE
 UNION ALL
 SELECT q.queue, 0, true, COALESCE(s.limited, false),
-       CASE WHEN EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue) THEN 0
-            ELSE date_part('epoch', next.due_at) - date_part('epoch', statement_timestamp()) END, date_part('epoch', statement_timestamp())
+       CASE WHEN arrived.id IS NOT NULL THEN 0
+            ELSE date_part('epoch', next.due_at) - date_part('epoch', statement_timestamp()) END, date_part('epoch', statement_timestamp()),
+       date_part('epoch', next.due_at), arrived.id, (SELECT n.last_value FROM tenure.arrivals_id_seq AS n)
 FROM unnest(:queues::text[]) AS q (queue)
 LEFT JOIN tenure.queues AS s ON s.queue = q.queue
 LEFT JOIN LATERAL (
+  SELECT a.id FROM tenure.arrivals AS a WHERE a.queue = q.queue AND a.id >= :from_arrival ORDER BY a.id LIMIT 1
+) AS arrived ON true
+LEFT JOIN LATERAL (
   SELECT h.due_at FROM tenure.heads AS h
-  WHERE h.queue = q.queue AND h.bucket >= 0 AND h.due_at < 'infinity' AND h.run_to IS NULL
+  WHERE h.queue = q.queue AND h.bucket >= 0 AND h.due_at >= tenure.since(:from_due) AND h.due_at < 'infinity' AND h.run_to IS NULL
   ORDER BY h.due_at LIMIT 1
 ) AS next ON true
 WHERE s.paused IS NOT TRUE
-  AND (EXISTS (SELECT FROM tenure.heads AS h WHERE h.queue = q.queue) OR EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue))
+  AND (q.queue = ANY (:known_ordered::text[]) OR arrived.id IS NOT NULL OR next.due_at IS NOT NULL
+       OR EXISTS (SELECT FROM tenure.heads AS h WHERE h.queue = q.queue))
 ORDER BY 2 DESC, 1

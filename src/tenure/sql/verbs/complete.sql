@@ -4,21 +4,25 @@
 -- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
 -- else has taken the row). What is not accepted was refused. IS TRUE keeps the planner from making a join of the tokens:
 -- the primary key is walked once, in id order. The rows of a run end in order: behind one that is not completed here, none is.
-WITH gap AS MATERIALIZED (
-  SELECT k.queue, k.partition_key, first.seq
-  FROM (SELECT DISTINCT i.queue, i.partition_key FROM tenure.live AS i
+WITH behind AS MATERIALIZED (
+  SELECT mine.id
+  FROM (SELECT i.queue, i.partition_key, array_agg(i.id) AS ids, array_agg(i.seq) AS seqs, max(i.seq) AS last FROM tenure.live AS i
         WHERE :ordered  -- implied: only spares the look; ordered rows are refused without it
-          AND i.id = ANY (:ids::uuid[]) AND i.ordered) AS k
+          AND i.id = ANY (:ids::uuid[]) AND i.ordered
+        GROUP BY i.queue, i.partition_key) AS k
   CROSS JOIN LATERAL (
     SELECT r.seq FROM tenure.heads AS h
     JOIN tenure.live AS r ON r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket
       AND r.partition_key = h.partition_key AND r.seq BETWEEN h.run_from AND h.run_to
     WHERE h.queue = k.queue AND h.partition_key = k.partition_key
+      AND r.seq < k.last  -- implied: nothing of ours is behind the others
       AND r.status = 'processing'
       AND NOT (((r.id, r.lease_generation, r.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS l (id, generation, fence))) IS TRUE
                AND (r.lease_expires_at > clock_timestamp() OR :accept_late))
     ORDER BY r.seq LIMIT 1
-  ) AS first
+  ) AS gap
+  CROSS JOIN LATERAL unnest(k.ids, k.seqs) AS mine (id, seq)
+  WHERE mine.seq > gap.seq
 ), done AS (
   DELETE FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])  -- implied: the tokens name their rows; this one walks the primary key
@@ -26,7 +30,7 @@ WITH gap AS MATERIALIZED (
     AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS l (id, generation, fence))) IS TRUE
     AND (i.lease_expires_at > clock_timestamp() OR :accept_late)
     AND (NOT i.ordered
-         OR :ordered AND NOT EXISTS (SELECT FROM gap WHERE gap.queue = i.queue AND gap.partition_key = i.partition_key AND gap.seq < i.seq))
+         OR :ordered AND i.id NOT IN (SELECT behind.id FROM behind))
   RETURNING i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
             i.priority, i.ordered, i.limited, i.kind, i.queue, i.partition_key, i.claimed_by, i.idempotency_key,
             i.payload, i.last_error, i.headers

@@ -1,13 +1,15 @@
 -- sweep: end up to n attempts whose lease ran out: pending with backoff, or dead_letter when attempts are used up
--- in: n int
+-- in: n int, from_until float8 (epoch seconds: what is listed before it is gone)
 -- out: id, fence_token, next_status, next_at
 -- why: needs no lease, because only leases that are over are touched. It reads the list of claims, and of it what is due to be
 -- looked at: what was renewed is listed again for when its lease ends now, what has ended is forgotten. Locked rows are skipped,
--- never waited for, so one slow transaction cannot stop recovery; two sweeps at once are harmless.
+-- never waited for, so one slow transaction cannot stop recovery; two sweeps at once are harmless. Nothing is listed for a time
+-- that is past: a floor that somebody knows stays one.
 WITH looked_at AS (
   SELECT c.ctid, c.claim_id, c.ids
   FROM tenure.claims AS c
-  WHERE c.until <= statement_timestamp()  -- implied: only spares the look at the others; their leases decide below
+  WHERE c.until >= tenure.since(:from_until)  -- implied: a floor only saves work
+    AND c.until <= statement_timestamp()  -- implied: only spares the look at the others; their leases decide below
   ORDER BY c.until
   LIMIT 20000
   FOR UPDATE SKIP LOCKED
@@ -33,7 +35,7 @@ WITH looked_at AS (
   DELETE FROM tenure.claims AS c WHERE c.ctid = ANY (ARRAY(SELECT l.ctid FROM looked_at AS l))
 ), listed_again AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
-  SELECT min(h.lease_expires_at), h.claim_id, array_agg(h.id) FROM held AS h
+  SELECT GREATEST(min(h.lease_expires_at), statement_timestamp()), h.claim_id, array_agg(h.id) FROM held AS h
   WHERE h.id NOT IN (SELECT e.id FROM expired AS e)  -- implied: a row that has ended is not held when it is looked at again
   GROUP BY h.claim_id
 ), listed AS (
