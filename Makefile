@@ -86,13 +86,11 @@ bench-snapshot: setup ## claim time and rate while a snapshot is held for three 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim
 
-<<<<<<< HEAD
 bench-shares: setup ## what an idle and a busy fleet cost the server beside a million rows that wait
 	@$(BIN)/python -m bench.shares
-=======
+
 bench-order: setup ## what order costs: one hot key, many keys, cold keys beside a hot one, against unordered rows
 	@timeout 120 $(BIN)/python -m bench.order
->>>>>>> d3c9fe36cb95b4c45921b2b461aa868eb3f7bd58
 
 bench-pages: setup ## every page of the dashboard with a million rows, in SQL and over HTTP
 	@$(BIN)/python -m bench.pages
