@@ -34,7 +34,7 @@ from tenure.events import (
 from tenure.model.outcome import DeadLetter, Fail, Outcome, Release, Retry
 from tenure.model.ring import Ring, moved
 from tenure.model.rows import BUCKETS
-from tenure.telemetry.tally import REFUSALS_A_SECOND_MAX, PERIODS_MAX, Tally
+from tenure.telemetry.tally import PERIODS_MAX, REFUSALS_A_SECOND_MAX, Tally
 from tenure.verbs import fleet, history, questions, settle
 from tenure.verbs.history import BOUNDS_SECONDS, LeaseCounts, percentile, ring_changes, step_for
 from world import World
