@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -20,8 +18,6 @@ from world import World
 
 BUSY = {"queues": ["default"], "kinds": ["send_receipt"], "slots": 4, "slots_used": 4}
 FREE = {**BUSY, "slots_used": 1}
-ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs/guides/why.md").read_text()
 START = "start one with `tenure worker`"
 
 
@@ -546,17 +542,3 @@ def test_the_sql_of_why_runs_as_it_is_printed(world: World) -> None:
     id = world.enqueue()
     ((status, kind, *_),) = world.sql(questions.why_in_sql(id, world.schema).replace("%", "%%"))
     assert (status, kind) == ("pending", "send_receipt")
-
-
-# -- the guide
-
-REASONS = [cell for cell in re.findall(r"^\| (.+?) \| .+ \|$", GUIDE, re.MULTILINE) if cell not in ("it says", "---")]
-
-
-@pytest.mark.one_server
-def test_every_reason_of_the_guide_has_a_test_that_quotes_it() -> None:
-    tests = Path(__file__).read_text() + (ROOT / "tests/chaos/test_two_phase.py").read_text()
-    quoted = re.sub(r"\"\n\s*f?\"", "", tests)
-    assert len(REASONS) >= 36
-    pieces = [(reason, piece.strip(" ,")) for reason in REASONS for piece in reason.split("…")]
-    assert not [(reason, piece) for reason, piece in pieces if piece not in quoted]
