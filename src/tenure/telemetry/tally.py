@@ -88,8 +88,7 @@ class Tally:
                 row = attempt.claimed
                 counts = period.get(row.queue) or _opened(period, row.queue)
                 counts["acquired"] += 1
-                waited = row.ends_seconds - lease_seconds - row.available_seconds
-                counts["waits"][bisect_left(BOUNDS_SECONDS, waited)] += 1
+                counts["waits"][bisect_left(BOUNDS_SECONDS, row.waited_seconds(lease_seconds))] += 1
                 if row.generation > 1 and len(counts["again"]) < AGAIN_MAX:
                     counts["again"].append(row.id.hex)
                     counts["generations"].append(row.generation)

@@ -97,7 +97,7 @@ def claim_ordered(
     buckets: Sequence[int] | None = None,
     run_length: int = 1,
     from_arrival: int = 0,
-    from_due: float = 0.0,
+    from_due: float = float("-inf"),
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,

@@ -132,5 +132,5 @@ def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
     shared.tally.took(attempts, shared.terms.lease_seconds)
     for attempt in attempts if shared.bus.each_job else ():
         row = attempt.claimed
-        waited = row.ends_seconds - shared.terms.lease_seconds - row.available_seconds
+        waited = row.waited_seconds(shared.terms.lease_seconds)
         shared.bus.emit(LeaseAcquired(shared.worker_id, row.id, row.generation, row.kind, row.queue, waited))
