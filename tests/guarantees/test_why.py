@@ -228,6 +228,23 @@ def test_whoever_has_locked_it_is_named_to_a_reader_without_rights(world: World)
     assert f"process {_pid(other)} of the server has locked it" in world.run(questions.why(id), reader)
 
 
+def test_somebody_has_locked_what_is_set_for_its_queue(world: World) -> None:
+    world.run(queues.limit("default", max_running=5))
+    id = world.enqueue()
+    world.run(fleet.register("A", FREE))
+    other = user_connection(world)
+    other.execute("UPDATE queues SET updated_at = clock_timestamp()")
+    assert "locked" not in _why(world, id)  # for a moment every claim has it
+    other.execute("SELECT pg_sleep(1.6)")
+    who = f"process {_pid(other)} of the server has locked the settings of its queue for "
+    assert _why(world, id).partition(", but ")[2].startswith(who)
+    assert _why(world, id).endswith(" s: claims from it wait until that ends.")
+    world.run(queues.limit("mail", max_running=5))  # what is not limited has no such settings
+    assert "locked" not in _why(world, world.enqueue(queue="mail"))
+    other.rollback()
+    assert "locked" not in _why(world, id)
+
+
 # -- slots
 
 

@@ -7,17 +7,13 @@ import shlex
 from .why_facts import Facts, Peer, counted, spoken
 
 SOON_SECONDS = 10.0  # a worker tells with each heartbeat how many slots it uses: until the next one it may be wrong
+MOMENT_SECONDS = 1.0  # a claim under limits has the settings of its queue locked for less
 MANY = 1000  # rows before it are counted up to here
 
 
 def obstacle(row: Facts) -> str:
     """The end of the sentence about a due row that nobody holds."""
-    return (
-        standstill(row)
-        or (f", but {locked(row)}: claims pass it by until that ends" if locked(row) else "")
-        or _limit(row)
-        or _slots(row)
-    )
+    return standstill(row) or _locked(row) or _limit(row) or _slots(row)
 
 
 def standstill(row: Facts) -> str:
@@ -40,10 +36,18 @@ def standstill(row: Facts) -> str:
 
 def locked(row: Facts) -> str:
     """Who has locked the row in a transaction that is still open."""
+    if row.locked_queue and (row.locked_seconds or 0.0) < MOMENT_SECONDS:
+        return ""  # as every claim from a queue with limits does
     since = f" for {spoken(max(0.0, row.locked_seconds))}" if row.locked_seconds is not None else ""
+    what = "the settings of its queue" if row.locked_queue else "it"
     if row.locked_in is not None:
-        return f"the prepared transaction {row.locked_in!r} has locked it{since}"
-    return f"process {row.locked_by} of the server has locked it{since}" if row.locked_by is not None else ""
+        return f"the prepared transaction {row.locked_in!r} has locked {what}{since}"
+    return f"process {row.locked_by} of the server has locked {what}{since}" if row.locked_by is not None else ""
+
+
+def _locked(row: Facts) -> str:
+    then = "claims from it wait" if row.locked_queue else "claims pass it by"
+    return f", but {who}: {then} until that ends" if (who := locked(row)) else ""
 
 
 def _able(row: Facts) -> list[Peer]:

@@ -69,6 +69,7 @@ class Facts(NamedTuple):
     locked_by: int | None
     locked_in: str | None
     locked_seconds: float | None
+    locked_queue: bool
     sweep_every_seconds: float | None
     swept_seconds: float | None
     fleet: str

@@ -5,7 +5,7 @@
 -- out: head uuid (the row it stands behind), head_status, head_worker, head_attempts, head_seconds_to_wait, head_later boolean (its number is higher)
 -- out: paused, running int, max_running int, running_of_key int, max_per_key int, tokens float8, rate_per_second float8
 -- out: urgent int (due rows of a higher priority), before int (rows that were due before it, both up to 1000), arrived boolean (its key has changed since the last claim)
--- out: locked_by int (a process of the server), locked_in text (a prepared transaction), locked_seconds
+-- out: locked_by int (a process of the server), locked_in text (a prepared transaction), locked_seconds, locked_queue boolean (not the row: what is set for its queue)
 -- out: sweep_every_seconds, swept_seconds (ago), fleet text (JSON: the workers that are not dead)
 WITH asked AS (
   SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, i.claimed_by, i.finished_by,
@@ -31,7 +31,7 @@ SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempt
        (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = i.partition_key) AS running_of_key,
        q.max_per_key,
        tenure.refilled(q.tokens, q.rate_per_second, q.burst, clock_timestamp() - q.refilled_at) AS tokens, q.rate_per_second,
-       ahead.urgent, ahead.before, ahead.arrived, lock.pid AS locked_by, lock.gid AS locked_in, lock.seconds AS locked_seconds,
+       ahead.urgent, ahead.before, ahead.arrived, lock.pid AS locked_by, lock.gid AS locked_in, lock.seconds AS locked_seconds, COALESCE(lock.queue, false) AS locked_queue,
        sweep.every_seconds AS sweep_every_seconds, NULLIF(i.clock - date_part('epoch', sweep.ran_at), 'infinity') AS swept_seconds,
        fleet.members AS fleet
 FROM asked AS i
@@ -86,11 +86,14 @@ CROSS JOIN LATERAL (
 ) AS ahead
 LEFT JOIN LATERAL (
   -- Who changes or locks a row stands in its xmax, and holds a lock on that transaction until it ends.
-  SELECT k.pid, p.gid, i.clock - date_part('epoch', COALESCE(a.xact_start, p.prepared)) AS seconds
+  SELECT k.pid, p.gid, i.clock - date_part('epoch', COALESCE(a.xact_start, p.prepared)) AS seconds, k.transactionid <> i.locker AS queue
   FROM pg_catalog.pg_locks AS k
   LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = k.pid
   LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = k.transactionid
-  WHERE i.locker <> '0'::xid AND k.locktype = 'transactionid' AND k.transactionid = i.locker AND k.mode = 'ExclusiveLock' AND k.granted
+  WHERE (i.locker <> '0'::xid OR i.status = 'pending' AND q.limited AND q.xmax <> '0'::xid)
+    AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
+    AND (k.transactionid = i.locker OR i.status = 'pending' AND q.limited AND k.transactionid = q.xmax)
+  ORDER BY k.transactionid <> i.locker
   LIMIT 1
 ) AS lock ON true
 CROSS JOIN LATERAL (
