@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
 NO = 1
@@ -16,6 +17,7 @@ TRY_LATER = 75
 NOT_ALLOWED = 77
 BAD_SETTINGS = 78
 INTERRUPTED = 130
+NAMED_MAX = 5  # of a list in a sentence
 
 
 def telling_line(error: str | None) -> str:
@@ -67,6 +69,22 @@ class SchemaMismatch(TenureError):
             if found < need
             else f"schema {schema!r} is at migration {found}, newer than the {need} this package knows: "
             "upgrade it with `pip install -U tenure`"
+        )
+
+
+class OldWorkersAlive(TenureError):
+    """Workers are alive that use what a missing migration removes; nothing was migrated."""
+
+    exit_code = TRY_LATER
+
+    def __init__(self, workers: Sequence[str], migration: int, schema: str) -> None:
+        self.workers, self.migration, self.schema = list(workers), migration, schema
+        more = f" and {len(workers) - NAMED_MAX} more" if len(workers) > NAMED_MAX else ""
+        named = ", ".join(workers[:NAMED_MAX]) + more
+        drain = "tenure workers drain ID" + ("" if schema == "tenure" else f" --schema {schema}")
+        super().__init__(
+            f"workers of an older version are alive ({named}), and migration {migration} removes what they use: drain "
+            f"each with `{drain}`, and try again when they have left; --force does not wait"
         )
 
 

@@ -13,7 +13,7 @@ from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.model.rows import NewRow
 from tenure.postgres import run
-from tenure.verbs import fleet, queues
+from tenure.verbs import fleet, questions, queues
 from world import World, new_world
 
 pytestmark = pytest.mark.one_server
@@ -96,3 +96,14 @@ def test_whoever_makes_all_constraints_immediate_silences_the_note(world: World)
     enqueue(world, conn)
     conn.execute(f"PREPARE TRANSACTION 'of {world.schema}'".encode())
     conn.execute(f"ROLLBACK PREPARED 'of {world.schema}'".encode())
+
+
+def test_why_names_the_prepared_transaction_that_has_locked_a_row(world: World) -> None:
+    id = world.enqueue()
+    conn = user_connection(world, autocommit=True)
+    conn.execute("BEGIN")
+    conn.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [id])
+    conn.execute(f"PREPARE TRANSACTION 'by {world.schema}'".encode())
+    assert f", but the prepared transaction 'by {world.schema}' has locked it for " in world.run(questions.why(id))
+    conn.execute(f"ROLLBACK PREPARED 'by {world.schema}'".encode())
+    assert "locked" not in world.run(questions.why(id))

@@ -232,7 +232,7 @@ def test_why_is_a_sentence_and_on_request_the_sql_that_shows_the_same(world: Wor
     sentence, empty, *query = tenure(world, "why", str(rows[0]), "--sql").stdout.splitlines()
     assert [line.partition(":")[0] for line in query].count("-- why") == 1, "its name, and no other line like it"
     assert sentence.startswith("It has been runnable for ")
-    assert sentence.endswith(" s, but no worker is alive.")
+    assert sentence.endswith(" s, but no worker is alive: start one with `tenure worker`.")
     assert empty == ""
     assert world.sql("\n".join(query).replace("%", "%%"))[0][:3] == ("pending", "send_receipt", "default")
     found = document(world, "why", str(rows[0]))

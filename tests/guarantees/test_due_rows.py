@@ -184,7 +184,7 @@ def test_a_claim_by_bucket_costs_what_is_due_and_not_what_waits(world: World) ->
 @pytest.mark.parametrize("share", [1, 2, 7, 504, 512, 1023])
 def test_every_bucket_of_a_share_is_the_first_in_its_turn(share: int) -> None:
     rule = ClaimRule({"default": 1.0}, 90.0, buckets=tuple(range(share)))
-    rule.rouse("default")
+    rule.look_again("default")
     claims = [rule.next("A", 1, 0.0, everywhere=set()) for _ in range(2 * share)]
     firsts = [str(claim.statement.params["buckets"]) for claim in claims if claim and claim.statement.name == "claim"]
     assert {int(first.strip("{}").split(",")[0]) for first in firsts} == set(range(share))
@@ -203,7 +203,7 @@ def test_a_share_of_504_buckets_is_emptied(world: World) -> None:
         list(ours),
     )
     rule = ClaimRule({"default": 1.0}, 90.0, buckets=ours)
-    rule.rouse("default")
+    rule.look_again("default")
     reached = set()
     for n in range(505):  # one goes to ordered keys, of which there are none
         claim = rule.next("A", 1, float(n), everywhere=set())

@@ -273,6 +273,9 @@ def test_after_a_lost_reply_the_claim_is_found_again(way: Way) -> None:
     world.complete(jobs[0].lease)
     world.retry(jobs[1].lease)
     assert world.run(questions.claimed("A", 4711)) == []
+    world.due()
+    assert [job.id for job in way.claim("A", 2, claim_id=4714)] == [jobs[1].id]
+    assert world.run(questions.claimed("A", 4711)) == []  # the same row and worker, but another claim
 
 
 def test_a_claim_found_again_and_given_back_costs_no_attempt(world: World) -> None:

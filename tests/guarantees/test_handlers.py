@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
+import msgspec
 import pytest
 
 from crew import eventually, working
@@ -99,6 +101,75 @@ def test_a_key_may_name_any_field_where_the_payload_is_open_or_one_value() -> No
     assert Inbox().handler("k", key="a:{y}")(lambda **_fields: None).row(y=1).key == "a:1"
     assert Inbox().handler("k", key="a:{_y[z]}")(lambda _y: None).row(_y={"z": 2}).key == "a:2"
     assert Inbox().handler("k", key="{{a}}:{order_id!s:>3}")(plain).row(order_id=3).key == "{a}:  3"
+
+
+@dataclass
+class Order:
+    """What a handler takes as one value."""
+
+    order_id: int
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+class Renamed(msgspec.Struct, rename="camel", tag_field="type", tag="order"):
+    """One whose fields have other names in JSON: a key is made of those."""
+
+    order_id: int
+
+
+class Typed(TypedDict):
+    """A dict whose fields are known."""
+
+    order_id: int
+
+
+class Model:
+    """What we ask of a pydantic model."""
+
+    model_fields: ClassVar[dict[str, Any]] = {"order_id": ...}
+    model_computed_fields: ClassVar[dict[str, Any]] = {"label": ...}
+    model_config: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def model_validate_json(cls, _text: str) -> Model:
+        return cls()
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        assert mode == "json"
+        return {"order_id": 5, "label": "five"}
+
+
+class OpenModel(Model):
+    """One that takes whatever it gets."""
+
+    model_config: ClassVar[dict[str, Any]] = {"extra": "allow"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "key", "value", "made"),
+    [
+        (Order, "{order_id}:{lines[a]}", Order(5, {"a": 2}), "5:2"),
+        (Renamed, "{type}:{orderId}", Renamed(5), "order:5"),
+        (Typed, "{order_id}", {"order_id": 5}, "5"),
+        (Model, "{order_id}:{label}", Model(), "5:five"),
+    ],
+)
+def test_the_key_of_a_payload_type_is_checked_where_it_is_written(
+    payload: type[Any], key: str, value: Any, made: str
+) -> None:
+    def one(order: Any) -> None: ...
+
+    assert Inbox().handler("k", key=key, payload=payload)(one).row(value).key == made
+    with pytest.raises(BadSettings, match=r"has key='\{y\}', but it does not take 'y': it takes "):
+        Inbox().handler("k", key="{y}", payload=payload)(one)
+    if payload is Renamed:
+        with pytest.raises(BadSettings, match="it does not take 'order_id': it takes orderId, type"):
+            Inbox().handler("k", key="{order_id}", payload=payload)(one)
+
+
+@pytest.mark.parametrize("payload", [dict, OpenModel])
+def test_a_payload_type_whose_fields_are_not_known_may_have_any(payload: type[Any]) -> None:
+    Inbox().handler("k", key="{y}", payload=payload)(lambda _order: None)
 
 
 def test_what_is_at_the_edge_is_taken() -> None:

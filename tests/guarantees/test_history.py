@@ -34,7 +34,7 @@ from tenure.events import (
 from tenure.model.outcome import DeadLetter, Fail, Outcome, Release, Retry
 from tenure.model.ring import Ring, moved
 from tenure.model.rows import BUCKETS
-from tenure.telemetry.tally import REFUSALS_A_SECOND_MAX, SLOTS_MAX, Tally
+from tenure.telemetry.tally import PERIODS_MAX, REFUSALS_A_SECOND_MAX, Tally
 from tenure.verbs import fleet, history, questions, settle
 from tenure.verbs.history import BOUNDS_SECONDS, LeaseCounts, percentile, ring_changes, step_for
 from world import World
@@ -438,10 +438,10 @@ def test_a_slot_is_due_when_it_is_over_and_a_refused_write_at_once() -> None:
 
 def test_an_hour_without_a_database_is_all_that_is_remembered() -> None:
     counting = Ticking()
-    for _ in range(2 * SLOTS_MAX):
+    for _ in range(2 * PERIODS_MAX):
         counting.renewed(1)
         counting.at += 10
-    assert len(counting._take(everything=True)) == SLOTS_MAX
+    assert len(counting._take(everything=True)) == PERIODS_MAX
 
 
 def test_of_a_storm_of_refused_writes_all_are_counted_and_a_few_a_second_are_kept(world: World) -> None:
@@ -594,13 +594,13 @@ def test_an_idle_worker_writes_nothing(world: World) -> None:
 def watched(hired: Hired) -> list[int]:
     """How many slots each statement of this worker's tally holds."""
     counting, written = hired.worker.shared.tally, []
-    write = counting._write_slots
+    write = counting._write_periods
 
     def note(conn: Any, schema: str | None, taken: Any) -> None:
         written.append(len(taken))
         write(conn, schema, taken)
 
-    counting._write_slots = note  # type: ignore[method-assign]
+    counting._write_periods = note  # type: ignore[method-assign]
     return written
 
 

@@ -67,7 +67,7 @@ def test_a_poll_has_no_floor_neither_on_the_board_nor_in_its_claim() -> None:
 def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything() -> None:
     claimer = rule()
     claimer.learn([offer(MAIL, None)], 0.0)
-    claimer.rouse("mail")
+    claimer.look_again("mail")
     assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS - LATE_SECONDS}
     assert claimer.lanes.known(poll=False) == {}
     claimer.learn([offer(MAIL, None)], 0.0)
@@ -121,9 +121,9 @@ def test_the_dearer_it_was_the_longer_a_lane_is_left_to_others_but_for_a_poll_a_
         return claimer
 
     noted, polled, moved = left(), left(), left()
-    noted.rouse("web")
+    noted.look_again("web")
     assert sent(noted, at=3.0).lanes == (WEB,)
-    polled.rouse()
+    polled.look_again()
     assert set(sent(polled, at=3.0).lanes) == {MAIL, WEB}
     moved.own((3, 4))
     moved.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 3.0)

@@ -12,7 +12,8 @@ from guarantees.facts import Beside, user_connection
 from plans import Plans
 from slices import slice_of
 from tenure import verbs
-from tenure.model.rows import NewRow
+from tenure.model.rows import Lane, NewRow
+from tenure.verbs import questions
 from world import World
 
 _BACKLOG = """
@@ -169,3 +170,17 @@ def test_a_sweep_takes_no_longer_with_a_backlog_behind(world: World) -> None:
     _over(world)
     assert plans.of(verbs.sweep()) == {"live_pkey", "live_heads"}
     assert plans.buffers < slice_of(10_000, 2_000)  # read through, the hot table is 37,000 pages or 2,200
+
+
+def test_the_rows_of_a_lost_reply_are_found_by_the_list_and_not_by_reading_through(world: World) -> None:
+    world.sql(_BACKLOG, 5000)
+    jobs = world.claim("A", 10, lanes=[Lane("q7")], claim_id=7)
+    world.claim("A", 10, lanes=[Lane("q8")], claim_id=8)
+    world.run(verbs.renew([jobs[0].lease]))
+    world.complete(jobs[1].lease)
+    world.sql("UPDATE claims SET until = clock_timestamp() WHERE claim_id = 7")
+    assert world.sweep() == []  # lists what is held once more
+    plans = Plans(world)
+    assert plans.of(questions.claimed("A", 7)) == {"live_pkey"}
+    assert plans.buffers < 100
+    assert {job.id for job in world.run(questions.claimed("A", 7))} == {job.id for job in jobs} - {jobs[1].id}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,10 +9,10 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from guarantees.facts import until, user_connection
+from guarantees.facts import user_connection
 from tenure import verbs
-from tenure.model.rows import Claimed, Lane
-from tenure.verbs import fleet, questions, queues
+from tenure.model.rows import Lane
+from tenure.verbs import questions
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -237,162 +236,6 @@ def test_blocked_keys_name_the_row_in_the_way_and_how_many_wait(world: World) ->
         ("held", heads["held"], "processing", "held", 1),
     ]
     assert len(world.run(questions.blocked_keys(n=1))) == 1
-
-
-# -- why: one sentence for every state
-
-
-def _why(world: World, id: UUID) -> str:
-    return world.run(questions.why(id))
-
-
-def test_why_has_a_sentence_for_every_state(world: World) -> None:
-    ids = _every_state(world)
-    said = {state: _why(world, id) for state, id in ids.items()}
-    assert said["completed"] == "It was completed by A on attempt 1."
-    assert said["failed"] == "It failed for good on attempt 1 (no such SKU); redrive brings it back."
-    assert said["dead_letter"] == "It is a dead letter after 1 of 5 attempts (poison); redrive brings it back."
-    assert said["cancelled"] == "It was cancelled (asked by the customer); it will not run."
-    assert said["processing"].startswith("It is held by worker A for another ")
-    assert " s, attempt 1 of 5" in said["processing"]
-    assert said["scheduled"] == "It becomes runnable in 10 min, but no worker is alive."
-    assert said["pending"].endswith("but no worker is alive.")
-    assert _why(world, UUID(int=1)) == f"There is no row {UUID(int=1)}."
-
-
-def test_why_counts_the_workers_a_runnable_row_waits_for(world: World) -> None:
-    id = world.enqueue()
-    for worker in ("A", "B", "C", "D"):
-        world.run(fleet.register(worker))
-    world.run(fleet.drain("C"))
-    world.sql("UPDATE workers SET gone_at = clock_timestamp() WHERE id = 'D'")
-    assert _why(world, id) == "It has been runnable for 0 s and waits for a free slot of 2 workers."
-    world.run(fleet.drain("B"))
-    assert _why(world, id) == "It has been runnable for 0 s and waits for a free slot of 1 worker."
-
-
-@pytest.mark.parametrize(
-    ("says", "obstacle"),
-    [
-        ({"queues": ["mail"], "kinds": ["k"]}, " and waits for a free slot of 1 worker."),
-        ({"queues": ["default"], "kinds": ["k"]}, ", but no worker serves the queue 'mail' (1 alive)."),
-        ({"queues": ["mail"], "kinds": []}, ", but no worker of its queue has a handler of kind 'k' (1 alive)."),
-        ({"queues": ["mail"]}, " and waits for a free slot of 1 worker."),
-    ],
-)
-def test_why_says_when_no_worker_would_take_the_row(world: World, says: dict[str, Any], obstacle: str) -> None:
-    id = world.enqueue("k", queue="mail")
-    world.run(fleet.register("A", says))
-    assert _why(world, id) == f"It has been runnable for 0 s{obstacle}"
-
-
-def test_why_names_a_paused_queue(world: World) -> None:
-    now, later = world.enqueue(queue="mail"), world.enqueue(queue="mail", delay_seconds=60)
-    world.run(fleet.register("A"))
-    world.run(queues.pause("mail"))
-    assert _why(world, now) == "It has been runnable for 0 s, but the queue 'mail' is paused."
-    assert _why(world, later) == "It becomes runnable in 60 s, but the queue 'mail' is paused."
-    world.run(queues.resume("mail"))
-    assert "paused" not in _why(world, now)
-
-
-@pytest.mark.parametrize(
-    ("limit", "obstacle"),
-    [
-        ({"max_running": 1}, "the queue 'default' is at its limit: 1 of 1 are running"),
-        ({"max_per_key": 1}, "the key 'k' is at its limit: 1 of 1 are running"),
-        ({"rate_per_second": 0.001, "burst": 1}, "the queue 'default' starts no more than 0.001 rows a second"),
-    ],
-)
-def test_why_names_the_limit_that_is_reached(world: World, limit: dict[str, Any], obstacle: str) -> None:
-    first, second = world.enqueue(key="k"), world.enqueue(key="k")
-    world.run(fleet.register("A"))
-    world.run(queues.limit("default", **limit))
-    assert "free slot" in _why(world, first)
-    assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
-    waiting = next(id for id in (first, second) if world.status(id) == "pending")
-    assert _why(world, waiting) == f"It has been runnable for 0 s, but {obstacle}."
-
-
-def test_the_sql_of_why_runs_as_it_is_printed(world: World) -> None:
-    id = world.enqueue()
-    ((status, kind, *_),) = world.sql(questions.why_in_sql(id, world.schema).replace("%", "%%"))
-    assert (status, kind) == ("pending", "send_receipt")
-
-
-def test_why_names_the_last_error_of_a_row_that_waits_to_be_tried_again(world: World) -> None:
-    id = world.enqueue()
-    world.retry(world.claim_one().lease, 'Traceback\n  File "x.py"\nValueError: boom', delay=60)
-    waits = "It becomes runnable in 60 s after 1 of 5 attempts (ValueError: boom)"
-    assert _why(world, id) == f"{waits}, but no worker is alive."
-    world.run(fleet.register("A", {"queues": ["default"], "kinds": ["other"]}))
-    assert _why(world, id) == f"{waits}, but no worker of its queue has a handler of kind 'send_receipt' (1 alive)."
-    world.run(fleet.register("B"))
-    assert _why(world, id) == f"{waits}."
-
-
-@pytest.mark.parametrize("error", ["", " ", "\n", "\n\n \n"])
-def test_why_bears_an_error_without_words(world: World, error: str) -> None:
-    id = world.enqueue()
-    world.retry(world.claim_one().lease, error, delay=60)
-    assert "no error recorded" in _why(world, id)
-    world.due()
-    world.fail(world.claim_one().lease, error)
-    assert "no error recorded" in _why(world, id)
-
-
-def _expired(world: World, job: Claimed) -> None:
-    world.expire(job.lease)
-
-
-def _asked(world: World, job: Claimed) -> None:
-    world.run(verbs.cancel([job.id]))
-
-
-def _gone(world: World, job: Claimed) -> None:
-    world.run(fleet.register("A"))
-    session = world.connect()
-    world.run(fleet.appear("A"), session)
-    assert "a living worker renews that" in _why(world, job.id)
-    session.close()
-    until(lambda: world.run(questions.workers())[0].present is False, "its lock is gone")
-
-
-def _silent(world: World, job: Claimed) -> None:
-    world.run(fleet.register("A"))
-    world.sql("UPDATE workers SET status = 'dead'")
-
-
-@pytest.mark.parametrize(
-    ("happening", "max_attempts", "words"),
-    [
-        (_expired, 5, "ran out 60 s ago, attempt 1 of 5; the next sweep returns it to pending"),
-        (_expired, 1, "ran out 60 s ago, attempt 1 of 1; the next sweep ends it as a dead letter"),
-        (_asked, 5, "worker A, which was asked to cancel it"),
-        (_silent, 5, "worker A (dead)"),
-        (_gone, 5, "worker A, whose session is gone, attempt 1 of 5; it comes back within the grace"),
-    ],
-)
-def test_why_says_what_stands_between_a_held_row_and_its_end(
-    world: World, happening: Callable[[World, Claimed], None], max_attempts: int, words: str
-) -> None:
-    id = world.enqueue(max_attempts=max_attempts)
-    happening(world, world.claim_one("A"))
-    assert words in _why(world, id)
-
-
-def test_why_names_the_row_that_stands_before_it(world: World) -> None:
-    head, behind = world.enqueue(key="k", ordered=True, hold=True), world.enqueue(key="k", ordered=True)
-    asks = f"`tenure why {head}` says why."
-    assert _why(world, behind) == f"It waits behind row {head} (pending) of the ordered key 'k'; {asks}"
-    assert "runnable" in _why(world, head)
-    (job,) = world.claim_ordered()
-    assert _why(world, behind) == f"It waits behind row {head} (processing) of the ordered key 'k'; {asks}"
-    world.fail(job.lease)
-    assert _why(world, behind) == (
-        f"It waits behind row {head} (failed) of the ordered key 'k'; "
-        "redrive or delete that one, or `tenure queues free default k`."
-    )
 
 
 # -- rows are owned wholly or not at all

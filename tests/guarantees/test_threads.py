@@ -146,7 +146,7 @@ def test_what_is_counted_while_a_write_fails_is_added(monkeypatch: pytest.Monkey
     tally.renewed(2)
     assert "locked" in tally.write(None, everything=True)  # type: ignore[arg-type]
     assert tally.write(None, everything=True) == ""  # type: ignore[arg-type]
-    assert [slot["renewed"] for slot in json.loads(sent[1]["slots"])] == [5]
+    assert [slot["renewed"] for slot in json.loads(sent[1]["periods"])] == [5]
 
 
 # -- an operator and a signal

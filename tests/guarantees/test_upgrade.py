@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
+from crew import working
+from guarantees.facts import until
 from tenure import postgres, verbs
+from tenure.app.inbox import Inbox
+from tenure.errors import NO, TRY_LATER, OldWorkersAlive
 from tenure.model.rows import Lease
 from tenure.postgres import migrate
-from tenure.verbs import operators, queues
+from tenure.verbs import fleet, operators, questions, queues
 from world import World
 
 FIRST = 9  # the newest migration of 0.1.0
@@ -123,3 +131,144 @@ def test_permits_in_flight_count(old: Old) -> None:
     assert old.run(queues.claim_limited("A", 9, "mail")) == []
     assert old.complete(lease).ok
     assert [job.id for job in old.run(queues.claim_limited("A", 9, "mail"))] == [ids[1]]
+
+
+# -- workers of the release before: what a contracting migration removes is what they use
+
+
+def _joined(old: Old, worker: str = "old", **says: object) -> None:
+    """A worker of 0.1.0 in the registry: it does not say which migration it knows."""
+    old.run(fleet.register(worker, {"version": "0.1.0", "queues": ["default"], **says}))
+
+
+def _at(old: Old) -> int:
+    return len(migrate.applied(old.conn, old.schema))
+
+
+def _tenure(old: Old, *arguments: str) -> subprocess.CompletedProcess[str]:
+    given = ["--database-url", old.url, "--schema", old.schema]
+    return subprocess.run(
+        [sys.executable, "-m", "tenure", *arguments, *given], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_workers_that_are_alive_are_to_be_drained_first(old: Old) -> None:
+    _joined(old, "b")
+    _joined(old, "a")
+    with pytest.raises(OldWorkersAlive) as refused:
+        migrate.apply(old.conn, old.schema)
+    assert (refused.value.workers, refused.value.exit_code, _at(old)) == (["a", "b"], TRY_LATER, FIRST)
+    assert str(refused.value) == (
+        "workers of an older version are alive (a, b), and migration 10 removes what they use: drain each with "
+        f"`tenure workers drain ID --schema {old.schema}`, and try again when they have left; --force does not wait"
+    )
+
+
+def test_many_of_them_are_named_in_short(old: Old) -> None:
+    for n in range(9):
+        _joined(old, f"w{n}")
+    with pytest.raises(OldWorkersAlive, match=r"are alive \(w0, w1, w2, w3, w4 and 4 more\), and"):
+        migrate.apply(old.conn, old.schema)
+
+
+def test_a_drained_fleet_is_upgraded_with_its_rows_in_flight(old: Old) -> None:
+    """From the first look to the first claim, by the commands that the sentences name."""
+    id = old.send(partition_key="k", ordered=True)
+    _joined(old)
+    old.hold(id)
+    checked = _tenure(old, "migrate", "--check")
+    assert checked.returncode == NO
+    assert "run `tenure migrate" in checked.stdout
+    assert "workers of an older version are alive (old)" in checked.stderr
+    told = json.loads(_tenure(old, "migrate", "--check", "--json").stdout)
+    assert (told["ok"], told["drain_first"]) == (False, ["old"])
+    refused = _tenure(old, "migrate")
+    assert (refused.returncode, refused.stdout, _at(old)) == (TRY_LATER, "", FIRST)
+    assert refused.stderr.startswith("tenure: workers of an older version are alive (old), and migration 10 removes")
+    assert "old" in _tenure(old, "workers").stdout
+    assert _tenure(old, "workers", "drain", "old").returncode == 0
+    assert old.sql("SELECT status FROM workers") == [("draining",)]
+    assert _tenure(old, "migrate").returncode == TRY_LATER  # it still holds its row
+    old.sql(
+        "UPDATE live SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,"
+        " claim_id = NULL, attempts = attempts - 1"
+    )
+    old.sql("DELETE FROM keys")
+    old.run(fleet.leave("old"))
+    assert json.loads(_tenure(old, "migrate", "--check", "--json").stdout)["drain_first"] == []
+    assert _tenure(old, "migrate").returncode == 0
+    assert [job.id for job in old.claim_ordered()] == [id]
+
+
+def test_force_does_not_wait(old: Old) -> None:
+    _joined(old)
+    assert _tenure(old, "migrate", "--force").returncode == 0
+    assert _at(old) == migrate.newest()
+
+
+def _dead(old: Old) -> None:
+    old.sql("UPDATE workers SET status = 'dead'")
+
+
+def _killed(old: Old) -> None:
+    session = old.connect()
+    old.run(fleet.appear("old"), session)
+    session.close()
+    until(lambda: old.run(questions.workers())[0].present is False, "its lock is gone")
+
+
+def _silent_behind_a_pooler(old: Old) -> None:
+    old.sql("UPDATE workers SET last_seen_at = last_seen_at - interval '31 seconds'")
+
+
+def _knows(old: Old) -> None:
+    old.sql("UPDATE workers SET metadata = metadata || %s::jsonb", json.dumps({"migration": migrate.newest()}))
+
+
+@pytest.mark.parametrize("how", [_dead, _killed, _silent_behind_a_pooler, _knows])
+def test_workers_that_are_gone_or_new_are_not_in_the_way(old: Old, how: Callable[[Old], None]) -> None:
+    _joined(old)
+    how(old)
+    old.upgrade()
+
+
+def test_a_worker_that_shows_its_session_is_in_the_way_however_long_it_was_silent(old: Old) -> None:
+    _joined(old)
+    old.run(fleet.appear("old"), old.connect())
+    _silent_behind_a_pooler(old)
+    with pytest.raises(OldWorkersAlive):
+        migrate.apply(old.conn, old.schema)
+
+
+def test_migrations_that_only_add_ask_for_nothing(old: Old) -> None:
+    last = max(each.version for each in migrate.known()[:14] if each.kind == "contract")
+    migrate.apply(old.conn, old.schema, to=last)
+    _joined(old, "new", migration=last)
+    assert [each.kind for each in migrate.apply(old.conn, old.schema, to=14)] == ["expand"]
+
+
+def test_the_printed_sql_asks_too(old: Old) -> None:
+    script = migrate.script(old.schema, after=FIRST)
+    _joined(old)
+    with psycopg.connect(old.url, autocommit=True) as plain:
+        with pytest.raises(psycopg.errors.RaiseException, match=r"workers of an older version are alive \(old\)"):
+            plain.execute(script.encode())
+        plain.execute(b"ROLLBACK")
+        assert _at(old) == FIRST
+        _dead(old)
+        plain.execute(script.encode())
+    assert _at(old) == migrate.newest()
+
+
+def test_the_printed_sql_does_not_ask_with_force(old: Old) -> None:
+    _joined(old)
+    with psycopg.connect(old.url, autocommit=True) as plain:
+        plain.execute(migrate.script(old.schema, after=FIRST, force=True).encode())
+    assert _at(old) == migrate.newest()
+
+
+def test_a_worker_says_which_migration_it_knows(world: World) -> None:
+    inbox = Inbox()
+    inbox.handler("nap")(lambda: None)
+    with working(world, inbox):
+        assert world.sql("SELECT (metadata ->> 'migration')::int FROM workers") == [(migrate.newest(),)]

@@ -85,3 +85,15 @@ def test_every_promise_of_the_front_page_links_to_its_test() -> None:
     assert len(rows) >= 12
     for promise, tests in rows:
         assert re.search(r"\]\(tests/[\w/]+/test_\w+\.py\)", tests), promise
+
+
+def test_every_reason_in_the_guide_to_why_has_a_test_that_quotes_it() -> None:
+    guide = (ROOT / "docs/guides/why.md").read_text()
+    reasons = [
+        cell for cell in re.findall(r"^\| (.+?) \| .+ \|$", guide, re.MULTILINE) if cell not in ("it says", "---")
+    ]
+    assert len(reasons) >= 36
+    tests = [ROOT / "tests" / name for name in ("guarantees/test_why.py", "chaos/test_two_phase.py")]
+    quoted = re.sub(r"\"\n\s*f?\"", "", "\n".join(path.read_text() for path in tests))
+    pieces = [(reason, piece.strip(" ,")) for reason in reasons for piece in reason.split("…")]
+    assert not [(reason, piece) for reason, piece in pieces if piece not in quoted]

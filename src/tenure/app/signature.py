@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, is_typeddict
 
 import msgspec
+import msgspec.inspect
 
 from ..errors import BadSettings, InvalidPayload
 
@@ -33,7 +34,9 @@ class Signature:
                 f"handler {kind!r} has payload={payload.__name__}: it must take the job and that one parameter"
             )
         self._whole = payload is not None
-        self.fields = None if self._open or self._whole else self._names  # None: known only from a payload
+        self.fields = None if self._open else self._names  # None: known only from a payload
+        if payload is not None:
+            self.fields = _fields_in_json(payload)
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
 
@@ -82,7 +85,9 @@ class Signature:
             model = value if isinstance(value, self._type) else self._type.model_validate(value)
             return model.model_dump(mode="json")
         try:
-            return value if isinstance(value, self._type) else msgspec.convert(value, self._type)
+            # A TypedDict has no instances: its values are dicts, and are checked as such.
+            is_one = not is_typeddict(self._type) and isinstance(value, self._type)
+            return value if is_one else msgspec.convert(value, self._type)
         except (TypeError, ValueError) as error:
             raise InvalidPayload(f"{self.kind!r} cannot be called with this payload: {error}") from None
 
@@ -105,6 +110,24 @@ def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Paramet
 def _struct(fields: list[inspect.Parameter]) -> type[msgspec.Struct]:
     """A type for the payload, so that it is decoded and checked in one pass in C."""
     return msgspec.defstruct("payload", [_member(field) for field in fields], kw_only=True)
+
+
+def _fields_in_json(payload: type[Any]) -> tuple[str, ...] | None:
+    """The names that a value of this type has in JSON, if it always has the same ones."""
+    if hasattr(payload, "model_validate_json"):
+        is_open = dict(getattr(payload, "model_config", {})).get("extra") == "allow"
+        known = (getattr(payload, "model_fields", None), getattr(payload, "model_computed_fields", {}))
+        return None if is_open or known[0] is None else (*known[0], *known[1])
+    try:
+        found = msgspec.inspect.type_info(payload)
+    except (TypeError, ValueError, NameError):  # the decoder says what is wrong with it
+        return None
+    if not isinstance(
+        found, msgspec.inspect.StructType | msgspec.inspect.DataclassType | msgspec.inspect.TypedDictType
+    ):
+        return None
+    tag = getattr(found, "tag_field", None)
+    return (*(field.encode_name for field in found.fields), *([tag] if tag else []))
 
 
 def _decoder(kind: str, payload: Any) -> msgspec.json.Decoder[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .. import postgres, settings
-from ..errors import NO, migrate_command
+from ..errors import NO, OldWorkersAlive, migrate_command
 from ..postgres import migrate
 from ..verbs.questions import Applied
 from .database import Database, opened, options
@@ -30,6 +30,7 @@ from .database import Database, opened, options
     show_default=True,
     help="Roles are called NAME_worker, …",
 )
+@click.option("--force", is_flag=True, help="Go on although workers are alive that use what a migration removes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
 def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
@@ -37,6 +38,8 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
 
     Safe to run twice, and by ten processes at once: they wait for one lock, and all of it is one transaction. If you
     use --roles, run it again with --roles after every upgrade.
+
+    A migration that removes something asks you to drain the workers of the older version first (exit code 75).
     """
     _check_asked(asked["after"], asked["to"], asked)
     if asked["print_sql"]:
@@ -47,7 +50,14 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
         postgres.connect(database.url, application_name="tenure migrate") as conn,
     ):
         if asked["check"]:
-            _check(migrate.applied(conn, database.schema), database.schema, asked["to"], asked["as_json"])
+            done = migrate.applied(conn, database.schema)
+            _check(
+                done,
+                migrate.in_the_way(conn, len(done), database.schema, asked["to"]),
+                database.schema,
+                asked["to"],
+                asked["as_json"],
+            )
         else:
             _apply(conn, database, asked)
 
@@ -76,11 +86,11 @@ def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> No
 def _script(schema: str, asked: dict[str, Any]) -> str:
     if asked["roles"]:
         return f"BEGIN;\n{migrate.roles(schema, asked['role_prefix'])}COMMIT;\n"
-    return migrate.script(schema, asked["to"], asked["after"] or 0)
+    return migrate.script(schema, asked["to"], asked["after"] or 0, force=asked["force"])
 
 
 def _apply(conn: postgres.QueueConnection, database: Database, asked: dict[str, Any]) -> None:
-    done = migrate.apply(conn, database.schema, asked["to"])
+    done = migrate.apply(conn, database.schema, asked["to"], force=asked["force"])
     if asked["roles"]:
         migrate.grant(conn, database.schema, asked["role_prefix"])
     elif done and _roles_in_use(conn, database.schema):
@@ -105,17 +115,22 @@ def _roles_in_use(conn: postgres.QueueConnection, schema: str) -> bool:
     return postgres.run(conn, grants(), schema).used
 
 
-def _check(done: Sequence[Applied], schema: str, to: int | None, as_json: bool) -> None:
+def _check(done: Sequence[Applied], late: OldWorkersAlive | None, schema: str, to: int | None, as_json: bool) -> None:
     need = to or migrate.newest()
     if len(done) >= need:
         migrate.check(done, schema)
         if to is None:
             migrate.judge(done, schema)
     if as_json:
-        _say({"at": len(done), "needed": need, "ok": len(done) >= need}, schema)
+        _say(
+            {"at": len(done), "needed": need, "ok": len(done) >= need, "drain_first": late.workers if late else []},
+            schema,
+        )
     else:
         missing = f", {need} is needed: run `{migrate_command(schema)}`" if len(done) < need else ""
         click.echo(f"schema   {schema} is at migration {len(done)}{missing}")
+    if late:
+        click.echo(f"tenure: {late}", err=True)
     if len(done) < need:
         raise click.exceptions.Exit(NO)
 

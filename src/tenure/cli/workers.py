@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         ctx.default_map = {"drain": {"database_url": database_url, "schema": schema, "as_json": as_json}}
         return
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
-        migrate.require(conn, database.schema)
+        migrate.require(conn, database.schema, since=migrate.RELEASED)
         found = postgres.run(conn, workers(), database.schema)
     if as_json:
         click.echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}, sort_keys=True))
@@ -50,7 +50,7 @@ def drain(worker: str, reason: str, as_json: bool, database_url: str | None, sch
     """It hears of it at once, or at its next heartbeat."""
     statement = operate.drain_worker(worker)
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
-        migrate.require(conn, database.schema)
+        migrate.require(conn, database.schema, since=migrate.RELEASED)
         asked = operate.noted(conn, statement, me(), statement.name, worker, database.schema, reason=reason)
     if not asked:
         click.echo(f"tenure: no worker {worker!r} is alive and working: `tenure workers` lists who is", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from ..errors import StaleLease
+from .times import from_epoch
 
 BUCKETS = 1024
 
@@ -81,7 +83,12 @@ class Claimed(NamedTuple):
     @property
     def available_at(self) -> datetime:
         """When the row was due."""
-        return datetime.fromtimestamp(self.available_seconds, UTC)
+        return from_epoch(self.available_seconds)
+
+    def waited_seconds(self, lease_seconds: float) -> float:
+        """From when the row was due until its claim, under a lease of this length; 0 if it was due before all times."""
+        waited = self.ends_seconds - lease_seconds - self.available_seconds
+        return waited if math.isfinite(waited) else 0.0
 
     def decode(self) -> Any:
         """The payload as Python values; raises for this row alone if it cannot be decoded."""

@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from .. import sql
 from ..settings import DEFAULT_SCHEMA
+from .any_time import read_any_time
 from .doubt import Doubts
 
 # For connections that only run verbs: plans must not change with the statistics of a table that is empty one minute and
@@ -144,6 +145,7 @@ def connect(
         find_pooler(conn)
         conn.answer_seconds, conn.schema = patience.answer_seconds, schema
         conn.doubts = doubts(url, patience)
+        read_any_time(conn)
     except BaseException:
         conn.close()
         raise
@@ -168,6 +170,7 @@ async def connect_async(
         await find_pooler_async(conn)
         conn.answer_seconds, conn.schema = patience.answer_seconds, schema
         conn.doubts = doubts(url, patience)
+        read_any_time(conn)
     except BaseException:
         await conn.close()
         raise

@@ -14,11 +14,13 @@ from psycopg import Connection
 from psycopg.errors import InvalidSchemaName, UndefinedColumn, UndefinedTable, WrongObjectType
 
 from .. import postgres, sql
-from ..errors import BadSettings, SchemaMismatch
+from ..errors import BadSettings, OldWorkersAlive, SchemaMismatch
 from ..settings import DEFAULT_SCHEMA, check_schema_name
-from ..verbs.questions import Applied, migrations
+from ..verbs.questions import Applied, Member, migrations, workers
 
 ROLE_PREFIX = "tenure"
+RELEASED = 9  # the newest migration of 0.1.0, whose workers do not say what they know; no release has fewer
+SILENT_SECONDS = 30.0  # a worker that shows no session and was not seen for so long is not alive
 _KIND = re.compile(r"^-- kind: (expand|contract)$", re.MULTILINE)
 _ROLE = re.compile(r"\btenure_(producer|worker|operator|readonly)\b")
 _ROLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -58,7 +60,7 @@ def newest() -> int:
     return known()[-1].version
 
 
-def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0) -> str:
+def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0, *, force: bool = False) -> str:
     """All migrations, or those after a version, as SQL for somebody else to run; each records itself."""
     check_schema_name(schema)
     wanted = _up_to(to)
@@ -66,13 +68,20 @@ def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0) 
         raise BadSettings(f"there is nothing to print after migration {after} and up to {len(wanted)}")
     first = _addressed(_text("after"), schema).replace(":'version'", str(after)) if after else _begin(schema)
     parts = ["BEGIN;", first]
+    if after >= RELEASED and not force and (removing := _contracting(wanted[after:])):
+        parts.append(_addressed(_text("drained"), schema).replace(":'migration'", str(removing[-1].version)))
     for migration in wanted[after:]:
         parts += [sql.in_schema(migration.text, schema), _record(migration, schema)]
     return "\n".join([*parts, _addressed(_text("closed"), schema), "COMMIT;", ""])
 
 
-def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None) -> list[Migration]:
-    """Apply missing migrations, up to a version; safe to run twice and by ten processes at once."""
+def apply(
+    conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None, *, force: bool = False
+) -> list[Migration]:
+    """Apply missing migrations, up to a version; safe to run twice and by ten processes at once.
+
+    OldWorkersAlive if workers would lose what they use, unless `force` says that it does not matter.
+    """
     check_schema_name(schema)
     wanted = _up_to(to)
     with conn.transaction():
@@ -83,12 +92,34 @@ def apply(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = 
             _refuse_others(conn, schema)
             _run_script(conn, _begin(schema))
         missing = [migration for migration in wanted if migration.version > len(done)]
+        if not force and (refused := in_the_way(conn, len(done), schema, to)):
+            raise refused
         for migration in missing:
             _run_script(conn, sql.in_schema(migration.text, schema))
             _run_script(conn, _record(migration, schema))
         if missing:
             _run_script(conn, _addressed(_text("closed"), schema))
     return missing
+
+
+def in_the_way(
+    conn: Connection[Any], at: int, schema: str = DEFAULT_SCHEMA, to: int | None = None
+) -> OldWorkersAlive | None:
+    """The error that names the workers to drain first: alive, and using what a migration after `at` removes."""
+    removing = _contracting(_up_to(to)[at:])
+    if at < RELEASED or not removing:
+        return None
+    late = [each.id for each in postgres.run(conn, workers(), schema) if _is_old(each, removing[-1].version)]
+    return OldWorkersAlive(late, removing[0].version, schema) if late else None
+
+
+def _is_old(worker: Member, migration: int) -> bool:
+    silent = worker.present is False or (worker.present is None and worker.seen_seconds > SILENT_SECONDS)
+    return worker.status != "dead" and not silent and int(worker.metadata.get("migration", RELEASED)) < migration
+
+
+def _contracting(missing: Sequence[Migration]) -> list[Migration]:
+    return [migration for migration in missing if migration.kind == "contract"]
 
 
 def roles(schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> str:
@@ -147,14 +178,17 @@ def check(done: Sequence[Applied], schema: str) -> None:
             )
 
 
-def require(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> None:
-    """Return if this package can work with the schema, else raise SchemaMismatch with the command that fixes it."""
-    judge(applied(conn, schema), schema)
+def require(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, *, since: int | None = None) -> None:
+    """Return if this package can work with the schema, else raise SchemaMismatch with the command that fixes it.
+
+    `since`: the migration from which on this works, for what must be done before an upgrade.
+    """
+    judge(applied(conn, schema), schema, since=since)
 
 
-def judge(done: Sequence[Applied], schema: str = DEFAULT_SCHEMA) -> None:
+def judge(done: Sequence[Applied], schema: str = DEFAULT_SCHEMA, *, since: int | None = None) -> None:
     """A schema is too old below our version, and too new after a contracting migration that we do not know."""
-    if len(done) < newest() or any(found.kind == "contract" for found in done[newest() :]):
+    if len(done) < (since or newest()) or any(found.kind == "contract" for found in done[newest() :]):
         raise SchemaMismatch(len(done), newest(), schema)
     check(done, schema)
 

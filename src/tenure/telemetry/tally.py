@@ -1,8 +1,8 @@
-"""The tally: what one worker did, counted in slots of ten seconds until its housekeeper writes them to the database.
+"""The tally: what one worker did, counted in periods of ten seconds until its housekeeper writes them to the database.
 
 Claims, completions and renewals are counted where they happen, a batch at a time: an event for each would cost more
 than the job (see Bus.each_job). Everything else is counted from events. Slots follow the database's clock: the answer
-to each write tells the time. A worker that is killed loses what was not written yet: the current slot, and the few
+to each write tells the time. A worker that is killed loses what was not written yet: the current period, and the few
 seconds until its housekeeper's next round.
 """
 
@@ -29,13 +29,13 @@ from ..events import (
 from ..model.rows import Claimed, Settled
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
-from ..verbs.history import BOUNDS_SECONDS, SLOT_SECONDS, refuse, tally
+from ..verbs.history import BOUNDS_SECONDS, PERIOD_SECONDS, refuse, tally
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-SLOTS_MAX = 360  # an hour without a database; older slots are dropped
-AGAIN_MAX = 1000  # rows of a slot and queue that are looked up: did their last attempt expire?
+PERIODS_MAX = 360  # an hour without a database; older periods are dropped
+AGAIN_MAX = 1000  # rows of a period and queue that are looked up: did their last attempt expire?
 REFUSALS_MAX = 1000
 TURN_SECONDS_MAX = 1.0  # how long one writer waits for another
 REFUSALS_A_SECOND_MAX = 10  # kept with details; all are counted
@@ -73,8 +73,8 @@ class Tally:
         self._clock = clock
         self._lock = threading.Lock()
         self._writing = threading.Lock()  # one thread at a time; counting goes on meanwhile
-        self._phase = 0.0  # added to our clock, so that our slots begin with those of the database
-        self._slots: dict[int, dict[str, Counts]] = {}
+        self._phase = 0.0  # added to our clock, so that our periods begin with those of the database
+        self._periods: dict[int, dict[str, Counts]] = {}
         self._refused: deque[tuple[float, StaleWriteBlocked]] = deque(maxlen=REFUSALS_MAX)
         self._failing = False
 
@@ -83,13 +83,12 @@ class Tally:
     def took(self, attempts: Iterable[Counted], lease_seconds: float) -> None:
         """These rows were claimed, under leases of this length."""
         with self._lock:
-            slot = self._slot()
+            period = self._period()
             for attempt in attempts:
                 row = attempt.claimed
-                counts = slot.get(row.queue) or _opened(slot, row.queue)
+                counts = period.get(row.queue) or _opened(period, row.queue)
                 counts["acquired"] += 1
-                waited = row.ends_seconds - lease_seconds - row.available_seconds
-                counts["waits"][bisect_left(BOUNDS_SECONDS, waited)] += 1
+                counts["waits"][bisect_left(BOUNDS_SECONDS, row.waited_seconds(lease_seconds))] += 1
                 if row.generation > 1 and len(counts["again"]) < AGAIN_MAX:
                     counts["again"].append(row.id.hex)
                     counts["generations"].append(row.generation)
@@ -109,10 +108,10 @@ class Tally:
         if not attempts:
             return
         with self._lock:
-            slot = self._slot()
+            period = self._period()
             for attempt in attempts:
                 queue = attempt.claimed.queue
-                counts = slot.get(queue) or _opened(slot, queue)
+                counts = period.get(queue) or _opened(period, queue)
                 counts["completed"] += 1
                 counts["runs"][bisect_left(BOUNDS_SECONDS, at - attempt.started)] += 1
 
@@ -134,8 +133,8 @@ class Tally:
 
     def _add(self, what: str, n: int = 1, *, queue: str = "", run_seconds: float | None = None) -> None:
         with self._lock:
-            slot = self._slot()
-            counts = slot.get(queue) or _opened(slot, queue)
+            period = self._period()
+            counts = period.get(queue) or _opened(period, queue)
             counts[what] += n
             if run_seconds is not None:
                 counts["runs"][bisect_left(BOUNDS_SECONDS, run_seconds)] += 1
@@ -146,25 +145,25 @@ class Tally:
         if lately < REFUSALS_A_SECOND_MAX:
             self._refused.append((at, event))
 
-    def _slot(self) -> dict[str, Counts]:
-        """The current slot: counts by queue."""
+    def _period(self) -> dict[str, Counts]:
+        """The current period: counts by queue."""
         number = self._now()
-        slot = self._slots.get(number)
-        if slot is None:
-            slot = self._slots[number] = {}
-            if len(self._slots) > SLOTS_MAX:
-                del self._slots[min(self._slots)]
-        return slot
+        period = self._periods.get(number)
+        if period is None:
+            period = self._periods[number] = {}
+            if len(self._periods) > PERIODS_MAX:
+                del self._periods[min(self._periods)]
+        return period
 
     def _now(self) -> int:
-        return int((self._clock() + self._phase) // SLOT_SECONDS)
+        return int((self._clock() + self._phase) // PERIOD_SECONDS)
 
     # -- writing
 
     def due(self) -> bool:
-        """True if a slot is over, or a write was refused."""
+        """True if a period is over, or a write was refused."""
         now = self._now()
-        return bool(self._refused) or any(number < now for number in list(self._slots))
+        return bool(self._refused) or any(number < now for number in list(self._periods))
 
     def write(self, conn: Connection[Any], schema: str | None = None, *, everything: bool = False) -> str:
         """Write what is due, or everything; returns why it failed, only for the first failure in a row.
@@ -184,7 +183,7 @@ class Tally:
             self._write_refusals(conn, schema)
             taken = self._take(everything)
             if taken:
-                self._write_slots(conn, schema, taken)
+                self._write_periods(conn, schema, taken)
         except Exception as error:
             self._put_back(taken)
             if trouble_of(error) == "away":
@@ -202,41 +201,41 @@ class Tally:
             for _ in refused:
                 self._refused.popleft()
 
-    def _write_slots(
+    def _write_periods(
         self, conn: Connection[Any], schema: str | None, taken: Mapping[int, Mapping[str, Counts]]
     ) -> None:
         newest = max(taken)
-        middle = (newest + 0.5) * SLOT_SECONDS - self._phase
-        slots = [{"back": newest - k, **counts} for k, slot in taken.items() for counts in slot.values()]
-        seconds = run(conn, tally(slots, age_seconds=max(0.0, self._clock() - middle)), schema)
-        self._phase = (seconds - self._clock()) % SLOT_SECONDS
+        middle = (newest + 0.5) * PERIOD_SECONDS - self._phase
+        periods = [{"back": newest - k, **counts} for k, period in taken.items() for counts in period.values()]
+        seconds = run(conn, tally(periods, age_seconds=max(0.0, self._clock() - middle)), schema)
+        self._phase = (seconds - self._clock()) % PERIOD_SECONDS
 
     def _take(self, everything: bool) -> dict[int, dict[str, Counts]]:
         now = self._now()
         with self._lock:
-            taken = {number: slot for number, slot in self._slots.items() if everything or number < now}
-            self._slots = {number: slot for number, slot in self._slots.items() if number not in taken}
+            taken = {number: period for number, period in self._periods.items() if everything or number < now}
+            self._periods = {number: period for number, period in self._periods.items() if number not in taken}
         return taken
 
     def _put_back(self, taken: Mapping[int, Mapping[str, Counts]]) -> None:
         """These were not written: add them to what was counted meanwhile."""
         with self._lock:
-            for number, slot in taken.items():
-                ours = self._slots.setdefault(number, {})
-                for queue, counts in slot.items():
+            for number, period in taken.items():
+                ours = self._periods.setdefault(number, {})
+                for queue, counts in period.items():
                     _add_up(ours.get(queue) or _opened(ours, queue), counts)
 
 
-def _opened(slot: dict[str, Counts], queue: str) -> Counts:
-    """A queue's counts in a slot, all zero."""
+def _opened(period: dict[str, Counts], queue: str) -> Counts:
+    """A queue's counts in a period, all zero."""
     nothing = len(BOUNDS_SECONDS) + 1
     counts: Counts = {"queue": queue, **dict.fromkeys((*_COUNTED, *_OUTCOMES), 0), "again": [], "generations": []}
-    slot[queue] = counts | {"waits": [0] * nothing, "runs": [0] * nothing}
-    return slot[queue]
+    period[queue] = counts | {"waits": [0] * nothing, "runs": [0] * nothing}
+    return period[queue]
 
 
 def _add_up(to: Counts, more: Counts) -> None:
-    """Add these counts of a queue to others of the same slot."""
+    """Add these counts of a queue to others of the same period."""
     for what, n in more.items():
         if what in ("waits", "runs"):
             to[what] = [a + b for a, b in zip(to[what], n, strict=True)]

@@ -1,4 +1,4 @@
-"""History: what the fleet did lately, in slots of ten seconds; which writes were refused; who joined, left or died.
+"""History: what the fleet did lately, in periods of ten seconds; which writes were refused; who joined, left or died.
 
 Nothing waits for history to be written: a worker that is killed loses the counts of its last seconds. Where a number
 must be exact, ask the rows themselves.
@@ -20,7 +20,7 @@ from ..model.ring import Ring, moved, rings_of
 from ..model.rows import BUCKETS, Worker
 from .statement import Rows, Statement
 
-SLOT_SECONDS = 10  # how long one slot of the tally is
+PERIOD_SECONDS = 10  # how long one period of the tally is
 SECONDS_MAX = 90 * 86_400
 POINTS_MAX = 10_000
 BOUNDS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
@@ -91,12 +91,14 @@ class RingChange(NamedTuple):
 # -- what workers write
 
 
-def tally(slots: Sequence[Mapping[str, Any]], *, age_seconds: float) -> Statement[float]:
-    """Add these slots to the tally; the middle of the newest was age_seconds ago.
+def tally(periods: Sequence[Mapping[str, Any]], *, age_seconds: float) -> Statement[float]:
+    """Add these periods to the tally; the middle of the newest was age_seconds ago.
 
     Returns the database's time, in seconds since 1970. Waits at most a tenth of a second for a lock.
     """
-    return Statement("tally", {"slots": json.dumps(slots), "age_seconds": age_seconds}, lambda rows: float(rows[0][0]))
+    return Statement(
+        "tally", {"periods": json.dumps(periods), "age_seconds": age_seconds}, lambda rows: float(rows[0][0])
+    )
 
 
 def refuse(refusals: Sequence[Mapping[str, Any]]) -> Statement[int]:
@@ -108,15 +110,15 @@ def refuse(refusals: Sequence[Mapping[str, Any]]) -> Statement[int]:
 
 
 def series(
-    *, seconds: int = 3600, step_seconds: int = SLOT_SECONDS, queue: str | None = None
+    *, seconds: int = 3600, step_seconds: int = PERIOD_SECONDS, queue: str | None = None
 ) -> Statement[list[Point]]:
     """A point for each step of the time that ended 15 seconds ago, the oldest first, none left out.
 
     Newer counts are not complete yet: a chart that showed them would always end in a drop.
     """
     _check_seconds(seconds)
-    if step_seconds % SLOT_SECONDS or not SLOT_SECONDS <= step_seconds <= seconds:
-        raise BadSettings(f"step_seconds={step_seconds} must be a multiple of {SLOT_SECONDS}, and at most {seconds}")
+    if step_seconds % PERIOD_SECONDS or not PERIOD_SECONDS <= step_seconds <= seconds:
+        raise BadSettings(f"step_seconds={step_seconds} must be a multiple of {PERIOD_SECONDS}, and at most {seconds}")
     if seconds // step_seconds > POINTS_MAX:
         raise BadSettings(f"step_seconds={step_seconds} gives more than {POINTS_MAX} points: use a longer one")
     params = {"seconds": seconds - seconds % step_seconds, "step_seconds": step_seconds, "queue": queue}
@@ -125,7 +127,7 @@ def series(
 
 def step_for(seconds: int) -> int:
     """The shortest step that makes at most 360 points."""
-    return max(1, -(-seconds // (360 * SLOT_SECONDS))) * SLOT_SECONDS
+    return max(1, -(-seconds // (360 * PERIOD_SECONDS))) * PERIOD_SECONDS
 
 
 def lease_counts(seconds: int = 3600) -> Statement[LeaseCounts]:
@@ -210,5 +212,5 @@ def _queues(text: str | None) -> tuple[str, ...]:
 
 
 def _check_seconds(seconds: int) -> None:
-    if not SLOT_SECONDS <= seconds <= SECONDS_MAX:
-        raise BadSettings(f"seconds={seconds} must be between {SLOT_SECONDS} and {SECONDS_MAX}")
+    if not PERIOD_SECONDS <= seconds <= SECONDS_MAX:
+        raise BadSettings(f"seconds={seconds} must be between {PERIOD_SECONDS} and {SECONDS_MAX}")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from typing import NamedTuple
 from uuid import UUID
 
-from ..errors import telling_line
 from ..sql import in_schema, text
+from .obstacles import locked, obstacle, standstill
 from .statement import Statement
+from .why_facts import Facts
+from .why_facts import spoken as spoken
+
+LATE_SECONDS = 60.0  # a sweep that was last done this long ago is not about to come
 
 
 def why(id: UUID) -> Statement[str]:
     """One sentence: who holds the row, or what it waits for, and what happens next."""
-    return Statement("why", {"id": id}, lambda rows: Facts(*rows[0]).sentence() if rows else f"There is no row {id}.")
+    return Statement("why", {"id": id}, lambda rows: sentence(Facts(*rows[0])) if rows else f"There is no row {id}.")
 
 
 def why_in_sql(id: UUID, schema: str) -> str:
@@ -22,109 +26,99 @@ def why_in_sql(id: UUID, schema: str) -> str:
     return re.sub(r":id\b", f"'{id}'", in_schema(text("why"), schema)).rstrip() + ";"
 
 
-def spoken(seconds: float) -> str:
-    """A duration for people."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+def sentence(row: Facts) -> str:
+    """The answer for people."""
+    if row.status == "processing":
+        return _in_run(row) if row.head is not None else _held(row)
+    if row.status == "pending":
+        return _behind(row) if row.head is not None else _waiting(row)
+    back = f"redrive brings it back{_blocked(row)}"
+    return {
+        "completed": f"It was completed by {row.worker} on attempt {row.attempts}.",
+        "cancelled": f"It was cancelled ({row.last_error}); it will not run.",
+        "failed": f"It failed for good on attempt {row.attempts} ({row.error}); {back}.",
+        "dead_letter": f"It is a dead letter after {row.attempts} of {row.max_attempts} attempts "
+        f"({row.error}); {back}.",
+    }[row.status]
 
 
-class Facts(NamedTuple):
-    """The facts from which the sentence is made."""
+def _blocked(row: Facts) -> str:
+    return f", and its ordered key waits until then, or for `{_free(row)}`" if row.blocks else ""
 
-    status: str
-    kind: str
-    queue: str
-    partition_key: str
-    attempts: int
-    max_attempts: int
-    worker: str | None
-    seconds_left: float | None
-    seconds_to_wait: float
-    last_error: str | None
-    worker_status: str | None
-    cancel_asked: bool
-    head: UUID | None
-    head_status: str | None
-    paused: bool
-    running: int
-    max_running: int | None
-    running_of_key: int
-    max_per_key: int | None
-    tokens: float | None
-    rate_per_second: float | None
-    workers: int
-    serving: int
-    able: int
-    gone: bool
 
-    def sentence(self) -> str:
-        """The answer for people."""
-        ended = {
-            "completed": f"It was completed by {self.worker} on attempt {self.attempts}.",
-            "cancelled": f"It was cancelled ({self.last_error}); it will not run.",
-            "failed": f"It failed for good on attempt {self.attempts} ({self._error()}); redrive brings it back.",
-            "dead_letter": f"It is a dead letter after {self.attempts} of {self.max_attempts} attempts "
-            f"({self._error()}); redrive brings it back.",
-        }
-        if self.status in ended:
-            return ended[self.status]
-        return self._held() if self.status == "processing" else self._waiting()
+def _free(row: Facts) -> str:
+    return shlex.join(["tenure", "queues", "free", row.queue, row.partition_key])
 
-    def _held(self) -> str:
-        asked = ", which was asked to cancel it" if self.cancel_asked else ""
-        holder = f"worker {self.worker}" + (
-            f" ({self.worker_status})" if self.worker_status not in (None, "alive") else ""
-        )
-        attempt = f"attempt {self.attempts} of {self.max_attempts}"
-        left = self.seconds_left or 0.0
-        if left > 0 and self.gone:
-            return f"It is held by {holder}{asked}, whose session is gone, {attempt}; it comes back within the grace."
-        if left > 0:
-            return f"It is held by {holder}{asked} for another {spoken(left)}, {attempt}; a living worker renews that."
-        then = "ends it as a dead letter" if self.attempts >= self.max_attempts else "returns it to pending"
-        return f"Its lease under {holder}{asked} ran out {spoken(-left)} ago, {attempt}; the next sweep {then}."
 
-    def _waiting(self) -> str:
-        if self.head is not None:
-            row = f"row {self.head} ({self.head_status}) of the ordered key {self.partition_key!r}"
-            return f"It waits behind {row}; {self._next_of_head()}."
-        so_far = f" after {self.attempts} of {self.max_attempts} attempts ({self._error()})" if self.attempts else ""
-        paused = f", but the queue {self.queue!r} is paused" if self.paused else ""
-        if self.seconds_to_wait > 0:
-            return f"It becomes runnable in {spoken(self.seconds_to_wait)}{so_far}{paused or self._nobody()}."
-        return f"It has been runnable for {spoken(-self.seconds_to_wait)}{so_far}{paused or self._obstacle()}."
+# -- a processing row
 
-    def _next_of_head(self) -> str:
-        """What lets the key go on."""
-        if self.head_status in ("pending", "processing"):
-            return f"`tenure why {self.head}` says why"
-        free = shlex.join(["tenure", "queues", "free", self.queue, self.partition_key])
-        return f"redrive or delete that one, or `{free}`"
 
-    def _nobody(self) -> str:
-        """Why no worker would claim it, even if it were due."""
-        if self.workers == 0:
-            return ", but no worker is alive"
-        if self.serving == 0:
-            return f", but no worker serves the queue {self.queue!r} ({self.workers} alive)"
-        if self.able == 0:
-            return f", but no worker of its queue has a handler of kind {self.kind!r} ({self.serving} alive)"
-        return ""
+def _holder(row: Facts) -> str:
+    status = f" ({row.worker_status})" if row.worker_status not in (None, "alive") else ""
+    return f"worker {row.worker}{status}" + (", which was asked to cancel it" if row.cancel_asked else "")
 
-    def _obstacle(self) -> str:
-        """Why a due row is not claimed yet, the first cause that applies."""
-        if nobody := self._nobody():
-            return nobody
-        if self.max_running is not None and self.running >= self.max_running:
-            return f", but the queue {self.queue!r} is at its limit: {self.running} of {self.max_running} are running"
-        if self.max_per_key is not None and self.running_of_key >= self.max_per_key:
-            room = f"{self.running_of_key} of {self.max_per_key} are running"
-            return f", but the key {self.partition_key!r} is at its limit: {room}"
-        if self.tokens is not None and self.tokens < 1:
-            return f", but the queue {self.queue!r} starts no more than {self.rate_per_second:g} rows a second"
-        return f" and waits for a free slot of {self.able} worker{'s' * (self.able != 1)}"
 
-    def _error(self) -> str:
-        return telling_line(self.last_error)[:200] or "no error recorded"
+def _in_run(row: Facts) -> str:
+    """Claimed together with earlier rows of its key, which are done first."""
+    before = f"row {row.head} of the ordered key {row.partition_key!r}"
+    return f"It waits for its turn in a run of {_holder(row)}, behind {before}; `tenure why {row.head}` says more."
+
+
+def _held(row: Facts) -> str:
+    holder, attempt, left = _holder(row), f"attempt {row.attempts} of {row.max_attempts}", row.seconds_left or 0.0
+    if left <= 0:
+        return f"Its lease under {holder} ran out {spoken(-left)} ago, {attempt}; {_sweep(row)}."
+    if row.gone or row.worker_status == "dead":
+        back = f"it comes back after the grace (6 s by default), or when its lease ends in {spoken(left)}"
+        return f"It is held by {holder}, whose session is gone, {attempt}; {_nobody_else(row) or back}."
+    ends = "it ends the row or gives it back" if row.worker_status == "draining" else "a living worker renews that"
+    return f"It is held by {holder} for another {spoken(left)}, {attempt}; {ends}."
+
+
+def _sweep(row: Facts) -> str:
+    """What ends the attempt of a lease that is over."""
+    then = "ends it as a dead letter" if row.attempts >= row.max_attempts else "returns it to pending"
+    if row.cancel_asked:
+        then = "ends it as cancelled"
+    if nobody := _nobody_else(row):
+        return f"{nobody}, and the sweep {then}"
+    if who := locked(row):
+        return f"{who}: the next sweep after that {then}"
+    every, swept = row.sweep_every_seconds or 0.0, row.swept_seconds
+    if swept is not None and swept > 3 * every + LATE_SECONDS:
+        return f"the last sweep was {spoken(swept)} ago: see `tenure doctor`; the next one {then}"
+    return f"the next sweep, every {spoken(every)}, {then}"
+
+
+def _nobody_else(row: Facts) -> str:
+    """Whether anybody is there to take a row back from a worker that is not."""
+    return "" if any(peer.here for peer in row.peers) else "no worker is alive to take it back: start one"
+
+
+# -- a pending row
+
+
+def _behind(row: Facts) -> str:
+    """Another row of its ordered key comes first."""
+    first = f"It waits behind row {row.head} ({row.head_status}) of the ordered key {row.partition_key!r}"
+    more = f"`tenure why {row.head}` says more"
+    late = ", which had begun before this one was committed" if row.head_later else ""
+    if row.head_status == "processing":
+        return f"{first}{late}, held by worker {row.head_worker}; {more}."
+    if row.head_status != "pending":
+        return f"{first}, which keeps its key; redrive or delete that one, or `{_free(row)}`."
+    again = f"{'tried again' if row.head_attempts else 'due'}"
+    wait = row.head_seconds_to_wait or 0.0
+    if wait > 0:
+        when = "never due" if wait == math.inf else f"{again} in {spoken(wait)}"
+        return f"{first}{late}, which is {when}; {more}."
+    return f"{first}{late}, which is {again} now{standstill(row)}; {more}."
+
+
+def _waiting(row: Facts) -> str:
+    so_far = f" after {row.attempts} of {row.max_attempts} attempts ({row.error})" if row.attempts else ""
+    if row.seconds_to_wait == math.inf:
+        return f"It is never due{so_far}: its time is infinity; `tenure retry` makes it due."
+    if row.seconds_to_wait > 0:
+        return f"It becomes runnable in {spoken(row.seconds_to_wait)}{so_far}{standstill(row)}."
+    return f"It has been runnable for {spoken(row.due_seconds)}{so_far}{obstacle(row)}."

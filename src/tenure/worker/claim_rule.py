@@ -65,7 +65,7 @@ class ClaimRule:
                     self._dry.pop(source, None)
         return min(later, default=None)
 
-    def rouse(self, queue: str | None = None) -> None:
+    def look_again(self, queue: str | None = None) -> None:
         """There may be rows again: no source is dry, or none of one queue."""
         if queue is None:
             self._dry.clear()

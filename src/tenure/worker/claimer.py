@@ -107,9 +107,9 @@ class Claimer(DbThread):
         if note in ("", "queues"):
             self.sleep.look_now()
             if note:
-                rule.rouse()
+                rule.look_again()
         elif bucket == "*" or (bucket.isdigit() and rule.owns(int(bucket))):
-            rule.rouse(queue)
+            rule.look_again(queue)
             self.sleep.look_soon()
             woken(self.shared, "notify")
 
@@ -201,7 +201,7 @@ class Claimer(DbThread):
             run(conn, set_waiting(self.shared.worker_id, waiting=rest.wake_us))
             if rest.wake_us:
                 # One more board and one more poll find a row that was sent before they knew, also of a new lane.
-                self.claims.rule.rouse()
+                self.claims.rule.look_again()
                 self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
         return rest.seconds

@@ -38,7 +38,7 @@ class Claims:
     def poll(self) -> None:
         """Scan everything once: every source, and beyond our own buckets."""
         self._everywhere = {UNORDERED, ORDERED}
-        self.rule.rouse()
+        self.rule.look_again()
         woken(self._shared, "poll")
 
     def next(self, free: int, at: float) -> SentClaim | None:
@@ -66,7 +66,7 @@ class Claims:
         if self._sent is not None:
             self._lost += [(0.0, self._sent), (time.monotonic() + STATEMENT_SECONDS + 1.0, self._sent)]
             self._sent = None
-        self.rule.rouse()
+        self.rule.look_again()
 
     def lost(self) -> list[tuple[float, SentClaim]]:
         """The lost claims to ask about now."""
@@ -132,5 +132,5 @@ def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
     shared.tally.took(attempts, shared.terms.lease_seconds)
     for attempt in attempts if shared.bus.each_job else ():
         row = attempt.claimed
-        waited = row.ends_seconds - shared.terms.lease_seconds - row.available_seconds
+        waited = row.waited_seconds(shared.terms.lease_seconds)
         shared.bus.emit(LeaseAcquired(shared.worker_id, row.id, row.generation, row.kind, row.queue, waited))

@@ -202,6 +202,7 @@ class Worker:
     def _metadata(self) -> Mapping[str, Any]:
         return {
             "version": __version__,
+            "migration": migrate.newest(),
             "host": platform.node(),
             "pid": os.getpid(),
             "queues": list(self.terms.queues),

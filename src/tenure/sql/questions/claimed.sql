@@ -5,7 +5,8 @@ SELECT i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.buck
        i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
        date_part('epoch', i.lease_expires_at), i.headers::text
 FROM tenure.live AS i
-WHERE i.claim_id = :claim_id
+WHERE i.id = ANY (ARRAY(SELECT unnest(c.ids) FROM tenure.claims AS c WHERE c.claim_id = :claim_id))  -- implied: the claim has no others; this one walks the primary key
+  AND i.claim_id = :claim_id
   AND i.claimed_by = :worker
   AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a claim
 ORDER BY i.seq

@@ -23,7 +23,7 @@ WITH unordered AS (
                       AND earlier.partition_key = r.partition_key AND earlier.seq < r.seq)
   GROUP BY r.queue
 )
-SELECT u.queue, extract(epoch FROM clock_timestamp() - min(u.since))::float8
+SELECT u.queue, extract(epoch FROM clock_timestamp() - GREATEST(min(u.since), 'epoch'))::float8  -- by hand a row may have been due before all times
 FROM (SELECT queue, since FROM unordered UNION ALL SELECT queue, since FROM ordered) AS u
 GROUP BY u.queue
 ORDER BY u.queue

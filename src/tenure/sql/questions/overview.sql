@@ -3,7 +3,8 @@
 -- out: states text[], counts int[], more boolean[], oldest_runnable_seconds, alive, draining, dead
 -- why: of ordered keys the first 256 of each queue are asked how long they wait; to ask all would take as long as there are keys.
 SELECT counted.states, counted.counts, counted.more,
-       date_part('epoch', clock_timestamp() - LEAST(
+       -- From 1970 on: by hand a row may have been due before all times.
+       (SELECT date_part('epoch', clock_timestamp() - GREATEST(oldest.since, 'epoch')) FROM (SELECT LEAST(
          (SELECT min(head.available_at) FROM tenure.lanes() AS lane CROSS JOIN LATERAL (
             SELECT r.available_at FROM tenure.live AS r
             WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = lane.queue AND r.priority = lane.priority
@@ -11,7 +12,7 @@ SELECT counted.states, counted.counts, counted.more,
             ORDER BY r.available_at LIMIT 1) AS head),
          (SELECT min(r.available_at) FROM tenure.ordered_queues() AS o
           CROSS JOIN LATERAL tenure.free_heads(o.queue, 0, 256) AS head (id)
-          JOIN tenure.live AS r ON r.id = head.id))),
+          JOIN tenure.live AS r ON r.id = head.id)) AS since) AS oldest WHERE oldest.since IS NOT NULL LIMIT 1),
        fleet.alive, fleet.draining, fleet.dead
 FROM (
   SELECT array_agg(c.state) AS states, array_agg(c.n) AS counts, array_agg(c.more) AS more

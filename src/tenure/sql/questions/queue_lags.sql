@@ -17,7 +17,7 @@ WITH waiting AS (
   CROSS JOIN LATERAL tenure.free_heads(o.queue, 0, 256) AS head (id)
   JOIN tenure.live AS r ON r.id = head.id
 )
-SELECT w.queue, date_part('epoch', clock_timestamp() - min(w.since))
+SELECT w.queue, date_part('epoch', clock_timestamp() - GREATEST(min(w.since), 'epoch'))  -- by hand a row may have been due before all times
 FROM waiting AS w
 GROUP BY w.queue
 ORDER BY w.queue

@@ -1,7 +1,7 @@
 -- series: attempts ended by outcome, and how long rows waited and handlers ran, step by step, the oldest first
 -- in: seconds int, step_seconds int, queue text (NULL: all)
 -- out: at, completed, retried, released, failed, dead_lettered, cancelled, waits (by bound), runs (by bound)
--- why: it ends with the last slot that every worker has had time to add to. Steps in which nothing happened are there as
+-- why: it ends with the last period that every worker has had time to add to. Steps in which nothing happened are there as
 -- well, with nothing to add. A sum for each bound is longer to read than an unnest, and quicker.
 WITH span AS MATERIALIZED (
   SELECT date_bin('10 seconds', statement_timestamp() - interval '6 seconds', 'epoch') AS until
