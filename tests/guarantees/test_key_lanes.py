@@ -96,13 +96,19 @@ def test_full_keys_that_are_ordered_as_well_do_not_hide_a_free_one(world: World)
 
 # -- how a key goes on
 
+
+def _expire(world: World, job: Claimed) -> None:
+    world.expire(job.lease)
+    world.sweep()
+
+
 ENDS: dict[str, Callable[[World, Claimed], Any]] = {
     "completed": lambda world, job: world.complete(job.lease),
     "retried": lambda world, job: world.retry(job.lease, delay=3600),
     "released": lambda world, job: (world.release(job.lease), world.run(verbs.cancel([job.id], reason="no more"))),
     "failed": lambda world, job: world.fail(job.lease),
     "dead letter": lambda world, job: world.dead_letter(job.lease),
-    "expired": lambda world, job: (world.expire(job.lease), world.sweep()),
+    "expired": _expire,
     "its permit deleted": lambda world, _: world.sql("DELETE FROM permits"),
 }
 
