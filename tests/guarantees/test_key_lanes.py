@@ -194,6 +194,90 @@ def test_a_dead_letter_that_is_brought_back_is_found(world: World) -> None:
     _takes(world, id)
 
 
+# -- what a lane says
+
+
+def _lanes(world: World, queue: str = MAIL) -> dict[tuple[str, int], Any]:
+    found = world.sql(
+        "SELECT partition_key, priority, NULLIF(due_at, 'infinity') FROM key_lanes WHERE queue = %s", queue
+    )
+    return {(key, priority): due_at for key, priority, due_at in found}
+
+
+def test_a_lane_says_when_its_first_row_can_start(world: World) -> None:
+    """Beside each row that counts stand others that do not: of another queue, key, priority, in order, or held."""
+    for queue in (MAIL, "web"):
+        world.run(queues.limit(queue, max_per_key=2))
+    now = datetime.now(UTC)
+
+    def at(hours: float) -> datetime:
+        return now + timedelta(hours=hours)
+
+    for key in ("a", "b", None):
+        _send(world, queue="web", key=key, at=at(1))
+        _send(world, key=key, at=at(-1))  # will be held
+        _send(world, key=key, at=at(-1), max_attempts=2)  # the same, at the same time
+        _send(world, key=key, at=at(4))
+        _send(world, key=key, at=at(3), priority=7)
+        if key:
+            _send(world, key=key, at=at(2), ordered=True)
+    _send(world, key="c", at=at(5))
+    jobs = _claim(world, 6)
+    assert len(jobs) == 6
+    full = dict.fromkeys([("a", 0), ("a", 7), ("b", 0), ("b", 7)])
+    assert _lanes(world) == {**full, ("", 0): at(4), ("", 7): at(3), ("c", 0): at(5)}
+    world.complete(next(job.lease for job in jobs if job.partition_key == "a"))
+    assert _claim(world) == []
+    assert {lane: due for lane, due in _lanes(world).items() if lane[0] == "a"} == {("a", 0): at(4), ("a", 7): at(3)}
+    assert world.run(queues.claim_limited("A", 9, "web")) == []
+    assert _lanes(world, "web") == {("a", 0): at(1), ("b", 0): at(1), ("", 0): at(1)}
+
+
+@pytest.mark.parametrize("key", ["a", None])
+def test_rows_of_one_moment_are_each_taken_once(world: World, key: str | None) -> None:
+    world.run(queues.limit(MAIL, max_per_key=5))
+    at = datetime.now(UTC) - HOUR
+    ids = _send(world, 5, key=key, at=at)
+    assert sorted(job.id for _ in range(5) for job in _claim(world, 1)) == sorted(ids)
+    assert _claim(world) == []
+
+
+def test_a_key_with_a_slot_left_gives_one_row(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=2))
+    _send(world, 5, key="a")
+    assert [len(_claim(world, n)) for n in (1, 9, 9)] == [1, 1, 0]
+
+
+def test_no_arrival_is_lost_however_many_there_are(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key=f"k{n}") for n in range(2050)]))
+    assert len(_claim(world, 3000)) == 2050
+
+
+@pytest.mark.parametrize("limit", [{"max_running": 9}, {"max_per_key": 9}])
+def test_a_claim_takes_rows_of_its_queue_alone(world: World, limit: dict[str, int]) -> None:
+    for queue in (MAIL, "web"):
+        world.run(queues.limit(queue, **limit))  # type: ignore[arg-type]
+        _send(world, 2, queue=queue, key="a")
+        _send(world, 2, queue=queue)
+    assert {job.queue for job in _claim(world)} == {MAIL}
+    assert len(world.run(queues.claim_limited("A", 9, "web"))) == 4
+
+
+def test_a_row_is_due_from_the_moment_that_it_names(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _send(world, key="a")
+    _send(world)
+    for name in ("a", ""):
+        ((at,),) = world.sql("SELECT available_at FROM live WHERE COALESCE(partition_key, '') = %s", name)
+        rows = "SELECT count(*) FROM lock_lane_rows('mail', ARRAY[%s], ARRAY[0]::smallint[], ARRAY[%s], 9, %s)"
+        assert world.sql(rows, name, at, at) == [(1,)]
+        world.sql("INSERT INTO key_lanes VALUES ('mail', %s, 0, %s, %s)", name, at, at)
+        assert (name,) in world.sql("SELECT partition_key FROM due_lanes('mail', 9, %s)", at)
+        due = "SELECT count(*) FROM lock_due_rows('mail', NULL, NULL, 9, %s)"
+        assert world.sql(due, at) == [(1 if name == "a" else 2,)]
+
+
 # -- when the limit changes
 
 
@@ -283,8 +367,11 @@ def still(world: World) -> World:
     return world
 
 
-def _new_era(world: World, conn: Any = None) -> None:
-    (conn or world.conn).execute("SELECT begin_era('mail')")
+def _new_era(world: World, conn: Any = None, queue: str = MAIL) -> None:
+    conn = conn or world.conn
+    conn.execute("SET lock_timeout = '5s'")  # it waits for nobody
+    conn.execute("SELECT begin_era(%s)", [queue])
+    conn.execute("SET lock_timeout = 0")
 
 
 def test_permits_of_earlier_eras_count(still: World) -> None:
@@ -306,6 +393,15 @@ def test_permits_of_earlier_eras_count(still: World) -> None:
         ("a", 2),
         ("b", 1),
     ]
+
+
+def test_each_queue_has_eras_of_its_own(still: World) -> None:
+    for queue in (MAIL, MAIL, "web"):
+        _new_era(still, queue=queue)
+    assert still.sql("SELECT queue, era, from_era FROM permit_eras ORDER BY 1") == [(MAIL, 2, 2), ("web", 1, 1)]
+    still.run(queues.limit("web", max_running=1, max_per_key=1))
+    _send(still, 3, queue="web", key="a")
+    assert [len(still.run(queues.claim_limited("A", 9, "web"))) for _ in range(2)] == [1, 0]
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

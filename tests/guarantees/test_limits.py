@@ -349,6 +349,79 @@ def test_an_earlier_row_that_is_not_ordered_does_not_hide_the_head_of_its_key(wo
     assert len(_claim(world)) == 4
 
 
+def _stale_head(world: World, change: str) -> None:
+    """The key "a" whose head is known and due, and whose first row was changed past it."""
+    _send(world, key="a", ordered=True, delay_seconds=60)
+    assert _claim(world) == []
+    world.sql("ALTER TABLE live DISABLE TRIGGER live_change")
+    world.sql(change)
+    world.sql("UPDATE heads SET due_at = clock_timestamp()")
+
+
+def test_a_head_gives_a_row_of_its_own_key_alone(world: World) -> None:
+    _limit(world, max_running=9)
+    ((bucket,),) = world.sql("SELECT bucket('a')")
+    (near,) = (key for key in _keys(world, bucket, 1))
+    _stale_head(world, "SELECT 1")
+    _send(world, key="a")
+    _send(world, key="a", ordered=True, queue="web")
+    _send(world, key=near, ordered=True, delay_seconds=60)
+    (next_one,) = _send(world, key="a", ordered=True)
+    world.sql("DELETE FROM live WHERE seq = (SELECT min(seq) FROM live)")
+    world.sql("DELETE FROM arrivals")
+    assert next_one in {job.id for job in _claim(world)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE live SET status = 'processing', claimed_by = 'B', claimed_at = now(), lease_expires_at = now(),"
+        " claim_id = 1, available_at = now()",
+        "SELECT 1",
+    ],
+    ids=["held", "not due"],
+)
+def test_a_head_that_is_wrong_gives_no_row_that_cannot_start(world: World, change: str) -> None:
+    _limit(world, max_running=9)
+    _stale_head(world, change)
+    assert _claim(world) == []
+
+
+def test_a_claim_never_waits_for_the_row_of_an_ordered_key_that_is_locked(world: World) -> None:
+    _limit(world, max_running=2)
+    locked, free = (_send(world, key=key, ordered=True)[0] for key in ("a", "b"))
+    other = user_connection(world)
+    other.execute("SELECT 1 FROM live WHERE id = %s FOR UPDATE", [locked])
+    world.sql("SET lock_timeout = '5s'")
+    assert [job.id for job in _claim(world, 1)] == [free]
+    other.rollback()
+    assert [job.id for job in until(lambda: _claim(world), "the other key goes on")] == [locked]
+
+
+@pytest.mark.parametrize("beside", [{"ordered": False}, {"queue": "web"}])
+def test_a_claim_leaves_the_heads_of_others_as_they_are(world: World, beside: dict[str, Any]) -> None:
+    """A row of the same name, unordered or of another queue, does not take the key: nothing would set it free."""
+    for queue in (MAIL, "web"):
+        _limit(world, queue, max_running=2)
+    (later,) = _send(world, key="a", ordered=True, delay_seconds=1)
+    assert _claim(world) == []
+    _send(world, **{"key": "a", "ordered": True, **beside})
+    assert len(_claim(world, queue=beside.get("queue", MAIL))) == 1
+    assert [job.id for job in until(lambda: _claim(world), "the ordered row starts")] == [later]
+
+
+def test_a_row_that_has_begun_goes_before_one_committed_late_also_under_limits(world: World) -> None:
+    _limit(world, max_running=9)
+    producer = user_connection(world)
+    world.run(verbs.enqueue(NewRow("k", queue=MAIL, key="a", ordered=True)), producer)
+    (begun,) = _send(world, key="a", ordered=True)
+    (job,) = _claim(world)
+    assert job.id == begun
+    producer.commit()
+    world.retry(job.lease, delay=0)
+    assert [job.id for job in _claim(world)] == [begun]
+
+
 def _full_hot_key(world: World, **options: Any) -> None:
     """A key at its limit with more rows at the head of the queue than a claim looks at in order of time."""
     _limit(world, max_per_key=1)
@@ -614,6 +687,8 @@ def test_starts_are_saved_up_to_the_burst_and_no_further(world: World) -> None:
     world.sql("UPDATE queues SET refilled_at = refilled_at + interval '1 year'")  # a clock that went back
     assert _claim(world) == []
     assert [round(queue.tokens or 0) for queue in world.run(queues.queues())] == [0, 2]
+    behind = "SELECT queue FROM queues WHERE refilled_at < clock_timestamp() - interval '1000 seconds'"
+    assert world.sql(behind) == [("web",)], "only the queue that was claimed from earns from here on"
 
 
 def test_a_claim_that_finds_nothing_uses_up_nothing_and_refills_nothing(world: World) -> None:

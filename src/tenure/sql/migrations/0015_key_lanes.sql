@@ -55,7 +55,7 @@ CREATE TABLE tenure.permit_eras (
 
 CREATE OR REPLACE FUNCTION tenure.note_arrivals() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF EXISTS (SELECT FROM arrived AS a WHERE a.ordered) THEN
+  IF EXISTS (SELECT FROM arrived AS a WHERE a.ordered) THEN  -- implied: spares the others the look
     INSERT INTO tenure.arrivals (queue, partition_key, seq)
     SELECT a.queue, a.partition_key, min(a.seq) FROM arrived AS a
     WHERE a.ordered AND a.partition_key IS NOT NULL  -- implied: live_key refuses a row without one
@@ -98,7 +98,7 @@ CREATE TRIGGER permits_freed AFTER DELETE ON tenure.permits
 
 CREATE FUNCTION tenure.forget_lanes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  DELETE FROM tenure.lane_fills AS f WHERE f.queue = OLD.queue;
+  DELETE FROM tenure.lane_fills AS f WHERE f.queue = OLD.queue;  -- implied: what is forgotten is read anew
   RETURN NULL;
 END
 $$;
@@ -116,7 +116,8 @@ BEGIN
     FROM (SELECT u.partition_key,
                  u.partition_key <> ''
                    AND slots_per_key <= (SELECT count(*) FROM tenure.permits AS p
-                                         WHERE p.queue = of_queue AND p.partition_key = u.partition_key AND p.era >= since_era) AS is_full
+                                         WHERE p.queue = of_queue AND p.partition_key = u.partition_key
+                                           AND p.era >= since_era) AS is_full  -- implied: none is of an earlier one
           FROM unnest(keys) AS u (partition_key)) AS k
     CROSS JOIN LATERAL (
       SELECT n.ctid, n.partition_key, n.priority, n.from_at, n.due_at FROM tenure.key_lanes AS n
@@ -166,9 +167,10 @@ BEGIN
     SELECT array_agg(a.id) AS ids, array_agg(a.partition_key) AS keys, array_agg(a.priority) AS priorities,
            array_agg(a.available_at) AS times, max(a.id) AS last INTO arrived
     FROM (SELECT n.id, n.partition_key, n.priority, n.available_at FROM tenure.lane_arrivals AS n
-          WHERE n.queue = of_queue AND n.id > after
+          WHERE n.queue = of_queue  -- implied: lanes too many are looked at and go
+            AND n.id > after  -- implied: those before are gone
           ORDER BY n.id LIMIT 2000) AS a;
-    EXIT WHEN arrived.last IS NULL;
+    EXIT WHEN arrived.last IS NULL;  -- implied: spares the rest
     INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
     SELECT of_queue, a.partition_key, a.priority, min(a.available_at), min(a.available_at)
     FROM unnest(arrived.keys, arrived.priorities, arrived.times) AS a (partition_key, priority, available_at)
@@ -178,7 +180,9 @@ BEGIN
     WHERE n.from_at > EXCLUDED.from_at;
     -- A statement of its own: it sees what was committed before the queue was locked.
     PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT a.partition_key FROM unnest(arrived.keys) AS a (partition_key)), slots_per_key, since_era);
-    DELETE FROM tenure.lane_arrivals AS n WHERE n.queue = of_queue AND n.id = ANY (arrived.ids);
+    DELETE FROM tenure.lane_arrivals AS n
+    WHERE n.queue = of_queue  -- implied: a number is given once
+      AND n.id = ANY (arrived.ids);
     after := arrived.last;
   END LOOP;
 END
@@ -198,7 +202,7 @@ AS $$
 DECLARE
   fill record;
   still_open text[];
-  begun timestamptz := clock_timestamp();
+  begun timestamptz := clock_timestamp();  -- implied: a measure of effort
 BEGIN
   SELECT f.open, f.again_at INTO fill FROM tenure.lane_fills AS f WHERE f.queue = of_queue;
   IF fill.open = '{}' OR fill.again_at BETWEEN begun AND begun + interval '1 minute' THEN
@@ -213,23 +217,24 @@ BEGIN
   INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
   SELECT of_queue, r.partition_key, r.priority, r.first, r.first
   FROM (SELECT i.partition_key, i.priority, min(i.available_at) AS first FROM tenure.live AS i
-        WHERE NOT i.ordered AND i.queue = of_queue AND i.partition_key IS NOT NULL AND i.status = 'pending'
+        WHERE NOT i.ordered AND i.queue = of_queue AND i.partition_key IS NOT NULL AND i.status = 'pending'  -- implied: lanes too many are looked at and go
         GROUP BY i.partition_key, i.priority
         UNION ALL
         SELECT '', i.priority, min(i.available_at) FROM tenure.live AS i
-        WHERE NOT i.ordered AND i.seq < 9223372036854775807 AND i.queue = of_queue AND i.partition_key IS NULL AND i.status = 'pending'
+        WHERE NOT i.ordered AND i.seq < 9223372036854775807 AND i.queue = of_queue AND i.partition_key IS NULL AND i.status = 'pending'  -- implied: as above
         GROUP BY i.priority) AS r
-  ON CONFLICT (partition_key, queue, priority) DO UPDATE SET from_at = EXCLUDED.from_at, due_at = LEAST(n.due_at, EXCLUDED.due_at)
-  WHERE n.from_at > EXCLUDED.from_at;
+  ON CONFLICT (partition_key, queue, priority) DO UPDATE
+  SET from_at = EXCLUDED.from_at, due_at = LEAST(n.due_at, EXCLUDED.due_at)  -- implied: a full key is looked at and stands at infinity again
+  WHERE n.from_at > EXCLUDED.from_at;  -- implied: spares the write
   INSERT INTO tenure.lane_fills AS f (queue, open, again_at)
-  VALUES (of_queue, still_open, clock_timestamp() + LEAST(interval '1 second' + 50 * (clock_timestamp() - begun), interval '1 minute'))
+  VALUES (of_queue, still_open,
+          clock_timestamp() + LEAST(interval '1 second' + 50 * (clock_timestamp() - begun), interval '1 minute'))  -- implied: a measure of effort
   ON CONFLICT (queue) DO UPDATE SET open = EXCLUDED.open, again_at = EXCLUDED.again_at;
 END
 $$;
 
--- Lanes of this queue where a row could start now, up to n: the most urgent first, then what has been due longest. `passed` are
--- left out, written as priority, a space, key.
-CREATE FUNCTION tenure.due_lanes(of_queue text, n int, moment timestamptz, passed text[]) RETURNS SETOF tenure.key_lanes LANGUAGE plpgsql STABLE
+-- Lanes of this queue where a row could start now, up to n: the most urgent first, then what has been due longest.
+CREATE FUNCTION tenure.due_lanes(of_queue text, n int, moment timestamptz) RETURNS SETOF tenure.key_lanes LANGUAGE plpgsql STABLE
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 BEGIN
@@ -250,7 +255,6 @@ BEGIN
     WHERE l.queue = of_queue AND l.priority = lane.priority
       AND l.partition_key >= ''  -- implied: as above
       AND l.due_at <= moment
-      AND l.priority || ' ' || l.partition_key <> ALL (passed)
     ORDER BY l.due_at LIMIT n) AS due
   LIMIT n;
 END
@@ -302,7 +306,7 @@ BEGIN
     WHERE NOT r.ordered
       AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
       AND r.queue = of_queue AND r.priority = lane.priority
-      AND r.available_at >= COALESCE(tenure.since(lane.floor), '-infinity')
+      AND r.available_at >= COALESCE(tenure.since(lane.floor), '-infinity')  -- implied: a floor only saves work
       AND r.available_at <= moment
       AND r.status = 'pending'
     ORDER BY r.available_at LIMIT n
@@ -320,7 +324,9 @@ CREATE FUNCTION tenure.admitted(of_queue text, candidates uuid[], slots_per_key 
         FROM tenure.live AS i WHERE i.id = ANY (candidates)) AS c
   WHERE slots_per_key IS NULL OR c.partition_key IS NULL
      OR c.nth + (SELECT count(*) FROM tenure.permits AS p
-                 WHERE p.queue = of_queue AND p.partition_key = c.partition_key AND p.era >= since_era) <= slots_per_key
+                 WHERE p.queue = of_queue AND p.partition_key = c.partition_key
+                   AND p.era >= since_era  -- implied: none is of an earlier one
+                ) <= slots_per_key
   ORDER BY c.priority DESC, c.available_at, c.seq
   LIMIT n
 $$;
@@ -343,7 +349,9 @@ RETURNS void LANGUAGE sql VOLATILE AS $$
   CROSS JOIN LATERAL unnest(scope.ids, ARRAY(
     SELECT generate_series(1, scope.slots)
     EXCEPT
-    SELECT p.slot FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = scope.partition_key AND p.era >= since_era
+    SELECT p.slot FROM tenure.permits AS p
+    WHERE p.queue = of_queue AND p.partition_key = scope.partition_key
+      AND p.era >= since_era  -- implied: none is of an earlier one
     ORDER BY 1
     LIMIT cardinality(scope.ids)
   )) AS given (id, slot)
@@ -360,10 +368,16 @@ BEGIN
   SELECT COALESCE(max(e.era), 0) AS era, COALESCE(max(e.from_era), 0) AS from_era INTO old
   FROM tenure.permit_eras AS e WHERE e.queue = of_queue;
   UPDATE tenure.permits AS p SET era = old.era + 1
-  WHERE p.ctid = ANY (ARRAY(SELECT n.ctid FROM tenure.permits AS n WHERE n.queue = of_queue AND n.era >= old.from_era FOR UPDATE SKIP LOCKED));
+  WHERE p.ctid = ANY (ARRAY(
+    SELECT n.ctid FROM tenure.permits AS n
+    WHERE n.queue = of_queue  -- implied: those of others count in any era
+      AND n.era >= old.from_era  -- implied: none is of an earlier one
+    FOR UPDATE SKIP LOCKED));
   INSERT INTO tenure.permit_eras (queue, era, from_era)
   SELECT of_queue, old.era + 1,
-         CASE WHEN EXISTS (SELECT FROM tenure.permits AS n WHERE n.queue = of_queue AND n.era BETWEEN old.from_era AND old.era)
+         CASE WHEN EXISTS (SELECT FROM tenure.permits AS n
+                           WHERE n.queue = of_queue  -- implied: counting may begin too early
+                             AND n.era BETWEEN old.from_era AND old.era)
               THEN old.from_era ELSE old.era + 1 END
   ON CONFLICT (queue) DO UPDATE SET era = EXCLUDED.era, from_era = EXCLUDED.from_era;
 END
@@ -371,7 +385,7 @@ $$;
 
 -- Claim from one queue within its limits, ordered rows and others alike. The queue's row is locked first, until the transaction
 -- ends: its claims go one by one, and what one of them counts can only shrink. Rows are never waited for. What can start is asked
--- for in turns, because keys may turn out to be full and rows to be locked: those are passed by.
+-- for in turns, each time for twice as many keys: some may turn out to be full, and their rows to be locked.
 DROP FUNCTION tenure.claim_limited(text, int, text, bigint, float8, int);
 DROP FUNCTION tenure.due_by_time(text, int);
 DROP FUNCTION tenure.due_by_bucket(text, int, int);
@@ -394,10 +408,7 @@ DECLARE
   room int;
   missing int;
   lanes record;
-  passed_lanes text[] := '{}';
   keys_due record;
-  others bigint[];
-  passed_keys text[] := '{}';
   candidates uuid[];
   chosen uuid[];
   fence bigint;
@@ -416,7 +427,9 @@ BEGIN
   END IF;
   tokens_now := tenure.refilled(limits.tokens, limits.rate_per_second, limits.burst, moment - limits.refilled_at);
   SELECT COALESCE(max(e.era), 0) AS given, COALESCE(max(e.from_era), 0) AS first INTO eras FROM tenure.permit_eras AS e WHERE e.queue = of_queue;
-  running := (SELECT count(*) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = '' AND p.era >= eras.first);
+  running := (SELECT count(*) FROM tenure.permits AS p
+              WHERE p.queue = of_queue AND p.partition_key = ''
+                AND p.era >= eras.first);  -- implied: none is of an earlier one
   room := LEAST(most, floor(tokens_now), limits.max_running - running);
   IF room < 1 THEN
     RETURN;
@@ -430,8 +443,8 @@ BEGIN
   missing := room;
   FOR turn IN 1 .. 12 LOOP
     SELECT array_agg(l.partition_key) AS keys, array_agg(l.priority) AS priorities, array_agg(l.from_at) AS froms INTO lanes
-    FROM tenure.due_lanes(of_queue, missing * (1 << (turn - 1)), moment, passed_lanes) AS l
-    WHERE limits.max_per_key IS NOT NULL;
+    FROM tenure.due_lanes(of_queue, missing * (1 << (turn - 1)), moment) AS l
+    WHERE limits.max_per_key IS NOT NULL;  -- implied: lanes left from an earlier limit give no rows
     candidates := CASE
       WHEN limits.max_per_key IS NOT NULL THEN
         ARRAY(SELECT tenure.lock_lane_rows(of_queue, lanes.keys, lanes.priorities, lanes.froms,
@@ -440,7 +453,7 @@ BEGIN
       ELSE '{}' END;
     SELECT array_agg(h.queue) AS queues, array_agg(h.partition_key) AS keys, array_agg(h.bucket) AS buckets,
            array_agg(h.from_seq) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to INTO keys_due
-    FROM tenure.due_heads(ARRAY[of_queue], NULL, missing * (1 << (turn - 1)), moment, '-infinity', passed_keys) AS h;
+    FROM tenure.due_heads(ARRAY[of_queue], NULL, missing * (1 << (turn - 1)), moment, '-infinity', '{}') AS h;
     -- A statement of its own: it sees what was committed before the heads were locked.
     candidates := candidates || ARRAY(
       SELECT r.id FROM tenure.live AS r
@@ -448,15 +461,15 @@ BEGIN
               SELECT next.id FROM unnest(keys_due.keys, keys_due.buckets, keys_due.froms, keys_due.begun) AS h (partition_key, bucket, from_seq, begun_seq)
               CROSS JOIN LATERAL (
                 SELECT n.id FROM tenure.live AS n
-                WHERE n.ordered AND n.queue = of_queue AND tenure.bucket(n.partition_key) = h.bucket AND n.partition_key = h.partition_key
+                WHERE n.ordered AND n.queue = of_queue AND n.partition_key = h.partition_key
+                  AND tenure.bucket(n.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
                   AND n.seq >= COALESCE(h.begun_seq, h.from_seq)
                 ORDER BY n.seq LIMIT 1) AS next))
         AND r.status = 'pending'
         AND r.available_at <= moment
-      ORDER BY r.id
       FOR UPDATE SKIP LOCKED);
     chosen := ARRAY(SELECT tenure.admitted(of_queue, candidates, limits.max_per_key, missing, eras.first));
-    EXIT WHEN chosen = '{}' AND lanes.keys IS NULL AND keys_due.keys IS NULL;
+    EXIT WHEN chosen = '{}' AND lanes.keys IS NULL AND keys_due.keys IS NULL;  -- implied: spares the other turns
 
     PERFORM tenure.give_permits(of_queue, chosen, limits.max_running, limits.max_per_key, eras.first, eras.given);
     UPDATE tenure.heads AS h SET run_from = i.seq, run_to = i.seq FROM tenure.live AS i
@@ -481,23 +494,14 @@ BEGIN
               date_part('epoch', i.lease_expires_at), i.headers::text;
     missing := missing - cardinality(chosen);
 
-    -- Those that gave a row are looked at anew; those that gave none are full, or their rows are locked: they are passed by.
-    IF lanes.keys IS NOT NULL THEN
-      PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key, eras.first);
-      passed_lanes := passed_lanes || ARRAY(
-        SELECT l.priority || ' ' || l.partition_key FROM unnest(lanes.keys, lanes.priorities) AS l (partition_key, priority)
-        EXCEPT
-        SELECT i.priority || ' ' || COALESCE(i.partition_key, '') FROM tenure.live AS i WHERE i.id = ANY (chosen) AND NOT i.ordered);
-    END IF;
+    -- What was asked for is looked at anew: it may be full now, or gone.
+    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key, eras.first);
+    PERFORM tenure.look_at(array_agg(h.queue), array_agg(h.partition_key), array_agg(h.bucket), array_agg(h.from_seq),
+                           array_agg(h.begun_seq), array_agg(h.begun_to), array_agg(NULL::bigint), array_agg(NULL::bigint))
+    FROM unnest(keys_due.queues, keys_due.keys, keys_due.buckets, keys_due.froms, keys_due.begun, keys_due.begun_to)
+      AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to)
+    WHERE h.partition_key NOT IN (SELECT i.partition_key FROM tenure.live AS i WHERE i.id = ANY (chosen) AND i.ordered);  -- implied: spares the look at those just taken
     EXIT WHEN missing < 1;  -- implied: zero rows are asked for
-    IF keys_due.keys IS NOT NULL THEN
-      others := ARRAY(SELECT h.nth FROM unnest(keys_due.keys) WITH ORDINALITY AS h (partition_key, nth)
-                      WHERE h.partition_key NOT IN (SELECT i.partition_key FROM tenure.live AS i WHERE i.id = ANY (chosen) AND i.ordered));
-      PERFORM tenure.look_at(array_agg(keys_due.queues[o]), array_agg(keys_due.keys[o]), array_agg(keys_due.buckets[o]), array_agg(keys_due.froms[o]),
-                             array_agg(keys_due.begun[o]), array_agg(keys_due.begun_to[o]), array_agg(NULL::bigint), array_agg(NULL::bigint))
-      FROM unnest(others) AS o;
-      passed_keys := passed_keys || ARRAY(SELECT keys_due.keys[o] FROM unnest(others) AS o);
-    END IF;
   END LOOP;
 
   IF random() * 1000 < room - missing THEN
