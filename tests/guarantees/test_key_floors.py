@@ -24,22 +24,28 @@ def _clock(world: World) -> float:
     return float(world.sql("SELECT date_part('epoch', clock_timestamp())")[0][0])
 
 
-def _offer(at: float, *, last: int, first: int | None = None, due: float | None = None) -> Offer:
-    return Offer("default", 0, True, False, None, at, due, first, last)
+def _offer(
+    at: float, *, last: int, first: int | None = None, due: float | None = None, open: int = 0, begun: int = 0
+) -> Offer:
+    return Offer("default", 0, True, False, None, at, due, first, last, open, begun)
 
 
 # -- what a worker remembers
 
 
-def test_the_first_board_gives_no_floors_and_one_a_second_later_does() -> None:
+def test_a_number_is_a_floor_once_all_are_over_that_may_have_drawn_it() -> None:
     keys = KeyMemory()
-    keys.board_was_read([_offer(100.0, last=7)])
+    keys.board_was_read([_offer(100.0, last=7, open=50, begun=50)])
     assert keys.floors() == NO_FLOORS
-    keys.board_was_read([_offer(100.5, last=8)])
+    keys.board_was_read([_offer(200.0, last=8, open=50, begun=60)])  # one that has drawn 7, or less, may be open
     assert keys.floors() == NO_FLOORS
-    keys.board_was_read([_offer(101.2, last=9)])
-    assert keys.floors() == Floors(8, 96.2)
-    assert keys.known(poll=False) == (("default",), Floors(8, 96.2))
+    keys.board_was_read([_offer(300.0, last=9, open=59, begun=61)])
+    assert keys.floors() == NO_FLOORS
+    keys.board_was_read([_offer(400.0, last=9, open=60, begun=62)])
+    assert keys.floors() == Floors(8, 395.0)
+    assert keys.known(poll=False) == (("default",), Floors(8, 395.0))
+    keys.board_was_read([_offer(500.0, last=9, open=62, begun=62)])
+    assert keys.floors() == Floors(10, 495.0)
 
 
 def test_what_waits_is_never_below_a_floor() -> None:
@@ -62,11 +68,15 @@ def test_neither_a_poll_nor_what_follows_a_note_has_floors() -> None:
 
 
 @pytest.mark.parametrize(
-    "now", [_offer(200.0, last=500), _offer(50.0, last=2000)], ids=["another server", "clock back"]
+    "now",
+    [_offer(200.0, last=500, open=99, begun=99), _offer(200.0, last=2000, open=40, begun=40)],
+    ids=["numbers", "transactions"],
 )
-def test_what_another_server_or_another_clock_told_gives_no_floor(now: Offer) -> None:
+def test_what_another_server_told_gives_no_floor(now: Offer) -> None:
     keys = KeyMemory()
-    keys.board_was_read([_offer(100.0, last=1000)])
+    for _ in range(2):
+        keys.board_was_read([_offer(100.0, last=1000, open=50, begun=50)])
+    assert keys.floors() != NO_FLOORS
     keys.board_was_read([now])
     assert keys.floors() == NO_FLOORS
 
@@ -78,6 +88,27 @@ def test_the_claims_of_a_worker_have_its_floors_and_those_of_a_poll_have_none() 
     asked = [rule.next("w", 1, 0.0, everywhere=everywhere) for everywhere in (set(), {ORDERED})]
     found = [(each.statement.params["from_arrival"], each.statement.params["from_due"]) for each in asked if each]
     assert found == [(8, 97.0), (0, float("-inf"))]
+
+
+def test_a_row_of_a_long_transaction_goes_first_whatever_the_floor(world: World) -> None:
+    """Its arrival has a low number and is committed late: the floor waits for it."""
+    keys, long = KeyMemory(), user_connection(world)
+    first = world.run(verbs.enqueue(NewRow("work", key="k", ordered=True)), long).id
+    world.enqueue("work", key="k", ordered=True)
+    for _ in range(5):
+        world.enqueue("work", key="other", ordered=True)
+        offers = world.run(questions.board(["default"], from_arrival=keys.floors().from_arrival))
+        keys.board_was_read(offers)
+        for job in world.claim_ordered("A", 9, from_arrival=keys.floors().from_arrival):
+            if job.partition_key == "other":
+                world.complete(job.lease)
+            else:
+                world.release(job.lease)
+    long.commit()
+    offers = world.run(questions.board(["default"], from_arrival=keys.floors().from_arrival))
+    keys.board_was_read(offers)
+    jobs = world.claim_ordered("A", 9, from_arrival=keys.floors().from_arrival)
+    assert [job.id for job in jobs if job.partition_key == "k"] == [first]
 
 
 # -- what becomes due is never below a floor that was told

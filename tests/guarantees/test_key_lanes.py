@@ -85,6 +85,15 @@ def test_a_locked_row_does_not_hide_those_behind_it(world: World, key: str | Non
     assert {job.id for job in _claim(world, 1) + _claim(world, 1)} == {ids[-1], ids[-2]}
 
 
+def test_a_locked_row_without_a_key_does_not_hide_the_next(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    locked, free = _send(world, 2)
+    other = user_connection(world)
+    other.execute("SELECT 1 FROM live WHERE id = %s FOR UPDATE", [locked])
+    world.sql("SET lock_timeout = '5s'")
+    assert [job.id for job in _claim(world, 1)] == [free]
+
+
 def test_full_keys_that_are_ordered_as_well_do_not_hide_a_free_one(world: World) -> None:
     world.run(queues.limit(MAIL, max_per_key=1))
     world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key=f"full:{k}") for k in range(300)]))
@@ -248,7 +257,16 @@ def test_a_key_with_a_slot_left_gives_one_row(world: World) -> None:
     assert [len(_claim(world, n)) for n in (1, 9, 9)] == [1, 1, 0]
 
 
-def test_no_arrival_is_lost_however_many_there_are(world: World) -> None:
+def test_a_lane_gives_neither_rows_in_order_nor_rows_that_are_not_due(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=9))
+    _send(world, 3, key="a", ordered=True)
+    for key in ("a", None):
+        _send(world, key=key)
+        _send(world, 2, key=key, delay_seconds=60)
+    assert len(_claim(world)) == 3
+
+
+def test_no_arrival_is_lost_whatever_their_number(world: World) -> None:
     world.run(queues.limit(MAIL, max_per_key=1))
     world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key=f"k{n}") for n in range(2050)]))
     assert len(_claim(world, 3000)) == 2050
@@ -282,6 +300,8 @@ def test_a_row_is_due_from_the_moment_that_it_names(world: World) -> None:
 
 
 def test_a_limit_finds_the_rows_that_were_there_before(world: World) -> None:
+    world.run(queues.limit("web", max_per_key=1))
+    assert world.run(queues.claim_limited("A", 1, "web")) == []  # that queue is read already
     ids = _send(world, 3, key="a") + _send(world) + _send(world, key="b", priority=3)
     world.run(queues.limit(MAIL, max_per_key=1))
     assert {job.id for job in _claim(world)} == {ids[0], ids[3], ids[4]}

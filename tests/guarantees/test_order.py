@@ -13,7 +13,7 @@ from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from patience import SECONDS_MAX
 from tenure import verbs
 from tenure.model.rows import NewRow
-from tenure.verbs import fleet, questions, settle
+from tenure.verbs import fleet, questions, queues, settle
 from world import World
 
 
@@ -261,3 +261,28 @@ def test_the_tokens_of_an_ordered_row_rise_like_any_others(world: World) -> None
     (second,) = world.claim_ordered("A")
     assert (second.lease.generation, second.attempts) == (2, 2)
     assert second.lease.fence > first.lease.fence
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_row_whose_arrival_somebody_else_is_looking_at_is_not_overtaken(world: World, limited: bool) -> None:
+    """It is committed, and the head of its key does not know it: another claim has its arrival and not yet the head."""
+
+    def claim() -> list[Any]:
+        if limited:
+            return [job.id for job in world.run(queues.claim_limited("A", 9, "default"))]
+        return [job.id for job in world.claim_ordered("A", 9)]
+
+    if limited:
+        world.run(queues.limit("default", max_running=9))
+    producer = user_connection(world)
+    first = world.run(verbs.enqueue(NewRow("k", key="a", ordered=True)), producer).id
+    second = world.enqueue(key="a", ordered=True, delay_seconds=1)
+    assert claim() == []  # the head knows of the second row, which is not due
+    producer.commit()
+    other = user_connection(world)
+    other.execute("SELECT 1 FROM arrivals FOR UPDATE")
+    time.sleep(1.1)
+    assert claim() == []
+    other.rollback()
+    assert claim() == [first]
+    assert second not in claim()

@@ -228,6 +228,8 @@ class Offer(NamedTuple):
     first_due: float | None = None  # since 1970: when the first key that could go on is or was due
     first_arrival: int | None = None  # the first one that no claim has looked at
     last_arrival: int | None = None  # the highest number given so far
+    oldest_open: int = 0  # every transaction before this one is over
+    next_begun: int = 0  # no transaction from this one on had begun
 
 
 class Depth(NamedTuple):

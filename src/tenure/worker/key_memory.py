@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from ..model.rows import Offer
 
-MARGIN_SECONDS = 1.0  # arrivals of a transaction up to this long are found at once, those of a longer one by a poll
 DUE_MARGIN_SECONDS = 5.0  # a key is due again from the start of the claim that found it free, and that may have waited
-
 TOLD_MAX = 100  # boards remembered
 
 
@@ -26,11 +24,19 @@ NO_FLOORS = Floors()
 
 @dataclass(slots=True)
 class KeyMemory:
-    """Floors are what the database has told: the first that there was, or the last that was given a while before."""
+    """Floors are what the database has told, and exact: an arrival below them is looked at, or was never committed.
+
+    A transaction that has drawn a number may commit late. So a number is a floor once every transaction is over that
+    had begun by the time of the next board.
+    """
 
     queues: tuple[str, ...] = ()  # known to have ordered keys
     _floors: Floors = NO_FLOORS
-    _told: list[tuple[float, int]] = field(default_factory=list)  # when, and the highest number by then
+    _last: int | None = None  # the highest number by the last board
+    _begun: int = 0  # no transaction from this one on had begun by then
+    _told: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # when those before the one are over, the other is a floor
     _noted: bool = False
 
     def known(self, *, poll: bool) -> tuple[tuple[str, ...], Floors]:
@@ -55,10 +61,14 @@ class KeyMemory:
             return
         at = max(offer.at_seconds or 0.0 for offer in seen)
         last = max(offer.last_arrival or 0 for offer in seen)
-        # What is ahead of this board was told by another server, or before its clock was set back.
-        self._told = [told for told in self._told[-TOLD_MAX:] if told[0] <= at and told[1] <= last]
-        before = [number for when, number in self._told if when <= at - MARGIN_SECONDS]
-        self._told.append((at, last))
+        begun, over = seen[0].next_begun, seen[0].oldest_open
+        if self._last is not None and last >= self._last and begun >= self._begun:
+            self._told.append((begun, self._last))
+        else:
+            self._told = []  # the first board, or the first one of another server
+        self._last, self._begun = last, begun
+        before = [number for begun, number in self._told if begun <= over]
+        self._told = self._told[max(0, len(before) - 1) :][-TOLD_MAX:]
         if not before:
             return
         first = [offer.first_arrival for offer in seen if offer.first_arrival is not None]

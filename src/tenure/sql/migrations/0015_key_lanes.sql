@@ -270,8 +270,9 @@ BEGIN
   SELECT due.id FROM unnest(keys, priorities, froms) AS lane (partition_key, priority, from_at)
   CROSS JOIN LATERAL (
     SELECT r.id FROM tenure.live AS r
-    WHERE NOT r.ordered AND r.queue = of_queue AND r.partition_key = lane.partition_key AND r.priority = lane.priority
-      AND r.available_at >= lane.from_at
+    WHERE NOT r.ordered AND r.queue = of_queue AND r.partition_key = lane.partition_key
+      AND r.priority = lane.priority  -- implied: the lane of another priority would give the same row
+      AND r.available_at >= lane.from_at  -- implied: none waits before it; spares the look at those gone
       AND r.available_at <= moment
       AND r.status = 'pending'
     ORDER BY r.available_at LIMIT n
@@ -282,13 +283,14 @@ BEGIN
     SELECT r.id FROM tenure.live AS r
     WHERE NOT r.ordered
       AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
-      AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
-      AND r.available_at >= lane.from_at
+      AND r.queue = of_queue AND r.partition_key IS NULL
+      AND r.priority = lane.priority  -- implied: as above
+      AND r.available_at >= lane.from_at  -- implied: as above
       AND r.available_at <= moment
       AND r.status = 'pending'
     ORDER BY r.available_at LIMIT n
     FOR UPDATE SKIP LOCKED) AS due
-  WHERE lane.partition_key = '';
+  WHERE lane.partition_key = '';  -- implied: rows without a key could start as well
 END
 $$;
 
@@ -464,7 +466,11 @@ BEGIN
                 WHERE n.ordered AND n.queue = of_queue AND n.partition_key = h.partition_key
                   AND tenure.bucket(n.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
                   AND n.seq >= COALESCE(h.begun_seq, h.from_seq)
-                ORDER BY n.seq LIMIT 1) AS next))
+                ORDER BY n.seq LIMIT 1) AS next
+              -- A row that has arrived goes before, and no claim has looked at it: there are too many for this one.
+              WHERE h.begun_seq IS NOT NULL
+                 OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
+                                WHERE a.partition_key = h.partition_key AND a.queue = of_queue AND a.seq < h.from_seq)))
         AND r.status = 'pending'
         AND r.available_at <= moment
       FOR UPDATE SKIP LOCKED);

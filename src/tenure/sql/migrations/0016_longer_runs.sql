@@ -68,6 +68,9 @@ BEGIN
 END
 $$;
 
+-- By key: whether a row has arrived that no claim has looked at.
+CREATE INDEX arrivals_key ON tenure.arrivals (partition_key, queue, id);
+
 -- Look at the keys of these queues where something has changed, up to 20 pages of 500 arrivals a queue. A head that another
 -- claim has locked, or makes at this moment, keeps its arrivals for the next look.
 CREATE OR REPLACE FUNCTION tenure.refresh_heads(of_queues text[], from_arrival bigint) RETURNS void LANGUAGE plpgsql AS $$
@@ -201,6 +204,12 @@ BEGIN
         WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
           AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN length ELSE 1 END) AS r
+      -- A row that has arrived goes before, and no claim has looked at it: another one is about to, or there are too many for this one.
+      WHERE h.begun_seq IS NOT NULL
+         OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
+                        WHERE a.partition_key = h.partition_key AND a.queue = h.queue
+                          AND a.id >= from_arrival  -- implied: those before are looked at; passes what is gone
+                          AND a.seq < h.from_seq)
     ), locked AS (
       SELECT r.id FROM tenure.live AS r
       WHERE r.id = ANY (ARRAY(SELECT c.id FROM candidate AS c WHERE c.status = 'pending' AND c.available_at <= moment))
