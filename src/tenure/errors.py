@@ -17,7 +17,6 @@ TRY_LATER = 75
 NOT_ALLOWED = 77
 BAD_SETTINGS = 78
 INTERRUPTED = 130
-NAMED_MAX = 5  # of a list in a sentence
 
 
 def telling_line(error: str | None) -> str:
@@ -79,8 +78,7 @@ class OldWorkersAlive(TenureError):
 
     def __init__(self, workers: Sequence[str], migration: int, schema: str) -> None:
         self.workers, self.migration, self.schema = list(workers), migration, schema
-        more = f" and {len(workers) - NAMED_MAX} more" if len(workers) > NAMED_MAX else ""
-        named = ", ".join(workers[:NAMED_MAX]) + more
+        named = ", ".join(workers[:5]) + (f" and {len(workers) - 5} more" if len(workers) > 5 else "")
         drain = "tenure workers drain ID" + ("" if schema == "tenure" else f" --schema {schema}")
         super().__init__(
             f"workers of an older version are alive ({named}), and migration {migration} removes what they use: drain "
