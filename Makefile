@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-# Two workers more than two cores can feed: tests wait for leases to run out. Long files first, see tests/conftest.py.
+# Three workers more than two cores can feed: tests wait for leases to run out. Long files first, see tests/conftest.py.
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages pin audit dist clean
 
