@@ -219,17 +219,20 @@ def test_a_lane_says_when_its_first_row_can_start(world: World) -> None:
         world.run(queues.limit(queue, max_per_key=2))
     now = datetime.now(UTC)
 
-    def at(hours: float) -> datetime:
-        return now + timedelta(hours=hours)
+    def at(hours: float, key: str | None = None) -> datetime:
+        return now + timedelta(hours=hours, minutes={"b": 1, "a": 2}.get(key or "", 3))
 
     for key in ("a", "b", None):
-        _send(world, queue="web", key=key, at=at(1))
-        _send(world, key=key, at=at(-1))  # will be held
-        _send(world, key=key, at=at(-1), max_attempts=2)  # the same, at the same time
-        _send(world, key=key, at=at(4))
-        _send(world, key=key, at=at(3), priority=7)
+        _send(world, queue="web", key=key, at=at(1, key))
+    assert world.run(queues.claim_limited("A", 9, "web")) == []
+    of_web = {("a", 0): at(1, "a"), ("b", 0): at(1, "b"), ("", 0): at(1)}
+    assert _lanes(world, "web") == of_web
+    for key in ("a", "b", None):
+        _send(world, 2, key=key, at=at(-1, key))  # will be held
+        _send(world, key=key, at=at(4, key))
+        _send(world, key=key, at=at(3, key), priority=7)
         if key:
-            _send(world, key=key, at=at(2), ordered=True)
+            _send(world, key=key, at=at(2, key), ordered=True)
     _send(world, key="c", at=at(5))
     jobs = _claim(world, 6)
     assert len(jobs) == 6
@@ -237,9 +240,11 @@ def test_a_lane_says_when_its_first_row_can_start(world: World) -> None:
     assert _lanes(world) == {**full, ("", 0): at(4), ("", 7): at(3), ("c", 0): at(5)}
     world.complete(next(job.lease for job in jobs if job.partition_key == "a"))
     assert _claim(world) == []
-    assert {lane: due for lane, due in _lanes(world).items() if lane[0] == "a"} == {("a", 0): at(4), ("a", 7): at(3)}
-    assert world.run(queues.claim_limited("A", 9, "web")) == []
-    assert _lanes(world, "web") == {("a", 0): at(1), ("b", 0): at(1), ("", 0): at(1)}
+    assert {lane: due for lane, due in _lanes(world).items() if lane[0] == "a"} == {
+        ("a", 0): at(4, "a"),
+        ("a", 7): at(3, "a"),
+    }
+    assert _lanes(world, "web") == of_web
 
 
 @pytest.mark.parametrize("key", ["a", None])

@@ -689,6 +689,7 @@ def test_starts_are_saved_up_to_the_burst_and_no_further(world: World) -> None:
     assert [round(queue.tokens or 0) for queue in world.run(queues.queues())] == [0, 2]
     behind = "SELECT queue FROM queues WHERE refilled_at < clock_timestamp() - interval '1000 seconds'"
     assert world.sql(behind) == [("web",)], "only the queue that was claimed from earns from here on"
+    assert world.sql("SELECT queue FROM queues WHERE refilled_at > clock_timestamp()") == []
 
 
 def test_a_claim_that_finds_nothing_uses_up_nothing_and_refills_nothing(world: World) -> None:

@@ -283,6 +283,8 @@ def test_a_row_whose_arrival_somebody_else_is_looking_at_is_not_overtaken(world:
     other.execute("SELECT 1 FROM arrivals FOR UPDATE")
     time.sleep(1.1)
     assert claim() == []
+    beside = world.enqueue(key="b", ordered=True)
+    assert claim() == [beside]  # of that key nothing is looked at, and nothing stands before it
     other.rollback()
     assert claim() == [first]
     assert second not in claim()

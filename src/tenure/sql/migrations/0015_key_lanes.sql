@@ -137,7 +137,7 @@ BEGIN
        ORDER BY r.available_at LIMIT 1)
       UNION ALL
       (SELECT r.available_at FROM tenure.live AS r
-       WHERE NOT r.ordered
+       WHERE NOT r.ordered  -- implied: a row in order has a key; lets live_due serve
          AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
          AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
          AND r.available_at >= lane.from_at  -- implied: as above
@@ -281,7 +281,7 @@ BEGIN
   SELECT due.id FROM unnest(keys, priorities, froms) AS lane (partition_key, priority, from_at)
   CROSS JOIN LATERAL (
     SELECT r.id FROM tenure.live AS r
-    WHERE NOT r.ordered
+    WHERE NOT r.ordered  -- implied: a row in order has a key; lets live_due serve
       AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
       AND r.queue = of_queue AND r.partition_key IS NULL
       AND r.priority = lane.priority  -- implied: as above
@@ -468,7 +468,7 @@ BEGIN
                   AND n.seq >= COALESCE(h.begun_seq, h.from_seq)
                 ORDER BY n.seq LIMIT 1) AS next
               -- A row that has arrived goes before, and no claim has looked at it: there are too many for this one.
-              WHERE h.begun_seq IS NOT NULL
+              WHERE h.begun_seq IS NOT NULL  -- implied: what has begun goes first all the same; only sooner
                  OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
                                 WHERE a.partition_key = h.partition_key AND a.queue = of_queue AND a.seq < h.from_seq)))
         AND r.status = 'pending'

@@ -205,7 +205,7 @@ BEGIN
           AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN length ELSE 1 END) AS r
       -- A row that has arrived goes before, and no claim has looked at it: another one is about to, or there are too many for this one.
-      WHERE h.begun_seq IS NOT NULL
+      WHERE h.begun_seq IS NOT NULL  -- implied: what has begun goes first all the same; only sooner
          OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
                         WHERE a.partition_key = h.partition_key AND a.queue = h.queue
                           AND a.id >= from_arrival  -- implied: those before are looked at; passes what is gone
