@@ -1,8 +1,8 @@
 """Does the claim stay flat, and what do our guards cost? Ratios of one run; exit 1 when a bound is broken.
 
 1. Claim time at a backlog of 1k, 100k and 1M, with all and with an eighth of the buckets, and with the oldest rows in
-   other workers' buckets; the same over 100 queues; and claims of ordered keys at 1k and 100k keys: of each kind,
-   largest / smallest must be at most 2.
+   other workers' buckets; the same over 100 queues; under a limit per key; and claims of ordered keys at 1k and 100k
+   keys: of each kind, largest / smallest must be at most 2.
 2. The loop of claim and batch complete through our verbs against the raw guarded designs, history kept: at least 0.8
    of the best, and by bucket at least 0.8 of the reference loop. A third figure gives the raw loop our way of sending
    parameters as well, to tell what of it is SQL and what is client.
@@ -22,7 +22,7 @@ from psycopg import Connection
 from tenure import postgres, sql, verbs
 from tenure.model.rows import Claimed, Lane
 from tenure.postgres import migrate
-from tenure.verbs import settle
+from tenure.verbs import queues, settle
 from tenure.verbs.statement import Statement
 
 from . import raw
@@ -61,7 +61,8 @@ def main() -> int:
     with bench_server() as url, postgres.connect(url, application_name="tenure bench") as conn:
         migrate.apply(conn)
         speeds = compare(conn, given.jobs, given.rounds)
-        flat = max(flatness(conn, given.rows), flat_queues(conn, given.rows), flat_keys(conn))
+        flat = max(f(conn, given.rows) for f in (flatness, flat_queues, flat_limits))
+        flat = max(flat, flat_keys(conn))
     best = speeds[OURS] / max(speeds[BY_TIME], speeds[BY_BUCKET])
     ring = speeds[OURS_BY_BUCKET] / speeds[BY_BUCKET]
     print(f"\nour loop / best raw design                             {best:.2f}   (at least {RAW_MIN})")
@@ -115,6 +116,20 @@ def flat_keys(conn: Connection[Any], counts: Sequence[int] = (1_000, 100_000)) -
             postgres.run(conn, settle.release([job.lease for job in jobs]))
         found.append(timed(conn, lambda _: verbs.claim_ordered("bench", CLAIM)))
         print(f"{keys:>20,} ordered keys{1000 * found[-1]:>7.2f}", flush=True)
+    return max(found) / min(found)
+
+
+def flat_limits(conn: Connection[Any], backlogs: Sequence[int]) -> float:
+    """Claims under a limit per key, of which one in ten is full; what they take goes back."""
+    found = []
+    for rows in backlogs:
+        fill(conn, rows)
+        conn.execute("TRUNCATE tenure.permits, tenure.key_lanes, tenure.lane_arrivals, tenure.lane_fills")
+        postgres.run(conn, queues.limit("default", max_per_key=1))
+        postgres.run(conn, queues.claim_limited("somebody", min(rows // 10, 5_000), "default"))  # these keys stay full
+        found.append(timed(conn, lambda _: queues.claim_limited("bench", CLAIM, "default")))
+        postgres.run(conn, queues.limit("default", clear=True))
+        print(f"{rows:>20,} under a limit per key{1000 * found[-1]:>7.2f}", flush=True)
     return max(found) / min(found)
 
 
