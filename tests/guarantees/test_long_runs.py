@@ -103,6 +103,19 @@ def test_arrivals_of_a_key_whose_rows_are_gone_wait_for_its_locked_head(world: W
     assert world.sql("SELECT partition_key FROM heads") == [("free",)]
 
 
+def test_a_key_that_is_over_does_not_count_for_one_whose_head_is_locked(world: World) -> None:
+    """It was counted twice, with its head and among keys without one, and the arrival of the other was lost."""
+    _send(world, 1, "over")
+    _send(world, 1, "locked")
+    world.run(settle.complete(world.claim_ordered("A")))
+    other = user_connection(world)
+    other.execute("SELECT FROM heads WHERE partition_key = 'locked' FOR UPDATE")
+    (id,) = _send(world, 1, "locked")
+    assert Beside(lambda: world.claim_ordered("A")).result() == []
+    other.rollback()
+    assert [job.id for job in world.claim_ordered("A")] == [id]
+
+
 def test_arrivals_of_a_key_whose_head_another_claim_makes_wait_for_it(world: World) -> None:
     (id,) = _send(world, 1)
     other = user_connection(world)

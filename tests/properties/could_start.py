@@ -46,7 +46,7 @@ class Watch:
         self._tokens: dict[str, float] = {}  # at least so many rows could start by the rate
         self._looked = stage.clock.at
         self.freed: set[UUID] = set()  # ended rows whose key an operator has let go on
-        self.locked: set[UUID] = set()
+        self.locked: tuple[Any, ...] = ()  # a row by its id, or a key by its queue and itself
         self.starts = 0
 
     def look(self) -> None:
@@ -82,7 +82,7 @@ class Watch:
                 and (in_all is None or running[row.queue] < in_all)
                 and (per_key is None or row.key is None or in_key[row.queue, row.key] < per_key)
                 and (rate is None or self._tokens[row.queue] >= 1.01)
-                and row.id not in self.locked
+                and self.locked not in ((row.id,), (row.queue, row.key))
             ):
                 found.append(row)
         return found

@@ -193,6 +193,25 @@ def same_starts(stage: Stage) -> Callable[[Run], Run]:
     return through
 
 
+def lost_arrivals(stage: Stage) -> Callable[[Run], Run]:
+    """A claim that meets a key without rows forgets what has arrived in keys that somebody else has locked."""
+
+    def through(run: Run) -> Run:
+        def again(conn: Any, statement: Any) -> Any:
+            if statement.name != "claim_ordered":
+                return run(conn, statement)
+            ((before,),) = conn.execute("SELECT count(*) FROM heads").fetchall()
+            rows = run(conn, statement)
+            ((after,),) = conn.execute("SELECT count(*) FROM heads").fetchall()
+            if after < before:
+                stage.world.sql("DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals FOR UPDATE SKIP LOCKED)")
+            return rows
+
+        return again
+
+    return through
+
+
 FAULTS: dict[str, Callable[[Stage], Callable[[Run], Run]]] = {
     "D1": deep_keys,
     "D4": remembered_clock,
@@ -200,4 +219,5 @@ FAULTS: dict[str, Callable[[Stage], Callable[[Run], Run]]] = {
     "D5": board_of_all,
     "D8": full_keys_in_front,
     "D8 locked": locked_rows_in_front,
+    "lost arrivals": lost_arrivals,
 }

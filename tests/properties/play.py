@@ -40,6 +40,17 @@ from world import World
 ROUNDS_MAX = 4000  # of one example: a fleet that does not come to rest is a fault, too
 SOON_SECONDS = 4.0  # what falls due later falls due after the example
 KEEP = {"incarnation", "migrations", "chores", "audit"}
+_LOCKS = {  # what can be locked, and how one of it is
+    "row": ("SELECT id FROM live WHERE status = 'pending' ORDER BY seq", "SELECT FROM live WHERE id = %s FOR UPDATE"),
+    "head": (
+        "SELECT queue, partition_key FROM heads ORDER BY queue, partition_key",
+        "SELECT FROM heads WHERE queue = %s AND partition_key = %s FOR UPDATE",
+    ),
+    "arrivals": (
+        "SELECT DISTINCT queue, partition_key FROM arrivals ORDER BY queue, partition_key",
+        "SELECT FROM arrivals WHERE queue = %s AND partition_key = %s FOR UPDATE",
+    ),
+}
 
 
 @cache
@@ -121,9 +132,7 @@ class Play:
             if held:
                 held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 held.execute("SELECT count(*) FROM live")
-            for step in steps:
-                self.do(step)
-                self.wait(0.02)
+            self._pass(steps, 0.0)
             self.wait(self._due_seconds() + PROMISED_SECONDS + 0.1)
         finally:
             if held:
@@ -212,25 +221,31 @@ class Play:
         try:
             with conn.transaction():
                 notes = self._insert(conn, step.send)
-                self.wait(step.seconds)
+                self._pass(step.meanwhile, step.seconds)
             self._tell(step.send.note, notes)
         finally:
             self.stage.close_one(conn)
 
     def _locked(self, step: Locked) -> None:
-        pending = self.stage.world.sql("SELECT id FROM live WHERE status = 'pending' ORDER BY seq")
-        if not pending:
+        find, lock = _LOCKS[step.what]
+        found = self.stage.world.sql(find)
+        if not found:
             return
-        id = pending[step.pick % len(pending)][0]
         conn = self.stage.connect()
         try:
             with conn.transaction():
-                conn.execute("SELECT FROM live WHERE id = %s FOR UPDATE", (id,))
-                self.watch.locked = {id}
-                self.wait(step.seconds)
-            self.watch.locked = set()
+                self.watch.locked = found[step.pick % len(found)]
+                conn.execute(lock.encode(), self.watch.locked)
+                self._pass(step.meanwhile, step.seconds)
+            self.watch.locked = ()
         finally:
             self.stage.close_one(conn)
+
+    def _pass(self, meanwhile: Sequence[Step], seconds: float) -> None:
+        for step in meanwhile:
+            self.do(step)
+            self.wait(0.02)
+        self.wait(seconds)
 
     def _picked(self, pick: int | None) -> list[tuple[SteppedWorker, Attempt]]:
         running = [(worker, attempt) for worker in self.workers for attempt in worker.running]

@@ -73,22 +73,6 @@ class Send:
 
 
 @dataclass(frozen=True)
-class Late:
-    """The same in a transaction that stays open for so long."""
-
-    send: Send
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Locked:
-    """Somebody has locked a pending row for so long."""
-
-    pick: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class End:
     """A handler returns; without a pick, all of them."""
 
@@ -101,6 +85,35 @@ class Expire:
     """A lease is over, and a sweep ends it."""
 
     pick: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Time passes."""
+
+    seconds: float
+
+
+Meanwhile = Send | End | Expire | Wait
+
+
+@dataclass(frozen=True)
+class Late:
+    """Rows in a transaction that stays open for so long, after what happens meanwhile."""
+
+    send: Send
+    seconds: float
+    meanwhile: tuple[Meanwhile, ...] = ()
+
+
+@dataclass(frozen=True)
+class Locked:
+    """Somebody has locked a pending row, or what claims know of a key; like Late, with what happens meanwhile."""
+
+    pick: int
+    seconds: float
+    what: Literal["row", "head", "arrivals"] = "row"
+    meanwhile: tuple[Meanwhile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,13 +149,6 @@ class Deal:
     share: str
 
 
-@dataclass(frozen=True)
-class Wait:
-    """Time passes."""
-
-    seconds: float
-
-
 Step = Send | Late | Locked | End | Expire | Operate | Limit | ClockStep | Deal | Wait
 
 _queues = st.sampled_from(["a", "a", "b"])
@@ -173,15 +179,19 @@ sends = st.builds(
     st.sampled_from([0.0, 0.0, 0.0, -10.0, 0.7, 3.4, HOUR]),
     _notes,
 )
+ends = st.builds(End, st.sampled_from(sorted(OUTCOMES)), st.one_of(st.none(), _picks))
+meanwhile: st.SearchStrategy[tuple[Meanwhile, ...]] = st.lists(
+    st.one_of(sends, ends, st.builds(Wait, _pauses), st.builds(Expire, _picks)), max_size=4
+).map(tuple)
 steps: st.SearchStrategy[Step] = st.one_of(
     sends,
     sends,
     sends,
-    st.builds(End, st.sampled_from(sorted(OUTCOMES)), st.one_of(st.none(), _picks)),
+    ends,
     st.builds(Wait, _pauses),
     st.builds(Limit, st.sampled_from(sorted(LIMITS)), _queues, _notes),
-    st.builds(Late, sends, _pauses),
-    st.builds(Locked, _picks, _pauses),
+    st.builds(Late, sends, _pauses, meanwhile),
+    st.builds(Locked, _picks, _pauses, st.sampled_from(["row", "head", "arrivals"]), meanwhile),
     st.builds(Expire, _picks),
     st.builds(Operate, st.sampled_from(["redrive", "free", "cancel", "pause", "resume"]), _queues, _picks, _notes),
     st.builds(ClockStep, st.sampled_from([-300.0, 300.0])),
@@ -221,6 +231,14 @@ SCENES: dict[str, tuple[Setting, list[Step]]] = {
     "D5": (Setting(foreign=9), [Send()]),
     "D8 locked": (Setting((Member(slots=1),), limit="running"), [Send(rows=2, delay=0.7), Locked(0, 4.5)]),
     "D8": (Setting(limit="per key"), [Send(keys=1, rows=9), Wait(0.6), Send(first=1, keys=1)]),
+    "lost arrivals": (
+        Setting(),
+        [
+            Send(keys=2, ordered=True),
+            Wait(0.05),
+            Locked(0, 0.05, "head", (Send(keys=1, ordered=True, note=False), End("complete"))),
+        ],
+    ),
 }
 
 

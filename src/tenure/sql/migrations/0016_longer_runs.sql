@@ -146,9 +146,8 @@ BEGIN
 
       DELETE FROM tenure.arrivals AS n
       WHERE n.queue = of_queue
-        AND n.id = ANY (CASE WHEN cardinality(seen) = cardinality(changed.keys) THEN arrived.ids ELSE ARRAY(
-              SELECT a.id FROM unnest(arrived.ids, arrived.keys) AS a (id, partition_key)
-              WHERE (a.partition_key IN (SELECT unnest(seen))) IS TRUE) END);
+        AND n.id = ANY (ARRAY(SELECT a.id FROM unnest(arrived.ids, arrived.keys) AS a (id, partition_key)
+                              WHERE (a.partition_key IN (SELECT unnest(seen))) IS TRUE));
       after := arrived.last;
     END LOOP;
   END LOOP;
