@@ -77,6 +77,7 @@ WORDS = {
     "held": ("evict", "overdue"),
     "since": ("floor",),
     "sweep_pages": ("sweep_pages",),
+    "note_forgotten": ("note_forgotten",),
     "keep_archive": ("archive(", "retention"),
     "live": ("CheckViolation", "half"),
     "attempts": ("UniqueViolation", "tape"),

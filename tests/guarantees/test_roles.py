@@ -228,7 +228,7 @@ WORKERS = {
     "notice", "once", "plan",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
-    "tally", "refuse", "drain_worker",
+    "tally", "refuse", "drain_worker", "note_forgotten",
 }  # fmt: skip
 OPERATORS = {
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "free_key", "limit", "lock_free", "mark",

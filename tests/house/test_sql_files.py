@@ -49,6 +49,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "lifecycle.renew": [verbs.renew([LEASE])],
     "lifecycle.sweep": [verbs.sweep()],
     "lifecycle.sweep_pages": [verbs.sweep_pages()],
+    "lifecycle.note_forgotten": [verbs.note_forgotten()],
     "lifecycle.cancel": [verbs.cancel([ID])],
     "lifecycle.redrive": [verbs.redrive([ID])],
     "lifecycle.archive": [verbs.archive()],

@@ -21,6 +21,7 @@ from .lifecycle import enqueue_many as enqueue_many
 from .lifecycle import enter as enter
 from .lifecycle import fence as fence
 from .lifecycle import holding as holding
+from .lifecycle import note_forgotten as note_forgotten
 from .lifecycle import once as once
 from .lifecycle import redrive as redrive
 from .lifecycle import renew as renew

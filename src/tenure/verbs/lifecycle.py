@@ -200,6 +200,12 @@ def sweep_pages(first: int = 0, pages: int = 1 << 32, *, n: int = 1000) -> State
     )
 
 
+def note_forgotten(first: int = 0, pages: int = 1 << 32, *, due_seconds: float = 60.0) -> Statement[int]:
+    """Let claims look again at keys on these pages that have been due for so long and that none would find."""
+    params = {"first": first, "pages": pages, "due_seconds": due_seconds}
+    return Statement("note_forgotten", params, lambda rows: int(rows[0][0]))
+
+
 def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
     """End pending rows as cancelled, ask the holders of processing rows to stop; ids not in the answer had ended."""
     params = {"ids": array(sorted(ids)), "reason": reason}

@@ -14,7 +14,7 @@ from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
-from ..verbs.lifecycle import FORGOTTEN_MAX, archive, sweep, sweep_pages
+from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
 from ..verbs.questions import dead_share, first_claim, live_pages
 from .cron import fire_due
 from .db_thread import DbThread
@@ -40,12 +40,13 @@ class Housekeeper(DbThread):
         self._news, self._workers = news, workers
         self._kept_dead = 0
         self._sweep_from = NO_FLOOR  # where the list of claims begins, by the database's clock
+        self._searched_to = 0  # pages of the hot table, for keys that claims have forgotten
         self._unfinished: set[str] = set()  # chores to continue, due or not
         self._missed_until = 0.0  # a worker's session is gone: until then, look more often
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
             "leases": self._sweep,
-            "every_row": self._sweep_every_row,
+            "every_row": self._see_every_row,
             "workers": self._sweep_workers,
             "schedules": self._fire,
             "archive": self._archive,
@@ -106,15 +107,28 @@ class Housekeeper(DbThread):
         self._sweep_from = run(conn, first_claim(self._sweep_from)) - FLOOR_MARGIN_SECONDS
         return self._swept(conn, swept, "lease_expired")
 
-    def _sweep_every_row(self, conn: QueueConnection) -> str:
-        """The net under the sweep: what is not in the list of claims, or below its floor there."""
+    def _see_every_row(self, conn: QueueConnection) -> str:
+        """The net under the sweep, for what its list of claims does not have, and the net under claims by key."""
         swept: list[Swept] = []
         self._sweep_from = NO_FLOOR
-        for first in range(0, run(conn, live_pages()) + 1, PAGES):
+        pages = run(conn, live_pages())
+        for first in range(0, pages + 1, PAGES):
             found = run(conn, sweep_pages(first, PAGES))
             swept += found
             self.worked()
-        return self._swept(conn, swept, "lease_expired")
+        forgotten = self._note_forgotten(conn, pages)
+        return ", ".join(filter(None, [self._swept(conn, swept, "lease_expired"), forgotten]))
+
+    def _note_forgotten(self, conn: QueueConnection, pages: int) -> str:
+        """Some pages a turn, and the next ones in the next turn: each key on them may cost a look."""
+        first = self._searched_to if self._searched_to <= pages else 0
+        self._searched_to = first + PAGES
+        noted = run(conn, note_forgotten(first, PAGES))
+        if not noted:
+            return ""
+        run(conn, tell("queues"))
+        self._news.wake()
+        return f"{noted} forgotten key{'s' * (noted > 1)}"
 
     def _swept(self, conn: QueueConnection, swept: list[Swept], reason: str) -> str:
         if not swept:

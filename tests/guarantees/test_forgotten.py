@@ -1,0 +1,190 @@
+"""The net under claims by key: whatever has become of heads and key lanes, a row that is due is found again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from crew import working
+from tenure import verbs
+from tenure.app.inbox import Inbox
+from tenure.app.job import Job
+from tenure.events import ChoreDone, JobCompleted
+from tenure.model.rows import Claimed, NewRow
+from tenure.verbs import queues
+from world import World
+
+MAIL = "mail"
+AN_HOUR_AGO = timedelta(hours=-1)
+
+
+def _send(world: World, key: str | None = "k", *, ordered: bool = True, **options: Any) -> UUID:
+    at = datetime.now(UTC) + options.pop("due", AN_HOUR_AGO)
+    row = NewRow("work", queue=MAIL, key=key, ordered=ordered, at=at, **options)
+    return world.run(verbs.enqueue(row)).id
+
+
+def _claim(world: World, n: int = 10) -> list[Claimed]:
+    return world.claim_ordered("A", n, queues=[MAIL])
+
+
+def _claim_limited(world: World, n: int = 10) -> list[Claimed]:
+    return world.run(queues.claim_limited("A", n, MAIL))
+
+
+# -- ordered keys
+
+
+def _looked_at(world: World) -> UUID:
+    """A row whose key has a head, after another one was taken and is not over."""
+    other = _send(world, "other")
+    assert [job.id for job in _claim(world)] == [other]
+    id = _send(world)
+    world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+    assert world.count("arrivals") == 0
+    return id
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "DELETE FROM heads WHERE partition_key = 'k'",
+        "UPDATE heads SET from_seq = 1000000 WHERE partition_key = 'k'",
+        "UPDATE heads SET due_at = 'infinity' WHERE partition_key = 'k'",
+        "UPDATE heads SET due_at = clock_timestamp() + interval '1 hour' WHERE partition_key = 'k'",
+        "UPDATE heads SET run_from = from_seq, run_to = from_seq WHERE partition_key = 'k'",
+        "UPDATE heads SET run_from = 1, run_to = from_seq - 1 WHERE partition_key = 'k'",
+    ],
+)
+def test_a_key_that_claims_have_forgotten_is_found_again(world: World, harm: str) -> None:
+    id = _looked_at(world)
+    world.sql(harm)
+    assert _claim(world) == []
+    assert world.run(verbs.note_forgotten()) == 1
+    assert world.run(verbs.note_forgotten()) == 0, "its arrival is there"
+    assert [job.id for job in _claim(world)] == [id]
+
+
+def test_a_row_that_has_begun_is_found_again(world: World) -> None:
+    id = _send(world)
+    _send(world)
+    world.retry(_claim(world)[0].lease, delay=0)
+    assert world.sql("SELECT count(*) FROM (SELECT refresh_heads(ARRAY[%s], 0)) AS looked", MAIL) == [(1,)]
+    world.sql("UPDATE heads SET due_at = 'infinity'")
+    assert _claim(world) == []
+    assert world.run(verbs.note_forgotten()) == 1
+    assert [job.id for job in _claim(world)] == [id]
+
+
+@pytest.mark.parametrize("what", ["taken", "backing off", "blocked", "due", "due later", "arrived", "hardly due"])
+def test_a_key_that_claims_know_is_left_alone(world: World, what: str) -> None:
+    if what in ("taken", "backing off", "blocked"):
+        _send(world, hold=True)
+        (job,) = _claim(world)
+        if what == "backing off":
+            world.retry(job.lease, delay=3600)
+        if what == "blocked":
+            world.fail(job.lease)
+    due = {"due later": timedelta(hours=1), "hardly due": timedelta()}.get(what, AN_HOUR_AGO)
+    _send(world, due=due)
+    if what != "arrived":
+        world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+    if what == "hardly due":
+        world.sql("DELETE FROM heads")
+    before = world.count("arrivals")
+    assert world.run(verbs.note_forgotten()) == 0
+    assert world.count("arrivals") == before
+
+
+def test_other_queues_and_keys_say_nothing_of_a_forgotten_one(world: World) -> None:
+    """Neither a head, nor an arrival, nor an ended row that blocks, nor a row in flight, of another queue or key."""
+    id = _looked_at(world)
+    world.sql("DELETE FROM heads WHERE partition_key = 'k'")
+    world.enqueue(key="k", ordered=True, hold=True)
+    world.fail(world.claim_ordered("A")[0].lease)
+    world.enqueue(key="k", ordered=True)
+    _send(world, "l")
+    assert world.run(verbs.note_forgotten()) == 1
+    assert id in [job.id for job in _claim(world)]
+
+
+# -- limits per key
+
+
+def _in_a_lane(world: World, key: str | None = "k") -> UUID:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    _send(world, "full", ordered=False)
+    _send(world, "full", ordered=False)
+    assert len(_claim_limited(world)) == 1
+    id = _send(world, key, ordered=False)
+    world.sql("SELECT refresh_lanes(%s, 1, 0)", MAIL)
+    return id
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "DELETE FROM key_lanes WHERE partition_key = %s",
+        "UPDATE key_lanes SET from_at = clock_timestamp() WHERE partition_key = %s",
+        "UPDATE key_lanes SET due_at = 'infinity' WHERE partition_key = %s",
+    ],
+)
+def test_a_key_under_a_limit_is_found_again(world: World, harm: str, key: str | None) -> None:
+    id = _in_a_lane(world, key)
+    world.sql(harm, key or "")
+    assert _claim_limited(world) == []
+    assert world.run(verbs.note_forgotten()) == 1
+    assert world.run(verbs.note_forgotten()) == 0, "its arrival is there"
+    assert [job.id for job in _claim_limited(world)] == [id]
+
+
+@pytest.mark.parametrize("what", ["full", "free", "arrived", "not read yet", "no limit", "hardly due"])
+def test_a_key_that_claims_under_limits_know_is_left_alone(world: World, what: str) -> None:
+    if what == "no limit":
+        _send(world, ordered=False)
+    elif what == "not read yet":
+        world.run(queues.limit(MAIL, max_per_key=1))
+        _send(world, ordered=False)
+    else:
+        id = _in_a_lane(world)
+        if what == "full":
+            assert [job.id for job in _claim_limited(world)] == [id]
+            _send(world, ordered=False)
+            assert _claim_limited(world) == []
+        if what == "arrived":
+            _send(world, "new", ordered=False)
+        if what == "hardly due":
+            world.sql("DELETE FROM key_lanes WHERE partition_key = 'k'")
+            world.sql("UPDATE live SET available_at = clock_timestamp()")
+            world.sql("DELETE FROM lane_arrivals")
+    before = world.count("lane_arrivals")
+    assert world.run(verbs.note_forgotten()) == 0
+    assert world.count("lane_arrivals") == before
+
+
+# -- the chore
+
+
+def test_some_pages_are_looked_at_and_the_next_ones_after_them(world: World) -> None:
+    _looked_at(world)
+    world.sql("DELETE FROM heads WHERE partition_key = 'k'")
+    assert world.run(verbs.note_forgotten(1, 5)) == 0
+    assert world.run(verbs.note_forgotten(0, 1)) == 1
+
+
+def test_a_worker_finds_what_claims_have_forgotten(world: World) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    id = _send(world)
+    world.sql("DELETE FROM arrivals")
+    with working(world, inbox, queues={MAIL: 1.0}, poll_seconds=60) as hired:
+        (done,) = hired.saw(JobCompleted)
+        assert done.job_id == id
+        assert "1 forgotten key" in [event.result for event in hired.of(ChoreDone) if event.chore == "every_row"]
