@@ -53,6 +53,8 @@ WORDS = {
             "refresh_lanes",
             "fill_lanes",
             "due_lanes",
+            "begin_lanes",
+            "due_from",
             "lock_lane_rows",
             "lock_due_rows",
             "begin_era",

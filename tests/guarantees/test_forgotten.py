@@ -120,7 +120,7 @@ def _in_a_lane(world: World, key: str | None = "k") -> UUID:
     _send(world, "full", ordered=False)
     assert len(_claim_limited(world)) == 1
     id = _send(world, key, ordered=False)
-    world.sql("SELECT refresh_lanes(%s, 1, 0)", MAIL)
+    world.sql("SELECT refresh_lanes(%s, 1, 0, clock_timestamp())", MAIL)
     return id
 
 
@@ -131,6 +131,8 @@ def _in_a_lane(world: World, key: str | None = "k") -> UUID:
         "DELETE FROM key_lanes WHERE partition_key = %s",
         "UPDATE key_lanes SET from_at = clock_timestamp() WHERE partition_key = %s",
         "UPDATE key_lanes SET due_at = 'infinity' WHERE partition_key = %s",
+        "WITH floor AS (UPDATE lane_priorities SET from_due = clock_timestamp() - interval '2 seconds')"
+        " UPDATE key_lanes SET due_at = from_at WHERE partition_key = %s",
     ],
 )
 def test_a_key_under_a_limit_is_found_again(world: World, harm: str, key: str | None) -> None:
@@ -139,6 +141,14 @@ def test_a_key_under_a_limit_is_found_again(world: World, harm: str, key: str | 
     assert _claim_limited(world) == []
     assert world.run(verbs.note_forgotten()) == 1
     assert world.run(verbs.note_forgotten()) == 0, "its arrival is there"
+    assert [job.id for job in _claim_limited(world)] == [id]
+
+
+def test_lanes_of_a_forgotten_priority_are_found_again(world: World) -> None:
+    id = _in_a_lane(world)
+    world.sql("DELETE FROM lane_priorities")
+    assert _claim_limited(world) == []
+    assert world.run(verbs.note_forgotten()) == 2, "that of the full key, too"
     assert [job.id for job in _claim_limited(world)] == [id]
 
 

@@ -43,6 +43,8 @@ def claim_limited(
     queue: str,
     *,
     floors: Mapping[int, float] | None = None,
+    from_arrival: int = 0,
+    from_due: float = float("-inf"),
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
@@ -53,13 +55,16 @@ def claim_limited(
     and at most burst + rate_per_second * t rows start in t seconds. Rows without a key have no limit per key.
     Limits count permits: a row claimed before a limit was set has no permit and is not counted. A claimed row counts
     against the rate even if it is released before its handler starts. Floors name the priorities to look at and where
-    each look may begin (epoch seconds): all unordered rows due before it are gone.
+    each look may begin (epoch seconds): all unordered rows due before it are gone. `from_arrival` and `from_due` are
+    where the search for ordered keys begins, as in `claim_ordered`.
     """
     params = {
         **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
         "queue": check_name(queue, "queue"),
         "priorities": None if floors is None else array(list(floors)),
         "floors": None if floors is None else array(list(floors.values())),
+        "from_arrival": from_arrival,
+        "from_due": from_due,
     }
     return Statement("claim_limited", params, claimed_by(worker))
 

@@ -123,7 +123,8 @@ class ClaimRule:
         else:
             lanes = tuple(Lane(o.queue, o.priority) for o in self._offers if o.queue == source and not o.ordered)
             known = dict(zip((lane.priority for lane in lanes), self.lanes.floors(lanes), strict=True))
-            statement = claim_limited(worker, free, source, floors=known or None, **common)
+            keys = self.keys.floors()
+            statement = claim_limited(worker, free, source, floors=known or None, **keys._asdict(), **common)
         return SentClaim(source, free, claim_id, at, statement, lanes)
 
     def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:

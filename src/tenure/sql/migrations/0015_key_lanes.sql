@@ -13,7 +13,7 @@ CREATE TABLE tenure.key_lanes (
   partition_key text        NOT NULL,  -- '' stands for the rows without a key: no key is empty
   priority      smallint    NOT NULL,
   from_at       timestamptz NOT NULL,  -- no row that waits here is due before it
-  due_at        timestamptz NOT NULL,  -- when the first of them can start; infinity: the key is full
+  due_at        timestamptz NOT NULL,  -- from when on it can start: never before the moment it was found; infinity: the key is full
   PRIMARY KEY (partition_key, queue, priority)
 ) WITH (
   fillfactor = 50,
@@ -21,6 +21,15 @@ CREATE TABLE tenure.key_lanes (
 );
 -- Its condition is always true, and the search for due lanes alone names it: no other can take this index.
 CREATE INDEX key_lanes_due ON tenure.key_lanes (queue, priority, due_at) WHERE partition_key >= '';
+
+-- The priorities of those lanes, and where to begin with each. A search passes no entries of lanes that are gone, also while somebody
+-- holds a snapshot.
+CREATE TABLE tenure.lane_priorities (
+  queue    text        NOT NULL,
+  priority smallint    NOT NULL,
+  from_due timestamptz NOT NULL DEFAULT '-infinity',  -- no lane is due before it
+  PRIMARY KEY (queue, priority)
+);
 
 -- Keys of such a queue where rows came or went back (then with their priority and time), or where one ended, since a claim last
 -- looked. Written in the same transaction by whoever does that, and never waited for.
@@ -39,7 +48,12 @@ CREATE TABLE tenure.lane_arrivals (
 CREATE TABLE tenure.lane_fills (
   queue    text        NOT NULL PRIMARY KEY,
   open     text[]      NOT NULL,  -- transactions that may have begun before there was a limit: their rows arrive without a word
-  again_at timestamptz NOT NULL   -- while one of those is open, the rows are read again from this time on
+  again_at timestamptz NOT NULL,  -- while one of those is open, the rows are read again from this time on
+  -- Arrivals up to from_id are dealt with. Those up to next_id will be once every transaction before next_xid is over: one that has
+  -- drawn a number may commit late.
+  from_id  bigint      NOT NULL DEFAULT 0,
+  next_id  bigint      NOT NULL DEFAULT 0,
+  next_xid xid8        NOT NULL DEFAULT '0'
 );
 
 -- While somebody holds a snapshot, permits that were given back cannot be cleaned away, and whoever counts passes them all. So
@@ -106,8 +120,15 @@ CREATE TRIGGER queues_per_key AFTER UPDATE OF max_per_key ON tenure.queues
   FOR EACH ROW WHEN (OLD.max_per_key IS DISTINCT FROM NEW.max_per_key) EXECUTE FUNCTION tenure.forget_lanes();
 CREATE TRIGGER queues_gone AFTER DELETE ON tenure.queues FOR EACH ROW EXECUTE FUNCTION tenure.forget_lanes();
 
+-- From when on a lane is due that was found at this moment: not below it, so that none becomes due below where others begin; but for
+-- a second in which they keep the order of their rows.
+CREATE FUNCTION tenure.due_from(available_at timestamptz, moment timestamptz, from_last bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+  SELECT GREATEST(available_at, moment - LEAST(from_last * interval '1 microsecond', interval '1 second'))
+$$;
+
 -- Look anew at the lanes of these keys: is the key full, which row is the first to wait, when is it due? Its queue is locked.
-CREATE FUNCTION tenure.look_at_lanes(of_queue text, keys text[], slots_per_key int, since_era int) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION tenure.look_at_lanes(of_queue text, keys text[], slots_per_key int, since_era int, moment timestamptz)
+RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 BEGIN
@@ -126,7 +147,9 @@ BEGIN
   ), seen AS MATERIALIZED (
     SELECT lane.place, lane.from_at AS old_from, lane.due_at AS old_due,
            CASE WHEN lane.is_full THEN lane.from_at ELSE first.available_at END AS from_at,
-           CASE WHEN lane.is_full THEN 'infinity' ELSE first.available_at END AS due_at
+           CASE WHEN lane.is_full THEN 'infinity'
+                WHEN first.available_at <= lane.due_at AND lane.due_at <= moment THEN lane.due_at  -- it keeps its place
+                ELSE tenure.due_from(first.available_at, moment, row_number() OVER (ORDER BY first.available_at DESC)) END AS due_at
     FROM lane
     LEFT JOIN LATERAL (
       (SELECT r.available_at FROM tenure.live AS r
@@ -156,34 +179,67 @@ END
 $$;
 
 -- Look at the keys of this queue where something has changed since the last look. The queue is locked.
-CREATE FUNCTION tenure.refresh_lanes(of_queue text, slots_per_key int, since_era int) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION tenure.refresh_lanes(of_queue text, slots_per_key int, since_era int, moment timestamptz) RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
-  after bigint := 0;
+  fill record;
+  after bigint;
   arrived record;
 BEGIN
+  SELECT f.from_id, f.next_id, pg_snapshot_xmin(pg_current_snapshot()) >= f.next_xid AS all_over INTO fill
+  FROM tenure.lane_fills AS f WHERE f.queue = of_queue;
+  after := fill.from_id;
   FOR page IN 1 .. 20 LOOP
     SELECT array_agg(a.id) AS ids, array_agg(a.partition_key) AS keys, array_agg(a.priority) AS priorities,
            array_agg(a.available_at) AS times, max(a.id) AS last INTO arrived
     FROM (SELECT n.id, n.partition_key, n.priority, n.available_at FROM tenure.lane_arrivals AS n
           WHERE n.queue = of_queue  -- implied: lanes too many are looked at and go
-            AND n.id > after  -- implied: those before are gone
+            AND n.id > after  -- implied: those before are dealt with
           ORDER BY n.id LIMIT 2000) AS a;
     EXIT WHEN arrived.last IS NULL;  -- implied: spares the rest
     INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
-    SELECT of_queue, a.partition_key, a.priority, min(a.available_at), min(a.available_at)
+    SELECT of_queue, a.partition_key, a.priority, min(a.available_at), 'infinity'
     FROM unnest(arrived.keys, arrived.priorities, arrived.times) AS a (partition_key, priority, available_at)
     WHERE a.priority IS NOT NULL
     GROUP BY a.partition_key, a.priority
     ON CONFLICT (partition_key, queue, priority) DO UPDATE SET from_at = EXCLUDED.from_at
     WHERE n.from_at > EXCLUDED.from_at;
+    INSERT INTO tenure.lane_priorities (queue, priority)
+    SELECT DISTINCT of_queue, a.priority FROM unnest(arrived.priorities) AS a (priority)
+    WHERE a.priority IS NOT NULL
+    ON CONFLICT DO NOTHING;
     -- A statement of its own: it sees what was committed before the queue was locked.
-    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT a.partition_key FROM unnest(arrived.keys) AS a (partition_key)), slots_per_key, since_era);
+    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT a.partition_key FROM unnest(arrived.keys) AS a (partition_key)),
+                                 slots_per_key, since_era, moment);
     DELETE FROM tenure.lane_arrivals AS n
     WHERE n.queue = of_queue  -- implied: a number is given once
+      AND n.id > after AND n.id <= arrived.last  -- implied: all are there; passes what is gone
       AND n.id = ANY (arrived.ids);
     after := arrived.last;
+  END LOOP;
+  IF fill.all_over AND after >= fill.next_id + 500 THEN
+    UPDATE tenure.lane_fills AS f SET from_id = f.next_id, next_id = after, next_xid = pg_snapshot_xmax(pg_current_snapshot())
+    WHERE f.queue = of_queue;
+    PERFORM tenure.begin_lanes(of_queue, moment);
+  END IF;
+END
+$$;
+
+-- Find out where the lanes of each priority begin by now. A priority without lanes is forgotten. The queue is locked.
+CREATE FUNCTION tenure.begin_lanes(of_queue text, moment timestamptz) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+  known record;
+  first_due timestamptz;
+BEGIN
+  FOR known IN SELECT n.priority, n.from_due FROM tenure.lane_priorities AS n WHERE n.queue = of_queue LOOP
+    SELECT min(l.due_at) INTO first_due FROM tenure.key_lanes AS l
+    WHERE l.queue = of_queue AND l.priority = known.priority AND l.partition_key >= '' AND l.due_at >= known.from_due;
+    DELETE FROM tenure.lane_priorities AS n WHERE n.queue = of_queue AND n.priority = known.priority AND first_due IS NULL;
+    UPDATE tenure.lane_priorities AS n SET from_due = LEAST(first_due, moment) - interval '2 seconds'
+    WHERE n.queue = of_queue AND n.priority = known.priority;
   END LOOP;
 END
 $$;
@@ -196,7 +252,7 @@ $$;
 
 -- Read the key lanes of this queue from its rows if that was not done since its limit per key was set, and again, at most for a
 -- fiftieth of the time, while a transaction is open that may have begun before. The queue is locked.
-CREATE FUNCTION tenure.fill_lanes(of_queue text) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION tenure.fill_lanes(of_queue text, moment timestamptz) RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
@@ -210,12 +266,13 @@ BEGIN
   END IF;
   IF fill IS NULL THEN
     DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= '';  -- implied: lanes too many are looked at and go
+    DELETE FROM tenure.lane_priorities AS n WHERE n.queue = of_queue;
     still_open := tenure.open_transactions();
   ELSE
     still_open := ARRAY(SELECT unnest(fill.open) INTERSECT SELECT unnest(tenure.open_transactions()));
   END IF;
   INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
-  SELECT of_queue, r.partition_key, r.priority, r.first, r.first
+  SELECT of_queue, r.partition_key, r.priority, r.first, tenure.due_from(r.first, moment, row_number() OVER (ORDER BY r.first DESC))
   FROM (SELECT i.partition_key, i.priority, min(i.available_at) AS first FROM tenure.live AS i
         WHERE NOT i.ordered AND i.queue = of_queue AND i.partition_key IS NOT NULL AND i.status = 'pending'  -- implied: lanes too many are looked at and go
         GROUP BY i.partition_key, i.priority
@@ -226,6 +283,9 @@ BEGIN
   ON CONFLICT (partition_key, queue, priority) DO UPDATE
   SET from_at = EXCLUDED.from_at, due_at = LEAST(n.due_at, EXCLUDED.due_at)  -- implied: a full key is looked at and stands at infinity again
   WHERE n.from_at > EXCLUDED.from_at;  -- implied: spares the write
+  INSERT INTO tenure.lane_priorities (queue, priority)
+  SELECT DISTINCT of_queue, n.priority FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= ''
+  ON CONFLICT DO NOTHING;
   INSERT INTO tenure.lane_fills AS f (queue, open, again_at)
   VALUES (of_queue, still_open,
           clock_timestamp() + LEAST(interval '1 second' + 50 * (clock_timestamp() - begun), interval '1 minute'))  -- implied: a measure of effort
@@ -239,21 +299,13 @@ CREATE FUNCTION tenure.due_lanes(of_queue text, n int, moment timestamptz) RETUR
 AS $$
 BEGIN
   RETURN QUERY
-  WITH RECURSIVE lane AS (
-    (SELECT l.priority FROM tenure.key_lanes AS l
-     WHERE l.queue = of_queue AND l.partition_key >= ''  -- implied: always so; lets key_lanes_due serve
-     ORDER BY l.priority DESC LIMIT 1)
-    UNION ALL
-    SELECT further.priority FROM lane CROSS JOIN LATERAL (
-      SELECT l.priority FROM tenure.key_lanes AS l
-      WHERE l.queue = of_queue AND l.partition_key >= ''  -- implied: as above
-        AND l.priority < lane.priority
-      ORDER BY l.priority DESC LIMIT 1) AS further
-  )
-  SELECT due.* FROM lane CROSS JOIN LATERAL (
+  SELECT due.* FROM unnest(ARRAY(
+    SELECT p FROM tenure.lane_priorities AS p WHERE p.queue = of_queue ORDER BY p.priority DESC)) AS known
+  CROSS JOIN LATERAL (
     SELECT l.* FROM tenure.key_lanes AS l
-    WHERE l.queue = of_queue AND l.priority = lane.priority
-      AND l.partition_key >= ''  -- implied: as above
+    WHERE l.queue = of_queue AND l.priority = known.priority
+      AND l.partition_key >= ''  -- implied: always so; lets key_lanes_due serve
+      AND l.due_at >= known.from_due  -- implied: none is due before it; passes those gone
       AND l.due_at <= moment
     ORDER BY l.due_at LIMIT n) AS due
   LIMIT n;
@@ -393,7 +445,7 @@ DROP FUNCTION tenure.due_by_time(text, int);
 DROP FUNCTION tenure.due_by_bucket(text, int, int);
 CREATE FUNCTION tenure.claim_limited(
   of_queue text, most int, for_worker text, under_claim bigint, lease_seconds float8, seen_epoch int,
-  of_priorities smallint[] DEFAULT NULL, floors float8[] DEFAULT NULL
+  of_priorities smallint[] DEFAULT NULL, floors float8[] DEFAULT NULL, from_arrival bigint DEFAULT 0, from_due timestamptz DEFAULT '-infinity'
 ) RETURNS TABLE (
   id uuid, kind text, queue text, partition_key text, partition_bucket int, payload text, attempts int, max_attempts int,
   available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text
@@ -438,10 +490,12 @@ BEGIN
   END IF;
 
   IF limits.max_per_key IS NOT NULL THEN
-    PERFORM tenure.fill_lanes(of_queue);
-    PERFORM tenure.refresh_lanes(of_queue, limits.max_per_key, eras.first);
+    PERFORM tenure.fill_lanes(of_queue, moment);
+    UPDATE tenure.lane_priorities AS n SET from_due = '-infinity'  -- the clock was set back
+    WHERE n.queue = of_queue AND n.from_due > moment - interval '1 second';
+    PERFORM tenure.refresh_lanes(of_queue, limits.max_per_key, eras.first, moment);
   END IF;
-  PERFORM tenure.refresh_heads(ARRAY[of_queue], 0);
+  PERFORM tenure.refresh_heads(ARRAY[of_queue], from_arrival);
   missing := room;
   FOR turn IN 1 .. 12 LOOP
     SELECT array_agg(l.partition_key) AS keys, array_agg(l.priority) AS priorities, array_agg(l.from_at) AS froms INTO lanes
@@ -455,7 +509,7 @@ BEGIN
       ELSE '{}' END;
     SELECT array_agg(h.queue) AS queues, array_agg(h.partition_key) AS keys, array_agg(h.bucket) AS buckets,
            array_agg(h.from_seq) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to INTO keys_due
-    FROM tenure.due_heads(ARRAY[of_queue], NULL, missing * (1 << (turn - 1)), moment, '-infinity', '{}') AS h;
+    FROM tenure.due_heads(ARRAY[of_queue], NULL, missing * (1 << (turn - 1)), moment, from_due, '{}') AS h;
     -- A statement of its own: it sees what was committed before the heads were locked.
     candidates := candidates || ARRAY(
       SELECT r.id FROM tenure.live AS r
@@ -470,7 +524,9 @@ BEGIN
               -- A row that has arrived goes before, and no claim has looked at it: there are too many for this one.
               WHERE h.begun_seq IS NOT NULL  -- implied: what has begun goes first all the same; only sooner
                  OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
-                                WHERE a.partition_key = h.partition_key AND a.queue = of_queue AND a.seq < h.from_seq)))
+                                WHERE a.partition_key = h.partition_key AND a.queue = of_queue
+                                  AND a.id >= from_arrival  -- implied: those before are looked at; passes what is gone
+                                  AND a.seq < h.from_seq)))
         AND r.status = 'pending'
         AND r.available_at <= moment
       FOR UPDATE SKIP LOCKED);
@@ -501,7 +557,7 @@ BEGIN
     missing := missing - cardinality(chosen);
 
     -- What was asked for is looked at anew: it may be full now, or gone.
-    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key, eras.first);
+    PERFORM tenure.look_at_lanes(of_queue, ARRAY(SELECT DISTINCT unnest(lanes.keys)), limits.max_per_key, eras.first, moment);
     PERFORM tenure.look_at(array_agg(h.queue), array_agg(h.partition_key), array_agg(h.bucket), array_agg(h.from_seq),
                            array_agg(h.begun_seq), array_agg(h.begun_to), array_agg(NULL::bigint), array_agg(NULL::bigint))
     FROM unnest(keys_due.queues, keys_due.keys, keys_due.buckets, keys_due.froms, keys_due.begun, keys_due.begun_to)

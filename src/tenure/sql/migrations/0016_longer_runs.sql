@@ -146,6 +146,7 @@ BEGIN
 
       DELETE FROM tenure.arrivals AS n
       WHERE n.queue = of_queue
+        AND n.id > after AND n.id <= arrived.last  -- implied: all are there; passes what is gone
         AND n.id = ANY (ARRAY(SELECT a.id FROM unnest(arrived.ids, arrived.keys) AS a (id, partition_key)
                               WHERE (a.partition_key IN (SELECT unnest(seen))) IS TRUE));
       after := arrived.last;

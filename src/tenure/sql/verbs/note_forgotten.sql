@@ -41,6 +41,7 @@ WITH late AS MATERIALIZED (
   JOIN tenure.lane_fills AS f ON f.queue = late.queue  -- without it, claims read all the rows
   WHERE NOT late.ordered
     AND NOT EXISTS (SELECT FROM tenure.key_lanes AS l
+                    JOIN tenure.lane_priorities AS n ON n.queue = l.queue AND n.priority = l.priority AND n.from_due <= l.due_at
                     WHERE l.partition_key = late.partition_key AND l.queue = late.queue AND l.priority = late.priority
                       AND l.from_at <= late.available_at
                       AND (l.due_at <= clock_timestamp()
@@ -48,6 +49,8 @@ WITH late AS MATERIALIZED (
                               AND late.max_per_key <= (SELECT count(*) FROM tenure.permits AS p
                                                        WHERE p.queue = late.queue AND p.partition_key = late.partition_key)))
     AND NOT EXISTS (SELECT FROM tenure.lane_arrivals AS a WHERE a.queue = late.queue AND a.partition_key = late.partition_key)
-  RETURNING 1
+  RETURNING queue
+), from_the_start AS (
+  UPDATE tenure.lane_priorities AS n SET from_due = '-infinity' WHERE n.queue IN (SELECT u.queue FROM under_limits AS u)
 )
 SELECT (SELECT count(*)::int FROM in_order) + (SELECT count(*)::int FROM under_limits)
