@@ -124,7 +124,8 @@ def flat_limits(conn: Connection[Any], backlogs: Sequence[int]) -> float:
     found = []
     for rows in backlogs:
         fill(conn, rows)
-        conn.execute("TRUNCATE tenure.permits, tenure.key_lanes, tenure.lane_arrivals, tenure.lane_fills")
+        conn.execute("TRUNCATE tenure.permits, tenure.key_lanes, tenure.lane_arrivals, tenure.lane_priorities")
+        conn.execute("TRUNCATE tenure.limits_begun")
         postgres.run(conn, queues.limit("default", max_per_key=1))
         postgres.run(conn, queues.claim_limited("somebody", min(rows // 10, 5_000), "default"))  # these keys stay full
         found.append(timed(conn, lambda _: queues.claim_limited("bench", CLAIM, "default")))

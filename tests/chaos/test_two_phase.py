@@ -58,7 +58,7 @@ def test_rows_that_were_prepared_before_there_was_a_limit_per_key_are_found(worl
     world.run(queues.limit("default", max_per_key=1))
     assert world.run(queues.claim_limited("A", 1, "default")) == []
     conn.execute(f"COMMIT PREPARED 'of {world.schema}'".encode())
-    world.sql("UPDATE lane_fills SET again_at = clock_timestamp()")
+    world.sql("UPDATE limits_begun SET again_at = clock_timestamp()")
     assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
 
 

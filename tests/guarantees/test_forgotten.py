@@ -9,11 +9,12 @@ from uuid import UUID
 import pytest
 
 from crew import working
+from guarantees.facts import user_connection
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.events import ChoreDone, JobCompleted
-from tenure.model.rows import Claimed, NewRow
+from tenure.model.rows import Claimed, Lane, NewRow
 from tenure.verbs import queues
 from world import World
 
@@ -39,9 +40,13 @@ def _claim_limited(world: World, n: int = 10) -> list[Claimed]:
 
 
 def _looked_at(world: World) -> UUID:
-    """A row whose key has a head, after another one was taken and is not over."""
+    """A row whose key has a head, after others were taken and are not over: of another key, another queue, unordered."""
     other = _send(world, "other")
     assert [job.id for job in _claim(world)] == [other]
+    world.enqueue(key="k", ordered=True)
+    assert len(world.claim_ordered("A")) == 1
+    _send(world, ordered=False)
+    assert len(world.claim("A", lanes=[Lane(MAIL)])) == 1
     id = _send(world)
     world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
     assert world.count("arrivals") == 0
@@ -152,10 +157,18 @@ def test_lanes_of_a_forgotten_priority_are_found_again(world: World) -> None:
     assert [job.id for job in _claim_limited(world)] == [id]
 
 
-@pytest.mark.parametrize("what", ["full", "free", "arrived", "not read yet", "no limit", "hardly due"])
+@pytest.mark.parametrize(
+    "what", ["full", "running", "free", "arrived", "not read yet", "no limit", "no limit per key", "hardly due"]
+)
 def test_a_key_that_claims_under_limits_know_is_left_alone(world: World, what: str) -> None:
     if what == "no limit":
         _send(world, ordered=False)
+    elif what in ("running", "no limit per key"):
+        world.run(queues.limit(MAIL, **{"max_running": 1} if what == "no limit per key" else {"max_per_key": 1}))
+        _send(world, ordered=False)
+        assert len(_claim_limited(world)) == 1
+        _send(world, "l", ordered=False)
+        assert len(_claim_limited(world)) == (what == "running")
     elif what == "not read yet":
         world.run(queues.limit(MAIL, max_per_key=1))
         _send(world, ordered=False)
@@ -182,8 +195,32 @@ def test_a_key_that_claims_under_limits_know_is_left_alone(world: World, what: s
 def test_some_pages_are_looked_at_and_the_next_ones_after_them(world: World) -> None:
     _looked_at(world)
     world.sql("DELETE FROM heads WHERE partition_key = 'k'")
-    assert world.run(verbs.note_forgotten(1, 5)) == 0
+    world.run(verbs.enqueue_many([NewRow("work", queue="web") for _ in range(200)]))
+    _send(world, "far")
+    world.sql("DELETE FROM arrivals")
     assert world.run(verbs.note_forgotten(0, 1)) == 1
+    assert world.run(verbs.note_forgotten(0, 1)) == 0
+    assert world.run(verbs.note_forgotten(1, 1000)) == 1
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_what_is_due_goes_by_the_clock_and_not_by_the_transaction(world: World, limited: bool, forgotten: bool) -> None:
+    other = user_connection(world)
+    other.execute("SELECT now()")
+    if limited:
+        world.run(queues.limit(MAIL, max_per_key=1))
+        assert _claim_limited(world) == []
+    id = _send(world, ordered=not limited, due=timedelta())
+    if limited:
+        world.sql("SELECT refresh_lanes(%s, 1, 0, clock_timestamp())", MAIL)
+    else:
+        world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+    if forgotten:
+        world.sql(f"UPDATE {'key_lanes' if limited else 'heads'} SET due_at = 'infinity'")
+    assert world.run(verbs.note_forgotten(due_seconds=0), other) == int(forgotten)
+    other.commit()
+    assert [job.id for job in (_claim_limited if limited else _claim)(world)] == [id]
 
 
 def test_a_worker_finds_what_claims_have_forgotten(world: World) -> None:

@@ -355,7 +355,7 @@ def test_rows_of_a_transaction_that_began_before_the_limit_are_found(world: Worl
         _send(world, conn=early, key="a")  # it does not see that there is a limit
     early.commit()
     assert _claim(world) == [], "the rows are not read at every claim"
-    world.sql("UPDATE lane_fills SET again_at = clock_timestamp()")
+    world.sql("UPDATE limits_begun SET again_at = clock_timestamp()")
     assert len(_claim(world)) == 1
 
 
@@ -365,18 +365,18 @@ def test_the_rows_are_read_again_only_while_such_a_transaction_is_open(world: Wo
     early.execute("SELECT 1")
     assert _claim(world) == []
     for expected in (True, True, False, False):
-        world.sql("UPDATE lane_fills SET again_at = clock_timestamp()")
+        world.sql("UPDATE limits_begun SET again_at = clock_timestamp()")
         assert _claim(world) == []
         if not expected:
             break
-        ((again, open),) = world.sql("SELECT again_at > clock_timestamp(), cardinality(open) FROM lane_fills")
+        ((again, open),) = world.sql("SELECT again_at > clock_timestamp(), cardinality(open) FROM limits_begun")
         assert again
         assert open >= 1
     early.rollback()
     for _ in range(100):
-        world.sql("UPDATE lane_fills SET again_at = clock_timestamp() WHERE open <> '{}'")
+        world.sql("UPDATE limits_begun SET again_at = clock_timestamp() WHERE open <> '{}'")
         assert _claim(world) == []
-        if world.sql("SELECT open = '{}' FROM lane_fills") == [(True,)]:
+        if world.sql("SELECT open = '{}' FROM limits_begun") == [(True,)]:
             return
     pytest.fail("the rows are read again and again")
 

@@ -57,7 +57,7 @@ def _passed(world: World, index: str) -> int:
             assert _claim(world) == []
         world.sql("SELECT pg_stat_force_next_flush()")
         world.sql("SELECT 1")
-        counts += [count for (count,) in world.sql(read, world.schema, index)]
+        counts += [int(count) for (count,) in world.sql(read, world.schema, index)]
     return counts[1] - counts[0]
 
 
@@ -88,10 +88,10 @@ def test_floors_go_on_when_a_late_transaction_is_over(mail: World) -> None:
     late = user_connection(mail)
     _send(mail, "late", conn=late)
     _much_happens(mail, rounds=2)
-    before = mail.sql("SELECT from_id, next_id FROM lane_fills")
+    before = mail.sql("SELECT from_id, next_id FROM limits_begun")
     late.rollback()
     _much_happens(mail, rounds=2)
-    assert mail.sql("SELECT from_id, next_id FROM lane_fills") > before
+    assert mail.sql("SELECT from_id, next_id FROM limits_begun") > before
 
 
 def test_a_row_that_waits_stays_above_the_floor(mail: World) -> None:

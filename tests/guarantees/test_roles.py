@@ -282,7 +282,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "note_change",
         "note_lane",
         "note_freed",
-        "forget_lanes",
+        "forget_limits",
         "note_membership",
         "refuse_key",
     }
@@ -319,7 +319,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     found = cast.world.sql(
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
-    triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_lanes"}
+    triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
     of_roles, of_notes = {"enqueue_many", "keep_archive", "keep_history", "take_back"}, {"wake", "wake_at_commit"}
     assert {name for name, _ in found} == of_roles | of_notes | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)

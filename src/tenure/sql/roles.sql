@@ -52,7 +52,7 @@ GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_a
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
-  tenure.fences, tenure.heads, tenure.arrivals, tenure.key_lanes, tenure.lane_arrivals, tenure.lane_fills, tenure.lane_priorities, tenure.permit_eras, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
+  tenure.fences, tenure.heads, tenure.arrivals, tenure.key_lanes, tenure.lane_arrivals, tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
   tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
 GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
@@ -71,7 +71,7 @@ GRANT SELECT, INSERT ON tenure.attempts, tenure.effects TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE ON tenure.fences TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (era), DELETE ON tenure.permits TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.claims, tenure.key_lanes, tenure.lane_arrivals,
-  tenure.lane_fills, tenure.lane_priorities, tenure.permit_eras TO tenure_worker;
+  tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
@@ -82,7 +82,7 @@ GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as
   UPDATE (cron, zone, next_at, last_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered, updated_at)
   ON tenure.schedules TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
-  tenure.wake, tenure.free_heads, tenure.admitted, tenure.give_permits, tenure.open_transactions, tenure.fill_lanes,
+  tenure.wake, tenure.free_heads, tenure.admitted, tenure.give_permits, tenure.open_transactions, tenure.begin_limits, tenure.adopt_running, tenure.fill_lanes,
   tenure.refresh_lanes, tenure.look_at_lanes, tenure.begin_lanes, tenure.due_from, tenure.due_lanes, tenure.lock_lane_rows, tenure.lock_due_rows, tenure.begin_era,
   tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
 

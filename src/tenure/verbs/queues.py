@@ -53,8 +53,8 @@ def claim_limited(
 
     Across all workers, at most max_running rows of the queue and max_per_key rows of one key are processing at once,
     and at most burst + rate_per_second * t rows start in t seconds. Rows without a key have no limit per key.
-    Limits count permits: a row claimed before a limit was set has no permit and is not counted. A claimed row counts
-    against the rate even if it is released before its handler starts. Floors name the priorities to look at and where
+    Rows that ran before a limit was set count, too. A claimed row counts against the rate even if it is released before
+    its handler starts. Floors name the priorities to look at and where
     each look may begin (epoch seconds): all unordered rows due before it are gone. `from_arrival` and `from_due` are
     where the search for ordered keys begins, as in `claim_ordered`.
     """

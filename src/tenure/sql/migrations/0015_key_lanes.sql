@@ -44,10 +44,11 @@ CREATE TABLE tenure.lane_arrivals (
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
--- When the key lanes of a queue were read from its rows. Gone with every change of its limit per key: then they are read anew.
-CREATE TABLE tenure.lane_fills (
+-- Queues whose rows were read since their limits were set: rows that ran by then have their permits, and those that wait their key
+-- lanes. Gone when a limit is set or taken away: then they are read anew.
+CREATE TABLE tenure.limits_begun (
   queue    text        NOT NULL PRIMARY KEY,
-  open     text[]      NOT NULL,  -- transactions that may have begun before there was a limit: their rows arrive without a word
+  open     text[]      NOT NULL,  -- transactions that may have begun before: their rows come, and start, without a word
   again_at timestamptz NOT NULL,  -- while one of those is open, the rows are read again from this time on
   -- Arrivals up to from_id are dealt with. Those up to next_id will be once every transaction before next_xid is over: one that has
   -- drawn a number may commit late.
@@ -110,15 +111,16 @@ $$;
 CREATE TRIGGER permits_freed AFTER DELETE ON tenure.permits
   FOR EACH ROW WHEN (OLD.partition_key <> '') EXECUTE FUNCTION tenure.note_freed();
 
-CREATE FUNCTION tenure.forget_lanes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION tenure.forget_limits() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  DELETE FROM tenure.lane_fills AS f WHERE f.queue = OLD.queue;  -- implied: what is forgotten is read anew
+  DELETE FROM tenure.limits_begun AS b WHERE b.queue = OLD.queue;  -- implied: what is forgotten is read anew
   RETURN NULL;
 END
 $$;
-CREATE TRIGGER queues_per_key AFTER UPDATE OF max_per_key ON tenure.queues
-  FOR EACH ROW WHEN (OLD.max_per_key IS DISTINCT FROM NEW.max_per_key) EXECUTE FUNCTION tenure.forget_lanes();
-CREATE TRIGGER queues_gone AFTER DELETE ON tenure.queues FOR EACH ROW EXECUTE FUNCTION tenure.forget_lanes();
+CREATE TRIGGER queues_limits AFTER UPDATE OF max_running, max_per_key ON tenure.queues
+  FOR EACH ROW WHEN (OLD.max_per_key IS DISTINCT FROM NEW.max_per_key OR (OLD.max_running IS NULL) <> (NEW.max_running IS NULL))
+  EXECUTE FUNCTION tenure.forget_limits();
+CREATE TRIGGER queues_gone AFTER DELETE ON tenure.queues FOR EACH ROW EXECUTE FUNCTION tenure.forget_limits();
 
 -- From when on a lane is due that was found at this moment: not below it, so that none becomes due below where others begin; but for
 -- a second in which they keep the order of their rows.
@@ -188,7 +190,7 @@ DECLARE
   arrived record;
 BEGIN
   SELECT f.from_id, f.next_id, pg_snapshot_xmin(pg_current_snapshot()) >= f.next_xid AS all_over INTO fill
-  FROM tenure.lane_fills AS f WHERE f.queue = of_queue;
+  FROM tenure.limits_begun AS f WHERE f.queue = of_queue;
   after := fill.from_id;
   FOR page IN 1 .. 20 LOOP
     SELECT array_agg(a.id) AS ids, array_agg(a.partition_key) AS keys, array_agg(a.priority) AS priorities,
@@ -219,7 +221,7 @@ BEGIN
     after := arrived.last;
   END LOOP;
   IF fill.all_over AND after >= fill.next_id + 500 THEN
-    UPDATE tenure.lane_fills AS f SET from_id = f.next_id, next_id = after, next_xid = pg_snapshot_xmax(pg_current_snapshot())
+    UPDATE tenure.limits_begun AS f SET from_id = f.next_id, next_id = after, next_xid = pg_snapshot_xmax(pg_current_snapshot())
     WHERE f.queue = of_queue;
     PERFORM tenure.begin_lanes(of_queue, moment);
   END IF;
@@ -250,26 +252,71 @@ CREATE FUNCTION tenure.open_transactions() RETURNS text[] LANGUAGE sql STABLE AS
                WHERE l.locktype IN ('virtualxid', 'transactionid') AND l.granted AND l.mode = 'ExclusiveLock')
 $$;
 
--- Read the key lanes of this queue from its rows if that was not done since its limit per key was set, and again, at most for a
--- fiftieth of the time, while a transaction is open that may have begun before. The queue is locked.
-CREATE FUNCTION tenure.fill_lanes(of_queue text, moment timestamptz) RETURNS void LANGUAGE plpgsql
+-- Give rows of this queue that run without a permit one each of the queue and of their key, as far as these are limited. A row that
+-- ends at this moment needs none. The queue is locked.
+CREATE FUNCTION tenure.adopt_running(of_queue text, slots_in_all int, slots_per_key int, in_era int) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  WITH running AS MATERIALIZED (
+    SELECT i.id, i.partition_key FROM tenure.live AS i
+    WHERE i.id = ANY (ARRAY(SELECT DISTINCT unnest(c.ids) FROM tenure.claims AS c))
+      AND i.queue = of_queue
+      AND i.status = 'processing'
+    FOR UPDATE SKIP LOCKED
+  ), marked AS (
+    UPDATE tenure.live AS i SET limited = true FROM running
+    WHERE i.id = running.id
+      AND NOT i.limited  -- implied: spares the write
+  )
+  INSERT INTO tenure.permits (queue, partition_key, era, slot, row_id)
+  SELECT of_queue, s.partition_key, in_era,
+         (SELECT COALESCE(max(p.slot), 0) FROM tenure.permits AS p WHERE p.queue = of_queue AND p.partition_key = s.partition_key)
+           + row_number() OVER (PARTITION BY s.partition_key), running.id
+  FROM running
+  CROSS JOIN LATERAL (VALUES ('', slots_in_all), (running.partition_key, slots_per_key)) AS s (partition_key, slots)
+  WHERE s.slots IS NOT NULL
+    AND s.partition_key IS NOT NULL
+    AND NOT EXISTS (SELECT FROM tenure.permits AS p WHERE p.row_id = running.id AND p.partition_key = s.partition_key);
+END
+$$;
+
+-- Read the rows of this queue if that was not done since its limits were set, and again, at most for a fiftieth of the time, while a
+-- transaction is open that may have begun before. The queue is locked.
+CREATE FUNCTION tenure.begin_limits(of_queue text, slots_in_all int, slots_per_key int, in_era int, moment timestamptz)
+RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
-  fill record;
+  begun record;
   still_open text[];
-  begun timestamptz := clock_timestamp();  -- implied: a measure of effort
+  started timestamptz := clock_timestamp();  -- implied: a measure of effort
 BEGIN
-  SELECT f.open, f.again_at INTO fill FROM tenure.lane_fills AS f WHERE f.queue = of_queue;
-  IF fill.open = '{}' OR fill.again_at BETWEEN begun AND begun + interval '1 minute' THEN
+  SELECT b.open, b.again_at INTO begun FROM tenure.limits_begun AS b WHERE b.queue = of_queue;
+  IF begun.open = '{}' OR begun.again_at BETWEEN started AND started + interval '1 minute' THEN
     RETURN;
   END IF;
-  IF fill IS NULL THEN
-    DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= '';  -- implied: lanes too many are looked at and go
+  still_open := CASE WHEN begun IS NULL THEN tenure.open_transactions()
+                     ELSE ARRAY(SELECT unnest(begun.open) INTERSECT SELECT unnest(tenure.open_transactions())) END;
+  PERFORM tenure.adopt_running(of_queue, slots_in_all, slots_per_key, in_era);
+  IF slots_per_key IS NOT NULL THEN  -- implied: lanes that no limit asks for are not read
+    PERFORM tenure.fill_lanes(of_queue, moment, anew => begun IS NULL);
+  END IF;
+  INSERT INTO tenure.limits_begun AS b (queue, open, again_at)
+  VALUES (of_queue, still_open,
+          clock_timestamp() + LEAST(interval '1 second' + 50 * (clock_timestamp() - started), interval '1 minute'))  -- implied: a measure of effort
+  ON CONFLICT (queue) DO UPDATE SET open = EXCLUDED.open, again_at = EXCLUDED.again_at;
+END
+$$;
+
+-- Read the key lanes of this queue from its rows. The queue is locked.
+CREATE FUNCTION tenure.fill_lanes(of_queue text, moment timestamptz, anew boolean) RETURNS void LANGUAGE plpgsql
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+  IF anew THEN  -- implied: lanes too many are looked at and go
+    DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= '';
     DELETE FROM tenure.lane_priorities AS n WHERE n.queue = of_queue;
-    still_open := tenure.open_transactions();
-  ELSE
-    still_open := ARRAY(SELECT unnest(fill.open) INTERSECT SELECT unnest(tenure.open_transactions()));
   END IF;
   INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
   SELECT of_queue, r.partition_key, r.priority, r.first, tenure.due_from(r.first, moment, row_number() OVER (ORDER BY r.first DESC))
@@ -286,10 +333,6 @@ BEGIN
   INSERT INTO tenure.lane_priorities (queue, priority)
   SELECT DISTINCT of_queue, n.priority FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= ''
   ON CONFLICT DO NOTHING;
-  INSERT INTO tenure.lane_fills AS f (queue, open, again_at)
-  VALUES (of_queue, still_open,
-          clock_timestamp() + LEAST(interval '1 second' + 50 * (clock_timestamp() - begun), interval '1 minute'))  -- implied: a measure of effort
-  ON CONFLICT (queue) DO UPDATE SET open = EXCLUDED.open, again_at = EXCLUDED.again_at;
 END
 $$;
 
@@ -481,6 +524,9 @@ BEGIN
   END IF;
   tokens_now := tenure.refilled(limits.tokens, limits.rate_per_second, limits.burst, moment - limits.refilled_at);
   SELECT COALESCE(max(e.era), 0) AS given, COALESCE(max(e.from_era), 0) AS first INTO eras FROM tenure.permit_eras AS e WHERE e.queue = of_queue;
+  IF limits.max_running IS NOT NULL OR limits.max_per_key IS NOT NULL THEN
+    PERFORM tenure.begin_limits(of_queue, limits.max_running, limits.max_per_key, eras.given, moment);
+  END IF;
   running := (SELECT count(*) FROM tenure.permits AS p
               WHERE p.queue = of_queue AND p.partition_key = ''
                 AND p.era >= eras.first);  -- implied: none is of an earlier one
@@ -490,7 +536,6 @@ BEGIN
   END IF;
 
   IF limits.max_per_key IS NOT NULL THEN
-    PERFORM tenure.fill_lanes(of_queue, moment);
     UPDATE tenure.lane_priorities AS n SET from_due = '-infinity'  -- the clock was set back
     WHERE n.queue = of_queue AND n.from_due > moment - interval '1 second';
     PERFORM tenure.refresh_lanes(of_queue, limits.max_per_key, eras.first, moment);

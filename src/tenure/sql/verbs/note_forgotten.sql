@@ -22,14 +22,14 @@ WITH late AS MATERIALIZED (
          OR h.from_seq > late.seq
          OR h.run_to IS NOT NULL
             AND NOT EXISTS (SELECT FROM tenure.live AS r
-                            WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket
-                              AND r.partition_key = h.partition_key
+                            WHERE r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
+                              AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
                               AND r.seq BETWEEN h.run_from AND h.run_to
                               AND r.status = 'processing')
          OR h.run_to IS NULL AND h.due_at > clock_timestamp()
             AND EXISTS (SELECT FROM tenure.live AS r
-                        WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket
-                          AND r.partition_key = h.partition_key
+                        WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket  -- implied: as below
+                          AND r.partition_key = h.partition_key  -- implied: a number is given once; lets live_heads serve
                           AND r.seq = COALESCE(h.begun_seq, late.seq)
                           AND r.available_at <= clock_timestamp()))
     AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.queue = late.queue AND d.partition_key = late.partition_key AND d.blocks)
@@ -38,7 +38,7 @@ WITH late AS MATERIALIZED (
 ), under_limits AS (
   INSERT INTO tenure.lane_arrivals (queue, partition_key, priority, available_at)
   SELECT late.queue, late.partition_key, late.priority, late.available_at FROM late
-  JOIN tenure.lane_fills AS f ON f.queue = late.queue  -- without it, claims read all the rows
+  JOIN tenure.limits_begun AS f ON f.queue = late.queue  -- without it, claims read all the rows
   WHERE NOT late.ordered
     AND NOT EXISTS (SELECT FROM tenure.key_lanes AS l
                     JOIN tenure.lane_priorities AS n ON n.queue = l.queue AND n.priority = l.priority AND n.from_due <= l.due_at
