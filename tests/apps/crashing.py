@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.pq import TransactionStatus
 from psycopg.waiting import Wait
 
 from apps.ledger import note
@@ -70,12 +69,9 @@ def sent(gen: Any) -> None:
 
 
 def dies_asking(conn: Any, statement: Any, *rest: Any) -> Any:
-    """In the place of the claimer's `run`: a completion is sent, or the COMMIT after it, and its answer never read."""
+    """In the place of the claimer's `run`: a completion is sent, its answer never read."""
     if statement.name == "complete":
-        whole, at_once = type(conn).wait, conn.info.transaction_status == TransactionStatus.IDLE
-        type(conn).wait = lambda self, gen, *rest: (
-            sent(gen) if at_once or gen.__name__ == "_exit_gen" else whole(self, gen, *rest)
-        )
+        conn.wait = lambda gen, *_: sent(gen)  # on this connection alone: other threads have theirs
     return run(conn, statement, *(each for each in rest if isinstance(each, str)))
 
 

@@ -40,7 +40,7 @@ def _claim_limited(world: World, n: int = 10) -> list[Claimed]:
 
 
 def _looked_at(world: World) -> UUID:
-    """A row whose key has a head, after others were taken and are not over: of another key, another queue, unordered."""
+    """A row whose key has a head, after others were taken: of another key, of another queue, unordered."""
     other = _send(world, "other")
     assert [job.id for job in _claim(world)] == [other]
     world.enqueue(key="k", ordered=True)
@@ -164,7 +164,8 @@ def test_a_key_that_claims_under_limits_know_is_left_alone(world: World, what: s
     if what == "no limit":
         _send(world, ordered=False)
     elif what in ("running", "no limit per key"):
-        world.run(queues.limit(MAIL, **{"max_running": 1} if what == "no limit per key" else {"max_per_key": 1}))
+        per_key = what == "running"
+        world.run(queues.limit(MAIL, max_per_key=1) if per_key else queues.limit(MAIL, max_running=1))
         _send(world, ordered=False)
         assert len(_claim_limited(world)) == 1
         _send(world, "l", ordered=False)
