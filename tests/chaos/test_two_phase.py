@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -60,6 +61,28 @@ def test_rows_that_were_prepared_before_there_was_a_limit_per_key_are_found(worl
     conn.execute(f"COMMIT PREPARED 'of {world.schema}'".encode())
     world.sql("UPDATE limits_begun SET again_at = clock_timestamp()")
     assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
+
+
+def test_so_are_those_that_were_prepared_and_met_a_restart(tmp_path: Path) -> None:
+    """A transaction has another name after it: what was noted under the old one seemed to be over."""
+    with own_server(tmp_path / "pg", max_prepared_transactions="5") as server, new_world(server.url) as before:
+        conn = user_connection(before, autocommit=True)
+        conn.execute("BEGIN")
+        enqueue(before, conn)
+        before.run(queues.limit("default", max_per_key=1))
+        assert before.run(queues.claim_limited("A", 1, "default")) == []
+        conn.execute("PREPARE TRANSACTION 'late'")
+        before.close()
+        server.end("fast")
+        server.start()
+        world = World(server.url, before.schema)
+        for _ in range(2):
+            world.sql("UPDATE limits_begun SET again_at = clock_timestamp()")
+            assert world.run(queues.claim_limited("A", 1, "default")) == []
+        world.sql("COMMIT PREPARED 'late'")
+        world.sql("UPDATE limits_begun SET again_at = clock_timestamp()")
+        assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
+        world.close()
 
 
 def test_also_by_the_driver(world: World) -> None:

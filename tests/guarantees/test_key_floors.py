@@ -15,6 +15,7 @@ from tenure.model.rows import NewRow, Offer
 from tenure.verbs import questions
 from tenure.worker.claim_rule import ORDERED, ClaimRule
 from tenure.worker.key_memory import NO_FLOORS, Floors, KeyMemory
+from tenure.worker.sleep import SOON_SECONDS
 from world import World
 
 DEAD = 3000
@@ -109,6 +110,48 @@ def test_a_row_of_a_long_transaction_goes_first_whatever_the_floor(world: World)
     keys.board_was_read(offers)
     jobs = world.claim_ordered("A", 9, from_arrival=keys.floors().from_arrival)
     assert [job.id for job in jobs if job.partition_key == "k"] == [first]
+
+
+def test_no_floor_is_above_what_the_newest_transaction_has_drawn(world: World) -> None:
+    """A snapshot ends after the last transaction that is over: it did not know of one that is open behind it."""
+    keys, late = KeyMemory(), user_connection(world)
+    world.enqueue("work", key="other", ordered=True)
+    world.run(verbs.enqueue(NewRow("work", key="k", ordered=True)), late)
+    ((drawn,),) = world.sql("SELECT last_value FROM arrivals_id_seq")
+    for _ in range(4):
+        offers = world.run(questions.board(["default"]))
+        keys.board_was_read(offers)
+        world.claim_ordered("A")
+        assert keys.floors().from_arrival <= drawn
+    late.commit()
+    for _ in range(4):
+        offers = world.run(questions.board(["default"], known_ordered=["default"]))
+        keys.board_was_read(offers)
+        world.claim_ordered("A")
+    assert keys.floors().from_arrival > drawn
+
+
+def test_transactions_that_have_begun_are_told_every_now_and_then() -> None:
+    keys = KeyMemory()
+    assert [keys.asks(at) for at in (10.0, 10.4, 10.5, 10.9, 99.0)] == [True, False, True, False, True]
+
+
+def test_a_board_that_did_not_ask_for_them_gives_no_new_floor(world: World) -> None:
+    keys = KeyMemory()
+    for n in range(4):
+        world.enqueue("work", key=f"k{n}", ordered=True)
+        (offer,) = world.run(questions.board(["default"], begun=False))
+        assert offer.next_begun is None
+        keys.board_was_read([offer])
+    assert keys.floors() == NO_FLOORS
+
+
+@pytest.mark.parametrize(("first", "moves"), [(1, True), (1000, False), (2000, True), (2001, False), (None, False)])
+def test_many_arrivals_are_gone_on_with_while_they_get_fewer(first: int | None, moves: bool) -> None:
+    rule = ClaimRule({"default": 1.0}, 90.0)
+    rule.learn([_offer(100.0, last=12_000)._replace(first_arrival=1000)], 0.0)
+    due = rule.learn([_offer(100.0, last=12_000)._replace(first_arrival=first)], 0.0)
+    assert (due == SOON_SECONDS) is moves
 
 
 # -- what becomes due is never below a floor that was told

@@ -302,6 +302,27 @@ def test_a_row_is_due_from_the_moment_that_it_names(world: World) -> None:
         assert world.sql(due, at) == [(1 if name == "a" else 2,)]
 
 
+def test_two_thousand_locked_keys_do_not_hide_a_free_one(world: World) -> None:
+    world.run(queues.limit(MAIL, max_per_key=1))
+    world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key=f"locked:{n}") for n in range(2100)]))
+    other = user_connection(world)
+    other.execute("SELECT FROM live FOR UPDATE")
+    (id,) = _send(world, key="free")
+    assert [job.id for job in _claim(world, 1)] == [id]
+
+
+def test_rows_without_a_key_are_found_behind_thousands_that_have_one(world: World) -> None:
+    """They stand among the others, and a look passes a thousand."""
+    world.run(queues.limit(MAIL, max_per_key=1))
+    at = datetime.now(UTC) - HOUR
+    first = _send(world, at=at)
+    world.run(verbs.enqueue_many([NewRow("k", queue=MAIL, key="full", at=at + timedelta(seconds=1))] * 2500))
+    last = _send(world, at=at + timedelta(seconds=2))
+    assert {job.id for job in _claim(world, 2)} >= set(first)
+    found = [job.id for _ in range(4) for job in _claim(world, 2)]
+    assert last[0] in found
+
+
 # -- when the limit changes
 
 

@@ -32,7 +32,7 @@ from properties.worlds import (
 )
 from tenure import verbs
 from tenure.model.rows import Lease
-from tenure.verbs import operators, queues
+from tenure.verbs import fleet, operators, queues
 from tenure.worker.attempt import Attempt
 from tenure.worker.news import Buckets, Note
 from world import World
@@ -180,8 +180,10 @@ class Play:
                 self._run(queues.limit(step.queue, **LIMITS[step.kind]))
                 self._tell(step.note, ["queues"])
             case ClockStep():
+                self.stage.conn.execute("UPDATE chores SET ran_at = clock_timestamp()")
                 self.stage.clock.ahead += step.seconds
                 self.stage.tell_time()
+                self._run(fleet.take_turn("housekeeper"))  # as a worker does every second or so
             case Deal():
                 self.deal(step.share)
             case Wait():

@@ -176,7 +176,7 @@ sends = st.builds(
     st.booleans(),
     st.booleans(),
     st.sampled_from([0, 0, 1]),
-    st.sampled_from([0.0, 0.0, 0.0, -10.0, 0.7, 3.4, HOUR]),
+    st.sampled_from([0.0, 0.0, 0.0, -10.0, -HOUR, 0.7, 3.4, HOUR]),
     _notes,
 )
 ends = st.builds(End, st.sampled_from(sorted(OUTCOMES)), st.one_of(st.none(), _picks))
@@ -231,6 +231,14 @@ SCENES: dict[str, tuple[Setting, list[Step]]] = {
     "D5": (Setting(foreign=9), [Send()]),
     "D8 locked": (Setting((Member(slots=1),), limit="running"), [Send(rows=2, delay=0.7), Locked(0, 4.5)]),
     "D8": (Setting(limit="per key"), [Send(keys=1, rows=9), Wait(0.6), Send(first=1, keys=1)]),
+    "D4 keys": (
+        Setting((Member(slots=1),)),
+        [Send(keys=2, ordered=True, delay=-HOUR), Wait(0.05), ClockStep(-300), End("complete")],
+    ),
+    "D4 lanes": (
+        Setting((Member(slots=1),), limit="per key"),
+        [Send(keys=2, delay=-HOUR), Wait(0.05), ClockStep(-300), End("complete")],
+    ),
     "lost arrivals": (
         Setting(),
         [

@@ -229,7 +229,7 @@ class Offer(NamedTuple):
     first_arrival: int | None = None  # the first one that no claim has looked at
     last_arrival: int | None = None  # the highest number given so far
     oldest_open: int = 0  # every transaction before this one is over
-    next_begun: int = 0  # no transaction from this one on had begun
+    next_begun: int | None = None  # no transaction from this one on had begun; None: not asked for
 
 
 class Depth(NamedTuple):

@@ -56,7 +56,7 @@ GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.a
   tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
 GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
-GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
+GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.next_transaction, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
   tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
   TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state_counts, tenure.all_counts,
@@ -84,7 +84,7 @@ GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as
 GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
   tenure.wake, tenure.free_heads, tenure.admitted, tenure.give_permits, tenure.open_transactions, tenure.begin_limits, tenure.adopt_running, tenure.fill_lanes,
   tenure.refresh_lanes, tenure.look_at_lanes, tenure.begin_lanes, tenure.due_from, tenure.due_lanes, tenure.lock_lane_rows, tenure.lock_due_rows, tenure.begin_era,
-  tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
+  tenure.must_read_committed, tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
 
 -- It writes the history, and lets keep_history forget what is past retention.
 GRANT SELECT, INSERT, UPDATE ON tenure.tally TO tenure_worker;

@@ -77,11 +77,12 @@ def board(
     known_ordered: Sequence[str] = (),
     from_arrival: int = 0,
     from_due: float = float("-inf"),
+    begun: bool = True,
 ) -> Statement[list[Offer]]:
     """What there is to claim in these queues as far as they are not paused, the most urgent first.
 
     A known lane is asked from its floor (epoch seconds) on: no row that is due before it waits there. Of ordered keys,
-    arrivals and keys that are due are asked for from their floors on.
+    arrivals and keys that are due are asked for from their floors on. `begun` asks for `next_begun`, too.
     """
     params = {
         "queues": list(queues),
@@ -91,6 +92,7 @@ def board(
         "known_ordered": list(known_ordered),
         "from_arrival": from_arrival,
         "from_due": from_due,
+        "begun": begun,
     }
     return Statement("board", params, _each(Offer))
 

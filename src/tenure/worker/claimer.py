@@ -129,7 +129,9 @@ class Claimer(DbThread):
         rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
         ordered, floors = rule.keys.known(poll=poll)
         lanes = rule.lanes.known(poll=poll)
-        offers = run(conn, board(list(rule.queues), lanes, known_ordered=ordered, **floors._asdict()))
+        offers = run(
+            conn, board(list(rule.queues), lanes, known_ordered=ordered, begun=rule.keys.asks(at), **floors._asdict())
+        )
         if poll:
             self.claims.poll()
         due_seconds = rule.learn(offers, at)

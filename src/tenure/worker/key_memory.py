@@ -10,6 +10,8 @@ from ..model.rows import Offer
 
 DUE_MARGIN_SECONDS = 5.0  # a key is due again from the start of the claim that found it free, and that may have waited
 TOLD_MAX = 100  # boards remembered
+ASKING_SECONDS = 0.5
+LOOKS = 10_000  # arrivals that a claim looks at, at most
 
 
 class Floors(NamedTuple):
@@ -32,8 +34,11 @@ class KeyMemory:
 
     queues: tuple[str, ...] = ()  # known to have ordered keys
     _floors: Floors = NO_FLOORS
-    _last: int | None = None  # the highest number by the last board
-    _begun: int = 0  # no transaction from this one on had begun by then
+    moves_on: bool = False  # there are more arrivals than a claim looks at, and claims get on with them
+    _first: int | None = None  # the first one by the last board
+    _last: int | None = None  # the highest number by then
+    _over: int = 0  # every transaction before this one was over by then
+    _asked_at: float = float("-inf")
     _told: list[tuple[int, int]] = field(
         default_factory=list
     )  # when those before the one are over, the other is a floor
@@ -51,26 +56,39 @@ class KeyMemory:
         """A producer says that there is a row, whose transaction may have been long, or somebody looks everywhere."""
         self._noted = True
 
+    def asks(self, at: float) -> bool:
+        """Is it time to ask the next board which transactions had begun? That costs a look at all locks."""
+        due = at >= self._asked_at + ASKING_SECONDS
+        self._asked_at = at if due else self._asked_at
+        return due
+
     def board_was_read(self, offers: Iterable[Offer]) -> None:
-        """What is first among arrivals and heads is known now."""
-        self._noted = False
+        """What is first among arrivals and heads is known now, but of a queue that is back: it was read from floors."""
+        known, floors = self.known(poll=False)
         seen = [offer for offer in offers if offer.ordered and offer.at_seconds is not None]
         self.queues = tuple(offer.queue for offer in seen)
+        self._noted = floors != NO_FLOORS and not set(self.queues).issubset(known)
         self._floors = NO_FLOORS
-        if not seen:
-            return
-        at = max(offer.at_seconds or 0.0 for offer in seen)
-        last = max(offer.last_arrival or 0 for offer in seen)
-        begun, over = seen[0].next_begun, seen[0].oldest_open
-        if self._last is not None and last >= self._last and begun >= self._begun:
-            self._told.append((begun, self._last))
-        else:
+        first = min((offer.first_arrival for offer in seen if offer.first_arrival is not None), default=None)
+        last = max((offer.last_arrival or 0 for offer in seen), default=0)
+        self.moves_on = first is not None and last - first >= LOOKS and first != self._first
+        self._first = first
+        before = self._told_by(seen[0], last) if seen else []
+        if before:
+            due = [offer.first_due for offer in seen if offer.first_due is not None]
+            at = max(offer.at_seconds or 0.0 for offer in seen)
+            arrival = before[-1] + 1
+            self._floors = Floors(
+                arrival if first is None else min(arrival, first), min([at, *due]) - DUE_MARGIN_SECONDS
+            )
+
+    def _told_by(self, offer: Offer, last: int) -> list[int]:
+        """The numbers of earlier boards that no transaction can commit any more."""
+        if self._last is None or last < self._last or offer.oldest_open < self._over:
             self._told = []  # the first board, or the first one of another server
-        self._last, self._begun = last, begun
-        before = [number for begun, number in self._told if begun <= over]
+        elif offer.next_begun is not None:
+            self._told.append((offer.next_begun, self._last))
+        self._last, self._over = last, offer.oldest_open
+        before = [number for begun, number in self._told if begun <= self._over]
         self._told = self._told[max(0, len(before) - 1) :][-TOLD_MAX:]
-        if not before:
-            return
-        first = [offer.first_arrival for offer in seen if offer.first_arrival is not None]
-        due = [offer.first_due for offer in seen if offer.first_due is not None]
-        self._floors = Floors(min([before[-1] + 1, *first]), min([at, *due]) - DUE_MARGIN_SECONDS)
+        return before

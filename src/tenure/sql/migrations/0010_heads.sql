@@ -58,7 +58,8 @@ BEGIN
   RETURN NULL;
 END
 $$;
-CREATE TRIGGER live_change AFTER UPDATE OF available_at ON tenure.live FOR EACH ROW WHEN (NEW.ordered) EXECUTE FUNCTION tenure.note_change();
+CREATE TRIGGER live_change AFTER UPDATE OF available_at, queue, partition_key, ordered ON tenure.live
+  FOR EACH ROW WHEN (NEW.ordered) EXECUTE FUNCTION tenure.note_change();
 
 -- Look anew at these heads, which the caller has locked: is the key still taken, which row is its next, when is it due?
 --

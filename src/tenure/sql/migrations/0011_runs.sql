@@ -18,7 +18,7 @@ BEGIN
         AND k.due_at >= from_due  -- implied: a measure of effort, not a promise
         AND k.due_at <= moment
         AND k.run_to IS NULL
-        AND k.partition_key <> ALL (passed)
+        AND ROW(k.queue, k.partition_key)::text <> ALL (passed)
       ORDER BY k.due_at LIMIT n
       FOR UPDATE SKIP LOCKED) AS h
     LIMIT n;
@@ -41,7 +41,7 @@ BEGIN
       AND k.due_at >= from_due  -- implied: as above
       AND k.due_at <= moment
       AND k.run_to IS NULL
-      AND k.partition_key <> ALL (passed)
+      AND ROW(k.queue, k.partition_key)::text <> ALL (passed)
     ORDER BY k.due_at LIMIT n
     FOR UPDATE SKIP LOCKED) AS h
   LIMIT n;
@@ -125,7 +125,7 @@ BEGIN
       PERFORM tenure.look_at(array_agg(found.queues[o]), array_agg(found.keys[o]), array_agg(found.buckets[o]), array_agg(found.froms[o]),
                              array_agg(found.begun[o]), array_agg(found.begun_to[o]), array_agg(NULL::bigint), array_agg(NULL::bigint))
       FROM unnest(taken.others) AS o;
-      passed := passed || ARRAY(SELECT found.keys[o] FROM unnest(taken.others) AS o);
+      passed := passed || ARRAY(SELECT ROW(found.queues[o], found.keys[o])::text FROM unnest(taken.others) AS o);
     END IF;
   END LOOP;
 
@@ -152,13 +152,15 @@ $$;
 
 -- End attempts other than by completion, all under their leases. With a row of a run, the rows behind it go back: what follows in
 -- a key must not be done before it. They are unstarted, unless the worker is gone: then nobody knows, and each costs an attempt.
-CREATE OR REPLACE FUNCTION tenure.end_attempts(
-  ids uuid[], generations bigint[], fences bigint[], how text, errors text[], delays float8[]
+-- A holder waits for rows behind that somebody has locked; others leave the whole run as it is for now.
+DROP FUNCTION tenure.end_attempts(uuid[], bigint[], bigint[], text, text[], float8[]);
+CREATE FUNCTION tenure.end_attempts(
+  ids uuid[], generations bigint[], fences bigint[], how text, errors text[], delays float8[], patient boolean DEFAULT true
 ) RETURNS TABLE (row_id uuid, token bigint, next_status text, next_at timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY
-  WITH asked AS (
+  WITH named AS (
     SELECT i AS live_row, i.queue, i.partition_key, i.seq, i.claim_id, i.ordered, lease.error, lease.delay
     FROM unnest(ids, generations, fences, errors, delays) AS lease (id, generation, fence, error, delay)
     JOIN tenure.live AS i ON i.id = lease.id
@@ -167,22 +169,47 @@ BEGIN
       AND i.fence_token = lease.fence
     ORDER BY i.id
     FOR UPDATE OF i
-  ), behind AS (
-    SELECT r.live_row
-    FROM (SELECT a.queue, a.partition_key, a.claim_id, min(a.seq) AS seq FROM asked AS a
-          WHERE a.ordered
-          GROUP BY a.queue, a.partition_key, a.claim_id) AS first
+  ), others AS MATERIALIZED (
+    SELECT r.id, r.queue, r.partition_key, r.claim_id
+    FROM (SELECT n.queue, n.partition_key, n.claim_id, min(n.seq) AS seq FROM named AS n
+          WHERE n.ordered
+          GROUP BY n.queue, n.partition_key, n.claim_id) AS first
     CROSS JOIN LATERAL (
       SELECT h.bucket, h.run_to FROM tenure.heads AS h
       WHERE h.queue = first.queue AND h.partition_key = first.partition_key LIMIT 1) AS h
     CROSS JOIN LATERAL (
-      SELECT r AS live_row FROM tenure.live AS r
+      SELECT r.id, r.queue, r.partition_key, r.claim_id FROM tenure.live AS r
       WHERE r.ordered AND r.queue = first.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = first.partition_key
         AND r.seq > first.seq AND r.seq <= h.run_to
         AND r.claim_id = first.claim_id
-        AND r.id <> ALL (ids)
-      ORDER BY r.seq
-      FOR UPDATE) AS r
+        AND r.id <> ALL (ids)) AS r
+  ), waited_for AS (
+    SELECT i AS live_row, i.id FROM tenure.live AS i
+    WHERE patient
+      AND i.id = ANY (ARRAY(SELECT o.id FROM others AS o))
+      AND i.claim_id = ANY (ARRAY(SELECT o.claim_id FROM others AS o))  -- still, after the wait
+    ORDER BY i.id
+    FOR UPDATE
+  ), at_hand AS (
+    SELECT i AS live_row, i.id FROM tenure.live AS i
+    WHERE NOT patient
+      AND i.id = ANY (ARRAY(SELECT o.id FROM others AS o))
+      AND i.claim_id = ANY (ARRAY(SELECT o.claim_id FROM others AS o))  -- still
+    ORDER BY i.id
+    FOR UPDATE SKIP LOCKED
+  ), locked AS MATERIALIZED (
+    SELECT w.live_row, w.id FROM waited_for AS w UNION ALL SELECT a.live_row, a.id FROM at_hand AS a
+  ), left_out AS MATERIALIZED (
+    SELECT o.queue, o.partition_key FROM others AS o
+    WHERE o.id NOT IN (SELECT l.id FROM locked AS l)
+      AND NOT patient  -- implied: nobody else ends a row that is waited for
+  ), asked AS (
+    SELECT n.live_row, n.error, n.delay FROM named AS n
+    WHERE (n.queue, n.partition_key) NOT IN (SELECT o.queue, o.partition_key FROM left_out AS o)
+       OR NOT n.ordered
+  ), behind AS (
+    SELECT l.live_row FROM locked AS l
+    WHERE ((l.live_row).queue, (l.live_row).partition_key) NOT IN (SELECT o.queue, o.partition_key FROM left_out AS o)
   ), ended AS (
     SELECT a.live_row, a.error, a.delay, true AS answered, how AS how FROM asked AS a
     UNION ALL
@@ -238,4 +265,8 @@ BEGIN
   )
   SELECT held.id, held.fence_token, held.next_status, held.next_at FROM held WHERE held.answered;
 END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure.take_back(ids uuid[], generations bigint[], fences bigint[], errors text[]) RETURNS SETOF uuid LANGUAGE sql VOLATILE AS $$
+  SELECT e.row_id FROM tenure.end_attempts(ids, generations, fences, 'released', errors, NULL, false) AS e
 $$;

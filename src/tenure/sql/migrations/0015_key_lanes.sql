@@ -54,7 +54,7 @@ CREATE TABLE tenure.limits_begun (
   -- drawn a number may commit late.
   from_id  bigint      NOT NULL DEFAULT 0,
   next_id  bigint      NOT NULL DEFAULT 0,
-  next_xid xid8        NOT NULL DEFAULT '0'
+  next_xid bigint      NOT NULL DEFAULT 0
 );
 
 -- While somebody holds a snapshot, permits that were given back cannot be cleaned away, and whoever counts passes them all. So
@@ -161,14 +161,18 @@ BEGIN
          AND NOT lane.is_full  -- implied: spares the look
        ORDER BY r.available_at LIMIT 1)
       UNION ALL
-      (SELECT r.available_at FROM tenure.live AS r
-       WHERE NOT r.ordered  -- implied: a row in order has a key; lets live_due serve
-         AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
-         AND r.queue = of_queue AND r.partition_key IS NULL AND r.priority = lane.priority
-         AND r.available_at >= lane.from_at  -- implied: as above
-         AND r.status = 'pending'
-         AND lane.partition_key = ''
-       ORDER BY r.available_at LIMIT 1)
+      -- Rows without a key stand among the others: of a thousand, the first that has none, or else how far this look has come.
+      (SELECT COALESCE(min(r.available_at) FILTER (WHERE r.partition_key IS NULL), max(r.available_at) FILTER (WHERE r.nth = 1000))
+       FROM (SELECT r.available_at, r.partition_key, row_number() OVER (ORDER BY r.available_at) AS nth
+             FROM (SELECT r.available_at, r.partition_key FROM tenure.live AS r
+                   WHERE NOT r.ordered
+                     AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
+                     AND r.queue = of_queue AND r.priority = lane.priority
+                     AND r.available_at >= lane.from_at  -- implied: as above
+                     AND r.status = 'pending'
+                     AND lane.partition_key = ''
+                   ORDER BY r.available_at LIMIT 1000) AS r) AS r
+       HAVING lane.partition_key = '')
     ) AS first ON true
   ), gone AS (
     DELETE FROM tenure.key_lanes AS n USING seen WHERE n.ctid = seen.place AND seen.from_at IS NULL
@@ -180,6 +184,16 @@ BEGIN
 END
 $$;
 
+-- No transaction from this one on had begun. A snapshot alone does not know it: those that are open may come after the last that
+-- has ended. Each of them holds a lock on its own number, in 32 bits.
+CREATE FUNCTION tenure.next_transaction() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT GREATEST(ended.next, (
+    SELECT max(ended.next + ((l.transactionid::text::bigint - ended.next + 2147483648) & 4294967295) - 2147483647)
+    FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'transactionid'))  -- implied: the others have no number
+  FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next) AS ended
+$$;
+
 -- Look at the keys of this queue where something has changed since the last look. The queue is locked.
 CREATE FUNCTION tenure.refresh_lanes(of_queue text, slots_per_key int, since_era int, moment timestamptz) RETURNS void LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
@@ -189,7 +203,7 @@ DECLARE
   after bigint;
   arrived record;
 BEGIN
-  SELECT f.from_id, f.next_id, pg_snapshot_xmin(pg_current_snapshot()) >= f.next_xid AS all_over INTO fill
+  SELECT f.from_id, f.next_id, pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= f.next_xid AS all_over INTO fill
   FROM tenure.limits_begun AS f WHERE f.queue = of_queue;
   after := fill.from_id;
   FOR page IN 1 .. 20 LOOP
@@ -221,7 +235,7 @@ BEGIN
     after := arrived.last;
   END LOOP;
   IF fill.all_over AND after >= fill.next_id + 500 THEN
-    UPDATE tenure.limits_begun AS f SET from_id = f.next_id, next_id = after, next_xid = pg_snapshot_xmax(pg_current_snapshot())
+    UPDATE tenure.limits_begun AS f SET from_id = f.next_id, next_id = after, next_xid = tenure.next_transaction()
     WHERE f.queue = of_queue;
     PERFORM tenure.begin_lanes(of_queue, moment);
   END IF;
@@ -246,10 +260,12 @@ BEGIN
 END
 $$;
 
--- The transactions that are open now, by the locks they hold on themselves: everybody may see those.
+-- The transactions that are open now, by the locks they hold on themselves: everybody may see those. A prepared one has another name
+-- after a restart: it counts under the name of all prepared ones, too.
 CREATE FUNCTION tenure.open_transactions() RETURNS text[] LANGUAGE sql STABLE AS $$
-  SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM pg_catalog.pg_locks AS l
-               WHERE l.locktype IN ('virtualxid', 'transactionid') AND l.granted AND l.mode = 'ExclusiveLock')
+  SELECT ARRAY(SELECT DISTINCT name.open FROM pg_catalog.pg_locks AS l
+               CROSS JOIN LATERAL (VALUES (l.virtualtransaction), (CASE WHEN l.pid IS NULL THEN 'prepared' END)) AS name (open)
+               WHERE l.locktype IN ('virtualxid', 'transactionid') AND l.granted AND l.mode = 'ExclusiveLock' AND name.open IS NOT NULL)
 $$;
 
 -- Give rows of this queue that run without a permit one each of the queue and of their key, as far as these are limited. A row that
@@ -297,7 +313,7 @@ BEGIN
     RETURN;
   END IF;
   still_open := CASE WHEN begun IS NULL THEN tenure.open_transactions()
-                     ELSE ARRAY(SELECT unnest(begun.open) INTERSECT SELECT unnest(tenure.open_transactions())) END;
+                     ELSE ARRAY(SELECT unnest(begun.open || 'prepared'::text) INTERSECT SELECT unnest(tenure.open_transactions())) END;
   PERFORM tenure.adopt_running(of_queue, slots_in_all, slots_per_key, in_era);
   IF slots_per_key IS NOT NULL THEN  -- implied: lanes that no limit asks for are not read
     PERFORM tenure.fill_lanes(of_queue, moment, anew => begun IS NULL);
@@ -480,6 +496,16 @@ BEGIN
 END
 $$;
 
+-- A claim by key or within limits must see what was committed before it had its locks.
+CREATE FUNCTION tenure.must_read_committed() RETURNS void LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'a claim of ordered keys or within limits needs READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
+      USING ERRCODE = 'feature_not_supported', HINT = 'Begin the transaction with ISOLATION LEVEL READ COMMITTED.';
+  END IF;
+END
+$$;
+
 -- Claim from one queue within its limits, ordered rows and others alike. The queue's row is locked first, until the transaction
 -- ends: its claims go one by one, and what one of them counts can only shrink. Rows are never waited for. What can start is asked
 -- for in turns, each time for twice as many keys: some may turn out to be full, and their rows to be locked.
@@ -510,9 +536,13 @@ DECLARE
   chosen uuid[];
   fence bigint;
 BEGIN
+  PERFORM tenure.must_read_committed();
   SELECT q.paused, q.max_running, q.max_per_key, q.rate_per_second, q.burst, q.tokens, q.refilled_at INTO limits
   FROM tenure.queues AS q WHERE q.queue = of_queue
   FOR UPDATE;
+  IF NOT FOUND AND EXISTS (SELECT FROM tenure.queues AS q WHERE q.queue = of_queue) THEN
+    RETURN;  -- its settings were deleted and made anew while this claim waited for them
+  END IF;
   IF limits.paused OR EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = for_worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL)) THEN
     RETURN;
   END IF;
@@ -542,7 +572,7 @@ BEGIN
   END IF;
   PERFORM tenure.refresh_heads(ARRAY[of_queue], from_arrival);
   missing := room;
-  FOR turn IN 1 .. 12 LOOP
+  FOR turn IN 1 .. 20 LOOP
     SELECT array_agg(l.partition_key) AS keys, array_agg(l.priority) AS priorities, array_agg(l.from_at) AS froms INTO lanes
     FROM tenure.due_lanes(of_queue, missing * (1 << (turn - 1)), moment) AS l
     WHERE limits.max_per_key IS NOT NULL;  -- implied: lanes left from an earlier limit give no rows
@@ -561,14 +591,15 @@ BEGIN
       WHERE r.id = ANY (ARRAY(
               SELECT next.id FROM unnest(keys_due.keys, keys_due.buckets, keys_due.froms, keys_due.begun) AS h (partition_key, bucket, from_seq, begun_seq)
               CROSS JOIN LATERAL (
-                SELECT n.id FROM tenure.live AS n
+                SELECT n.id, n.attempts FROM tenure.live AS n
                 WHERE n.ordered AND n.queue = of_queue AND n.partition_key = h.partition_key
                   AND tenure.bucket(n.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
                   AND n.seq >= COALESCE(h.begun_seq, h.from_seq)
                 ORDER BY n.seq LIMIT 1) AS next
-              -- A row that has arrived goes before, and no claim has looked at it: there are too many for this one.
-              WHERE h.begun_seq IS NOT NULL  -- implied: what has begun goes first all the same; only sooner
-                 OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
+              -- As in claim_ordered.
+              WHERE h.begun_seq IS NOT NULL AND next.attempts > 0
+                 OR h.begun_seq IS NULL AND NOT EXISTS (
+                                SELECT FROM tenure.arrivals AS a
                                 WHERE a.partition_key = h.partition_key AND a.queue = of_queue
                                   AND a.id >= from_arrival  -- implied: those before are looked at; passes what is gone
                                   AND a.seq < h.from_seq)))

@@ -113,8 +113,8 @@ BEGIN
                              known.runs_from, known.runs_to);
       seen := COALESCE(known.keys, '{}');
 
-      -- Keys that have no head yet, in order: two claims that make the same ones wait for each other and do not deadlock. A key whose
-      -- rows are gone needs none.
+      -- Keys that have no head yet, unless another claim makes some of these at this moment: nobody waits for it. A key whose rows are
+      -- gone needs none.
       IF cardinality(seen) < cardinality(changed.keys) THEN  -- implied: only spares the look
         WITH headless AS MATERIALIZED (
           SELECT c.partition_key, c.n, first.seq, first.status, first.available_at,
@@ -126,7 +126,9 @@ BEGIN
               AND r.partition_key = c.partition_key
               AND r.seq >= c.seq
             ORDER BY r.seq LIMIT 1) AS first ON true
-          WHERE (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
+          WHERE CASE WHEN (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
+                     THEN pg_try_advisory_xact_lock('tenure.heads'::regclass::oid::int,
+                                                    hashtext(of_queue) # hashtext(c.partition_key) & 63) END
         ), made AS (
           INSERT INTO tenure.heads (queue, partition_key, bucket, from_seq, run_from, run_to, due_at)
           SELECT of_queue, h.partition_key, tenure.bucket(h.partition_key), h.seq,
@@ -181,6 +183,7 @@ DECLARE
   missing int := n;
   length int;  -- of each run
 BEGIN
+  PERFORM tenure.must_read_committed();
   IF EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = for_worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL)) THEN
     RETURN;
   END IF;
@@ -204,9 +207,11 @@ BEGIN
         WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
           AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN length ELSE 1 END) AS r
-      -- A row that has arrived goes before, and no claim has looked at it: another one is about to, or there are too many for this one.
-      WHERE h.begun_seq IS NOT NULL  -- implied: what has begun goes first all the same; only sooner
-         OR NOT EXISTS (SELECT FROM tenure.arrivals AS a
+      -- A row that has begun goes first. Else a row that has arrived may go before, and no claim has looked at it: another one is about
+      -- to, or there are too many for this one.
+      WHERE h.begun_seq IS NOT NULL AND r.attempts > 0
+         OR h.begun_seq IS NULL AND NOT EXISTS (
+                        SELECT FROM tenure.arrivals AS a
                         WHERE a.partition_key = h.partition_key AND a.queue = h.queue
                           AND a.id >= from_arrival  -- implied: those before are looked at; passes what is gone
                           AND a.seq < h.from_seq)
@@ -245,7 +250,7 @@ BEGIN
       PERFORM tenure.look_at(array_agg(found.queues[o]), array_agg(found.keys[o]), array_agg(found.buckets[o]), array_agg(found.froms[o]),
                              array_agg(found.begun[o]), array_agg(found.begun_to[o]), array_agg(NULL::bigint), array_agg(NULL::bigint))
       FROM unnest(taken.others) AS o;
-      passed := passed || ARRAY(SELECT found.keys[o] FROM unnest(taken.others) AS o);
+      passed := passed || ARRAY(SELECT ROW(found.queues[o], found.keys[o])::text FROM unnest(taken.others) AS o);
     END IF;
   END LOOP;
 

@@ -3,7 +3,8 @@
 -- in: known_ordered text[] (queues known to have ordered keys), from_arrival bigint, from_due float8 (epoch seconds): floors of their arrivals and heads
 -- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known), at_seconds (the clock when it was read)
 -- out: first_due (epoch seconds), first_arrival, last_arrival (the highest number given so far): where ordered keys begin now
--- out: oldest_open, next_begun bigint (every transaction before the one is over, none from the other on had begun)
+-- in: begun boolean (tell next_begun: it costs a look at all locks)
+-- out: oldest_open, next_begun bigint (every transaction before the one is over, none from the other on had begun; NULL: not asked for)
 -- why: paused queues are not on it. One probe a lane, however long the backlog, and no look at the queues of others. A lane that
 -- is known is asked from its floor on, which passes index entries of rows already gone; others are found by a loose walk.
 SELECT q.queue, lane.priority, false, COALESCE(s.limited, false),
@@ -43,7 +44,7 @@ SELECT q.queue, 0, true, COALESCE(s.limited, false),
        CASE WHEN arrived.id IS NOT NULL THEN 0
             ELSE date_part('epoch', next.due_at) - date_part('epoch', statement_timestamp()) END, date_part('epoch', statement_timestamp()),
        date_part('epoch', next.due_at), arrived.id, (SELECT n.last_value FROM tenure.arrivals_id_seq AS n),
-       pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint, (SELECT tenure.next_transaction() WHERE :begun)
 FROM unnest(:queues::text[]) AS q (queue)
 LEFT JOIN tenure.queues AS s ON s.queue = q.queue
 LEFT JOIN LATERAL (

@@ -34,4 +34,4 @@ WITH gone AS (
                     WHERE theirs.claimed_by = w.id)  -- implied: without it each waits for the rows of all; only later
 )
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at
-FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, listed.delays) AS ended
+FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, listed.delays, false) AS ended

@@ -27,11 +27,11 @@ WITH late AS MATERIALIZED (
                               AND r.seq BETWEEN h.run_from AND h.run_to
                               AND r.status = 'processing')
          OR h.run_to IS NULL AND h.due_at > clock_timestamp()
-            AND EXISTS (SELECT FROM tenure.live AS r
-                        WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket  -- implied: as below
-                          AND r.partition_key = h.partition_key  -- implied: a number is given once; lets live_heads serve
-                          AND r.seq = COALESCE(h.begun_seq, late.seq)
-                          AND r.available_at <= clock_timestamp()))
+            AND (SELECT r.available_at FROM tenure.live AS r
+                 WHERE r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
+                   AND tenure.bucket(r.partition_key) = h.bucket  -- implied: as above
+                   AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
+                 ORDER BY r.seq LIMIT 1) <= clock_timestamp())
     AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.queue = late.queue AND d.partition_key = late.partition_key AND d.blocks)
     AND NOT EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.partition_key = late.partition_key AND a.queue = late.queue)
   RETURNING 1

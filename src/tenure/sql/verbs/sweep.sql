@@ -2,8 +2,8 @@
 -- in: n int, from_until float8 (epoch seconds: what is listed before it is gone)
 -- out: id, fence_token, next_status, next_at
 -- why: needs no lease, because only leases that are over are touched. It reads the list of claims, and of it what is due to be
--- looked at: what was renewed is listed again for when its lease ends now, what has ended is forgotten. Locked rows are skipped,
--- never waited for, so one slow transaction cannot stop recovery; two sweeps at once are harmless. Nothing is listed for a time
+-- looked at: what was held is listed again for when its lease ends now, what has ended is forgotten. Locked rows are skipped, and
+-- runs with one in them, never waited for, so one slow transaction cannot stop recovery; two sweeps at once are harmless. Nothing is listed for a time
 -- that is past: a floor that somebody knows stays one.
 WITH looked_at AS (
   SELECT c.ctid, c.claim_id, c.ids
@@ -36,7 +36,6 @@ WITH looked_at AS (
 ), listed_again AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT GREATEST(min(h.lease_expires_at), statement_timestamp()), h.claim_id, array_agg(h.id) FROM held AS h
-  WHERE h.id NOT IN (SELECT e.id FROM expired AS e)  -- implied: a row that has ended is not held when it is looked at again
   GROUP BY h.claim_id
 ), listed AS (
   SELECT array_agg(id) AS ids, array_agg(lease_generation) AS generations, array_agg(fence_token) AS fences,
@@ -44,4 +43,4 @@ WITH looked_at AS (
   FROM expired
 )
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at
-FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, NULL) AS ended
+FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, NULL, false) AS ended

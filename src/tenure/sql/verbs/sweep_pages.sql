@@ -18,4 +18,4 @@ WITH expired AS (
   FROM expired
 )
 SELECT ended.row_id, ended.token, ended.next_status, ended.next_at
-FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, NULL) AS ended
+FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, NULL, false) AS ended

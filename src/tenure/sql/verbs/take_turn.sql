@@ -2,10 +2,21 @@
 -- in: worker text
 -- out: name
 -- why: one server-side call: a worker that is stopped right after it keeps nobody from the next turn. Not flushed: a turn
--- forgotten in a crash of the server is taken again. One that was taken at a time still to come was taken by another clock.
+-- forgotten in a crash of the server is taken again. One that was taken at a time still to come was taken by another clock: then
+-- keys that were found due by that clock are found anew.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock(hashtextextended('tenure chores', 'tenure.chores'::regclass::oid::bigint)) AS mine,
          set_config('synchronous_commit', 'off', true)
+), set_back AS MATERIALIZED (
+  SELECT FROM turn JOIN tenure.chores AS c ON c.ran_at > clock_timestamp() + interval '1 second'  -- implied: a key that waits for a second is no harm
+  WHERE turn.mine LIMIT 1
+), keys_again AS (
+  INSERT INTO tenure.arrivals (queue, partition_key, seq)
+  SELECT h.queue, h.partition_key, h.from_seq FROM tenure.heads AS h
+  WHERE EXISTS (SELECT FROM set_back)
+    AND h.due_at > clock_timestamp() AND h.due_at < 'infinity'  -- implied: to look once too often is no harm
+), limits_again AS (
+  DELETE FROM tenure.limits_begun AS b WHERE EXISTS (SELECT FROM set_back)
 )
 UPDATE tenure.chores AS c SET ran_at = clock_timestamp(), ran_by = :worker
 FROM turn
