@@ -171,6 +171,26 @@ def test_a_holder_waits_for_a_row_behind_and_gives_it_back_if_it_is_still_its_ow
     assert world.count("attempts") == 3, "each ended once"
 
 
+def test_a_cancel_and_a_retry_of_one_run_do_not_deadlock(world: World) -> None:
+    """Rows of two producers may have ids in another order than their numbers."""
+    ids = [UUID(int=2**100 + n) for n in (2, 1)]
+    for id in ids:
+        columns = "id, kind, payload, queue, partition_key, ordered"
+        world.sql(f"INSERT INTO live ({columns}) VALUES (%s, 'work', '{{}}', 'q', 'k', true)", id)
+    run = _claim(world, run_length=10)
+    assert [job.id for job in run] == ids
+    gate = user_connection(world)
+    gate.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [ids[0]])
+    conns = [world.connect(), world.connect()]
+    cancel = Beside(lambda: world.run(verbs.cancel(ids), conns[0]))  # has the second, waits for the first
+    waits_for_a_lock(world, conns[0])
+    retry = Beside(lambda: world.run(settle.retry([run[0].lease], [None]), conns[1]))
+    waits_for_a_lock(world, conns[1])
+    gate.rollback()
+    assert set(cancel.result().values()) == {"asked"}
+    assert retry.result()[0].ok
+
+
 # -- rows that are moved by hand
 
 

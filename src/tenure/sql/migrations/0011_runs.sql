@@ -160,15 +160,13 @@ CREATE FUNCTION tenure.end_attempts(
 #variable_conflict use_column
 BEGIN
   RETURN QUERY
-  WITH named AS (
-    SELECT i AS live_row, i.queue, i.partition_key, i.seq, i.claim_id, i.ordered, lease.error, lease.delay
-    FROM unnest(ids, generations, fences, errors, delays) AS lease (id, generation, fence, error, delay)
+  WITH named AS MATERIALIZED (
+    SELECT i.id, i.queue, i.partition_key, i.seq, i.claim_id, i.ordered
+    FROM unnest(ids, generations, fences) AS lease (id, generation, fence)
     JOIN tenure.live AS i ON i.id = lease.id
-    WHERE i.status = 'processing'
-      AND i.lease_generation = lease.generation
-      AND i.fence_token = lease.fence
-    ORDER BY i.id
-    FOR UPDATE OF i
+    WHERE i.status = 'processing'  -- implied: asked again under the lock, like the next two
+      AND i.lease_generation = lease.generation  -- implied: as above
+      AND i.fence_token = lease.fence  -- implied: as above
   ), others AS MATERIALIZED (
     SELECT r.id, r.queue, r.partition_key, r.claim_id
     FROM (SELECT n.queue, n.partition_key, n.claim_id, min(n.seq) AS seq FROM named AS n
@@ -186,15 +184,13 @@ BEGIN
   ), waited_for AS (
     SELECT i AS live_row, i.id FROM tenure.live AS i
     WHERE patient
-      AND i.id = ANY (ARRAY(SELECT o.id FROM others AS o))
-      AND i.claim_id = ANY (ARRAY(SELECT o.claim_id FROM others AS o))  -- still, after the wait
+      AND i.id = ANY (ARRAY(SELECT n.id FROM named AS n UNION ALL SELECT o.id FROM others AS o))
     ORDER BY i.id
     FOR UPDATE
   ), at_hand AS (
     SELECT i AS live_row, i.id FROM tenure.live AS i
     WHERE NOT patient
-      AND i.id = ANY (ARRAY(SELECT o.id FROM others AS o))
-      AND i.claim_id = ANY (ARRAY(SELECT o.claim_id FROM others AS o))  -- still
+      AND i.id = ANY (ARRAY(SELECT n.id FROM named AS n UNION ALL SELECT o.id FROM others AS o))
     ORDER BY i.id
     FOR UPDATE SKIP LOCKED
   ), locked AS MATERIALIZED (
@@ -204,12 +200,18 @@ BEGIN
     WHERE o.id NOT IN (SELECT l.id FROM locked AS l)
       AND NOT patient  -- implied: nobody else ends a row that is waited for
   ), asked AS (
-    SELECT n.live_row, n.error, n.delay FROM named AS n
-    WHERE (n.queue, n.partition_key) NOT IN (SELECT o.queue, o.partition_key FROM left_out AS o)
-       OR NOT n.ordered
+    SELECT l.live_row, lease.error, lease.delay FROM locked AS l
+    JOIN unnest(ids, generations, fences, errors, delays) AS lease (id, generation, fence, error, delay) ON lease.id = l.id
+    WHERE (l.live_row).status = 'processing'
+      AND (l.live_row).lease_generation = lease.generation
+      AND (l.live_row).fence_token = lease.fence
+      AND (NOT (l.live_row).ordered
+           OR ((l.live_row).queue, (l.live_row).partition_key) NOT IN (SELECT o.queue, o.partition_key FROM left_out AS o))
   ), behind AS (
     SELECT l.live_row FROM locked AS l
-    WHERE ((l.live_row).queue, (l.live_row).partition_key) NOT IN (SELECT o.queue, o.partition_key FROM left_out AS o)
+    JOIN others AS o ON o.id = l.id
+    WHERE (l.live_row).claim_id = o.claim_id  -- still, after the wait
+      AND (o.queue, o.partition_key) NOT IN (SELECT x.queue, x.partition_key FROM left_out AS x)
   ), ended AS (
     SELECT a.live_row, a.error, a.delay, true AS answered, how AS how FROM asked AS a
     UNION ALL
