@@ -150,7 +150,7 @@ async def one(ask: Ask[Any, None]) -> RowPage:
         now = await postgres.run(conn, questions.clock(), site.store.schema)
         row = await postgres.run(conn, questions.row(id), site.store.schema)
         if row is None:
-            raise Refused(404, f"there is no row {id}: it may have been deleted, or its retention is over")
+            raise Refused(404, f"there is no row {id}: {questions.NO_ROW}")
         why = await postgres.run(conn, questions.why(id), site.store.schema)
         tape = await postgres.run(conn, questions.tape(id), site.store.schema)
         refused = await postgres.run(conn, history.refusals(id), site.store.schema)
