@@ -104,7 +104,7 @@ class FirstSent(msgspec.Struct, frozen=True):
 
 
 class RowPage(msgspec.Struct, frozen=True):
-    """One row with its tape, its refused writes, its effects, and why it is not running."""
+    """One row with its tape, its refused writes, its effects, and what it waits for."""
 
     row: RowShape
     why: str
@@ -144,7 +144,7 @@ async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:
 
 
 async def one(ask: Ask[Any, None]) -> RowPage:
-    """One row with its lease tape, and why it is not running."""
+    """One row with its lease tape, and what it waits for."""
     id, site = ask.path["id"], ask.site
     async with site.store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), site.store.schema)
