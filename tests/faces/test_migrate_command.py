@@ -74,7 +74,7 @@ def _its_own(schema: str) -> str:
 # -- the next step goes to the same database
 
 
-@pytest.mark.parametrize("command", [["migrate", "--check"], ["enqueue", "k"], ["queues"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["migrate", "--check"], ["enqueue", "k"], ["queues"], ["doctor"]], ids=" ".join)
 def test_the_command_that_helps_has_the_option_that_named_the_database(theirs: World, command: list[str]) -> None:
     where = make_conninfo(theirs.url, password="secret")
     run = f"run `tenure migrate --schema {theirs.schema}"

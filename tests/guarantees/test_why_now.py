@@ -98,6 +98,7 @@ LONG = "w" * 60
         ("tenure housekeeper A", ", but worker A (housekeeper) has locked it for 0 s: {pass_by}"),
         ("tenure lease_keeper A", ", but worker A (lease keeper) has locked it for 0 s: {pass_by}"),
         ("tenure redrive", ", but `tenure redrive` has locked it for 0 s: {pass_by}"),
+        ("tenure serve events", ", but `tenure serve` has locked it for 0 s: {pass_by}"),
         ("tenure handler", ", but a handler (process {pid} of the server) has locked it for 0 s: {pass_by}"),
         ("tenure", ", but process {pid} of the server has locked it for 0 s: {pass_by}"),
         ("psql", ", but process {pid} of the server has locked it for 0 s: {pass_by}"),

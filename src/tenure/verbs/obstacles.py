@@ -62,7 +62,7 @@ def _session(row: Facts) -> str:
     ours, _, part = (row.locked_name or "").partition(" ")
     if ours != "tenure" or not part:
         return process
-    return f"a handler ({process})" if part == "handler" else f"`tenure {part}`"
+    return f"a handler ({process})" if part == "handler" else f"`tenure {part.split(' ')[0]}`"
 
 
 def _thread(row: Facts, name: str) -> str:
