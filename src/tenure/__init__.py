@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .worker.config import Terms
     from .worker.worker import Worker
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOME_OF = {
     **dict.fromkeys(("Exponential", "Fixed", "Linear"), "model.backoff"),

@@ -36,9 +36,9 @@ class TenureError(Exception):
     exit_code: ClassVar[int] = BUG
 
 
-def migrate_command(schema: str) -> str:
-    """The command that brings this schema up to date."""
-    return "tenure migrate" if schema == "tenure" else f"tenure migrate --schema {schema}"
+def same_place(command: str, schema: str, flag: str = "") -> str:
+    """A command for the same schema of the same database; an address is never repeated, it may have a password."""
+    return command + ("" if schema == "tenure" else f" --schema {schema}") + (f" {flag} …" if flag else "")
 
 
 class BadSettings(TenureError, ValueError):
@@ -58,9 +58,9 @@ class SchemaMismatch(TenureError):
 
     exit_code = BAD_SETTINGS
 
-    def __init__(self, found: int, need: int, schema: str) -> None:
+    def __init__(self, found: int, need: int, schema: str, flag: str = "") -> None:
         self.found, self.need, self.schema = found, need, schema
-        run = f"run `{migrate_command(schema)}`"
+        run = f"run `{same_place('tenure migrate', schema, flag)}`"
         super().__init__(
             f"schema {schema!r} is missing: {run}"
             if found == 0
@@ -70,20 +70,28 @@ class SchemaMismatch(TenureError):
             "upgrade it with `pip install -U tenure`"
         )
 
+    def at(self, flag: str) -> SchemaMismatch:
+        """The same, whose command has this option too."""
+        return SchemaMismatch(self.found, self.need, self.schema, flag)
+
 
 class OldWorkersAlive(TenureError):
     """Workers are alive that use what a missing migration removes; nothing was migrated."""
 
     exit_code = TRY_LATER
 
-    def __init__(self, workers: Sequence[str], migration: int, schema: str) -> None:
+    def __init__(self, workers: Sequence[str], migration: int, schema: str, flag: str = "") -> None:
         self.workers, self.migration, self.schema = list(workers), migration, schema
         named = ", ".join(workers[:5]) + (f" and {len(workers) - 5} more" if len(workers) > 5 else "")
-        drain = "tenure workers drain ID" + ("" if schema == "tenure" else f" --schema {schema}")
+        drain = same_place("tenure workers drain ID", schema, flag)
         super().__init__(
             f"workers of an older version are alive ({named}), and migration {migration} removes what they use: drain "
             f"each with `{drain}`, and try again when they have left; --force does not wait"
         )
+
+    def at(self, flag: str) -> OldWorkersAlive:
+        """The same, whose command has this option too."""
+        return OldWorkersAlive(self.workers, self.migration, self.schema, flag)
 
 
 class InvalidPayload(TenureError, ValueError):

@@ -422,6 +422,29 @@ def test_a_queue_that_nobody_knows_is_paused_and_doubted(world: World) -> None:
     )
 
 
+def test_a_queue_without_rows_and_settings_is_not_listed(world: World) -> None:
+    world.enqueue(queue="mail")
+    tenure(world, "queues", "limit", "mial", "--max-running", "1")
+    tenure(world, "queues", "limit", "mail", "--max-running", "1")
+    assert "mial" in tenure(world, "queues").stdout
+    cleared = tenure(world, "queues", "limit", "mial", "--clear", "--json")
+    assert json.loads(cleared.stdout)["max_running"] is None
+    assert json.loads(cleared.stdout)["queue"] == "mial"
+    tenure(world, "queues", "limit", "mail", "--clear")
+    assert [each["queue"] for each in json.loads(tenure(world, "queues", "--json").stdout)["queues"]] == ["mail"]
+    assert "mial" not in tenure(world, "top", "--once").stdout
+    assert "Did you mean 'mail'?" in tenure(world, "queues", "pause", "mial").stderr
+
+
+def test_an_ordered_row_with_a_priority_is_enqueued_with_a_word(world: World) -> None:
+    row = ("enqueue", "k", "--key", "k", "--priority", "50")
+    word = "tenure: --priority does not apply to ordered rows: each key runs in order, and keys take turns\n"
+    assert tenure(world, *row).stderr == ""
+    answer = tenure(world, *row, "--ordered")
+    assert (answer.returncode, answer.stdout.split()[0], answer.stderr) == (0, "enqueued", word)
+    assert tenure(world, "enqueue", "k", "--key", "k", "--ordered").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -87,6 +87,16 @@ def test_a_queue_is_paused_limited_and_resumed(world: World) -> None:
     assert world.run(queues.queues())[0].paused is False
 
 
+def test_limits_are_put_all_at_once_and_a_queue_with_nothing_is_not_listed(world: World) -> None:
+    with served(world) as web:
+        for limits in ({"max_running": 2, "max_per_key": 1}, {"max_running": 3}):
+            web.put("/api/queues/mial/limits", json=limits)
+        (queue,) = said(web.get("/api/queues"))["queues"]
+        assert (queue["max_running"], queue["max_per_key"]) == (3, None), "what is not named is removed"
+        web.put("/api/queues/mial/limits", json={})
+        assert said(web.get("/api/queues"))["queues"] == []
+
+
 def test_below_the_cap_the_bounded_counts_of_queues_are_the_exact_ones(world: World) -> None:
     for queue in ("mail", "reports"):
         for n in range(12):

@@ -71,6 +71,28 @@ def _its_own(schema: str) -> str:
     return f"schema {schema!r} holds other objects: give Tenure a schema of its own, e.g. --schema tenure"
 
 
+# -- the next step goes to the same database
+
+
+@pytest.mark.parametrize("command", [["migrate", "--check"], ["enqueue", "k"], ["queues"], ["doctor"]], ids=" ".join)
+def test_the_command_that_helps_has_the_option_that_named_the_database(theirs: World, command: list[str]) -> None:
+    where = make_conninfo(theirs.url, password="secret")
+    run = f"run `tenure migrate --schema {theirs.schema}"
+    given = _tenure(*command, "--database-url", where, "--schema", theirs.schema)
+    assert f"{run} --database-url …`" in given.out + given.trouble
+    assert "secret" not in given.out + given.trouble
+    by_variable = _tenure(*command, TENURE_DATABASE_URL=where, TENURE_SCHEMA=theirs.schema)
+    assert f"{run}`" in by_variable.out + by_variable.trouble
+
+
+def test_the_command_that_drains_has_it_too(theirs: World) -> None:
+    migrate.apply(theirs.conn, theirs.schema, to=9)
+    theirs.sql("INSERT INTO workers (id) VALUES ('old')")
+    drain = f"`tenure workers drain ID --schema {theirs.schema} --database-url …`"
+    for command in (["migrate", "--check"], ["migrate"]):
+        assert drain in _tenure(*command, "--database-url", theirs.url, "--schema", theirs.schema).trouble
+
+
 # -- a schema that holds what is not ours
 
 

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.one_server
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
 STEERS = "\x1b]0;evil\x07 \x1b[2J"  # what a terminal would obey
+NO_ROW = "it was deleted, its retention is over, or its transaction is not committed yet"
 
 
 def command(world: World, *arguments: str) -> list[str]:
@@ -208,7 +209,7 @@ def test_the_attempt_that_ended_a_row_is_told_by_how_the_row_ended(world: World)
 def test_a_row_that_is_not_there_is_a_document_too(world: World) -> None:
     answer = tenure(world, "row", str(UUID(int=1)), "--json")
     assert answer.returncode == NO
-    assert json.loads(answer.stdout) == {"schema": 1, "row": None, "why": f"There is no row {UUID(int=1)}."}
+    assert json.loads(answer.stdout) == {"schema": 1, "row": None, "why": f"There is no row {UUID(int=1)}: {NO_ROW}."}
 
 
 def test_the_document_of_a_row_has_all_there_is(world: World, rows: list[UUID]) -> None:
@@ -228,10 +229,10 @@ def test_the_document_of_a_row_has_all_there_is(world: World, rows: list[UUID]) 
 
 def test_why_is_a_sentence_and_on_request_the_sql_that_shows_the_same(world: World, rows: list[UUID]) -> None:
     (alone,) = tenure(world, "why", str(rows[0])).stdout.splitlines()
-    assert alone.startswith("It has been runnable for ")
+    assert alone.startswith("It has been due for ")
     sentence, empty, *query = tenure(world, "why", str(rows[0]), "--sql").stdout.splitlines()
     assert [line.partition(":")[0] for line in query].count("-- why") == 1, "its name, and no other line like it"
-    assert sentence.startswith("It has been runnable for ")
+    assert sentence.startswith("It has been due for ")
     assert sentence.endswith(" s, but no worker is alive: start one with `tenure worker`.")
     assert empty == ""
     assert world.sql("\n".join(query).replace("%", "%%"))[0][:3] == ("pending", "send_receipt", "default")
@@ -243,7 +244,7 @@ def test_why_is_a_sentence_and_on_request_the_sql_that_shows_the_same(world: Wor
 def test_a_row_that_is_not_there_is_a_no(world: World, name: str) -> None:
     answer = tenure(world, name, str(UUID(int=1)))
     assert answer.returncode == NO
-    said = f"There is no row {UUID(int=1)}. `tenure rows` lists the rows with their ids.\n"
+    said = f"There is no row {UUID(int=1)}: {NO_ROW}. `tenure rows` lists the rows with their ids.\n"
     assert said in answer.stdout + answer.stderr
 
 

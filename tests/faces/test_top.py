@@ -54,9 +54,9 @@ def shop(world: World) -> World:
 def test_one_picture_has_the_numbers_the_queues_the_workers_and_the_refused_writes(shop: World) -> None:
     said = tenure(shop, "top", "--once").stdout
     numbers = said.splitlines()[0]
-    assert re.search(
-        r"runnable \d+   processing \d+   scheduled 1   ended badly 0   oldest \d+ s   workers 1", numbers
-    ), numbers
+    assert re.search(r"due \d+   processing \d+   scheduled 1   ended badly 0   oldest \d+ s   workers 1", numbers), (
+        numbers
+    )
     assert re.search(r"^mail +\d", said, re.MULTILINE)
     assert re.search(r"^ledger +1", said, re.MULTILINE)
     assert re.search(r"^reports +0 +0\.0 +paused$", said, re.MULTILINE)
@@ -75,7 +75,7 @@ def test_a_dead_worker_has_no_slots(shop: World) -> None:
 def test_no_number_is_cut_off_however_narrow_the_terminal_is(shop: World, width: int | None) -> None:
     said = top.lines(top.look(shop.conn, shop.schema), width)
     above = said[: said.index("")]
-    names = [*history.LeaseCounts._fields, "runnable", "processing", "scheduled", "ended badly", "oldest", "workers"]
+    names = [*history.LeaseCounts._fields, "due", "processing", "scheduled", "ended badly", "oldest", "workers"]
     for name in names:
         assert re.search(rf"\b{name.replace('_', ' ')} [\d-]", "\n".join(above)), name
     assert width is None or all(len(line) <= width for line in above)
@@ -111,7 +111,7 @@ def test_into_a_pipe_it_prints_picture_after_picture_until_it_is_told_to_stop(wo
     assert process.stdout is not None
     seen = 0
     for line in process.stdout:
-        seen += line.startswith("runnable")
+        seen += line.startswith("due")
         if seen == 3:
             process.send_signal(signal.SIGINT)
             break

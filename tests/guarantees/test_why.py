@@ -12,7 +12,7 @@ import pytest
 from guarantees.facts import until, user_connection
 from tenure import verbs
 from tenure.model.ring import Ring
-from tenure.model.rows import Claimed, NewRow
+from tenure.model.rows import Claimed, Lane, NewRow
 from tenure.verbs import fleet, questions, queues
 from world import World
 
@@ -49,7 +49,7 @@ def test_rows_that_are_over(world: World) -> None:
     assert _why(world, failed) == "It failed for good on attempt 1 (no such SKU); redrive brings it back."
     assert _why(world, dead) == "It is a dead letter after 1 of 5 attempts (poison); redrive brings it back."
     assert _why(world, waiting) == "It was cancelled (asked by the customer); it will not run."
-    assert _why(world, UUID(int=1)) == f"There is no row {UUID(int=1)}."
+    assert _why(world, UUID(int=1)) == f"There is no row {UUID(int=1)}: {questions.NO_ROW}."
 
 
 def test_a_dead_letter_that_keeps_its_key_says_so(world: World) -> None:
@@ -77,15 +77,15 @@ def test_an_error_without_words(world: World, error: str) -> None:
 
 def test_a_row_that_is_not_due(world: World) -> None:
     id = world.enqueue(delay_seconds=600)
-    assert _why(world, id) == f"It becomes runnable in 10 min, but no worker is alive: {START}."
+    assert _why(world, id) == f"It is due in 10 min, but no worker is alive: {START}."
     world.run(fleet.register("A"))
-    assert _why(world, id) == "It becomes runnable in 10 min."
+    assert _why(world, id) == "It is due in 10 min."
 
 
 def test_a_row_that_waits_to_be_tried_again(world: World) -> None:
     id = world.enqueue()
     world.retry(world.claim_one().lease, 'Traceback\n  File "x.py"\nValueError: boom', delay=60)
-    waits = "It becomes runnable in 60 s after 1 of 5 attempts (ValueError: boom)"
+    waits = "It is due in 60 s after 1 of 5 attempts (ValueError: boom)"
     world.run(fleet.register("A", {"queues": ["default"], "kinds": ["other"]}))
     nobody = "no worker of its queue has a handler of kind 'send_receipt' (1 alive): deploy one"
     assert _why(world, id) == f"{waits}, but {nobody}."
@@ -97,7 +97,7 @@ def test_a_row_that_waits_to_be_tried_again(world: World) -> None:
     ("time", "sentence"),
     [
         ("infinity", "It is never due: its time is infinity; `tenure retry` makes it due."),
-        ("-infinity", "It has been runnable for 0 s and starts with the next claim: 3 of 4 slots are free."),
+        ("-infinity", "It has been due for 0 s and starts with the next claim: 4 of 4 slots are free."),
     ],
 )
 def test_a_time_without_end(world: World, time: str, sentence: str) -> None:
@@ -128,12 +128,12 @@ def test_a_time_without_end(world: World, time: str, sentence: str) -> None:
 def test_no_worker_serves_its_queue_or_has_its_kind(world: World, says: dict[str, Any], obstacle: str) -> None:
     id = world.enqueue("k", queue="mail")
     world.run(fleet.register("A", says))
-    assert _why(world, id) == f"It has been runnable for 0 s{obstacle}"
+    assert _why(world, id) == f"It has been due for 0 s{obstacle}"
 
 
 def test_no_worker_is_alive(world: World) -> None:
     id = world.enqueue()
-    nobody = "It has been runnable for 0 s, but no worker is alive"
+    nobody = "It has been due for 0 s, but no worker is alive"
     assert _why(world, id) == f"{nobody}: {START}."
     world.run(fleet.register("A"))
     world.run(fleet.drain("A"))
@@ -165,8 +165,8 @@ def test_its_queue_is_paused(world: World) -> None:
     world.run(fleet.register("A"))
     world.run(queues.pause("mail"))
     paused = "but the queue 'mail' is paused: `tenure queues resume mail`."
-    assert _why(world, now) == f"It has been runnable for 0 s, {paused}"
-    assert _why(world, later) == f"It becomes runnable in 60 s, {paused}"
+    assert _why(world, now) == f"It has been due for 0 s, {paused}"
+    assert _why(world, later) == f"It is due in 60 s, {paused}"
     world.run(queues.resume("mail"))
     assert "paused" not in _why(world, now)
 
@@ -177,8 +177,8 @@ def test_its_queue_is_paused(world: World) -> None:
 @pytest.mark.parametrize(
     ("limit", "obstacle"),
     [
-        ({"max_running": 1}, "the queue 'default' is at its limit: 1 of 1 are running."),
-        ({"max_per_key": 1}, "the key 'k' is at its limit: 1 of 1 are running."),
+        ({"max_running": 1}, "the queue 'default' is at its limit: 1 of 1 are processing."),
+        ({"max_per_key": 1}, "the key 'k' is at its limit: 1 of 1 are processing."),
         (
             {"rate_per_second": 0.001, "burst": 1},
             "the queue 'default' starts no more than 0.001 rows a second: the next one in 17 min.",
@@ -192,7 +192,7 @@ def test_a_limit_is_reached(world: World, limit: dict[str, Any], obstacle: str) 
     assert "free slot" in _why(world, first)
     assert len(world.run(queues.claim_limited("A", 1, "default"))) == 1
     waiting = next(id for id in (first, second) if world.status(id) == "pending")
-    assert _why(world, waiting) == f"It has been runnable for 0 s, but {obstacle}"
+    assert _why(world, waiting) == f"It has been due for 0 s, but {obstacle}"
 
 
 def _pid(conn: psycopg.Connection[Any]) -> int:
@@ -248,25 +248,34 @@ def test_somebody_has_locked_what_is_set_for_its_queue(world: World) -> None:
 # -- slots
 
 
+def _fill(world: World, *workers: str) -> None:
+    """Each worker has four slots, and holds four rows of a queue of its own."""
+    for worker in workers:
+        world.run(fleet.register(worker, BUSY))
+        for _ in range(4):
+            world.enqueue(queue="full")
+        assert len(world.claim(worker, 4, lanes=[Lane("full")])) == 4
+
+
 def test_all_slots_are_taken(world: World) -> None:
     id = world.enqueue()
-    world.run(fleet.register("A", BUSY))
-    runnable = "It has been runnable for 0 s, but all"
+    _fill(world, "A")
+    due = "It has been due for 0 s, but all"
     sooner = "more workers or slots start it sooner"
-    assert _why(world, id) == f"{runnable} 4 slots of 1 worker are taken: {sooner}."
-    world.run(fleet.register("B", BUSY))
-    world.run(fleet.register("C", {**BUSY, "queues": ["mail"], "slots_used": 0}))
-    assert _why(world, id) == f"{runnable} 8 slots of 2 workers are taken: {sooner}."
+    assert _why(world, id) == f"{due} 4 slots of 1 worker are taken: {sooner}."
+    _fill(world, "B")
+    world.run(fleet.register("C", {**BUSY, "queues": ["mail"]}))
+    assert _why(world, id) == f"{due} 8 slots of 2 workers are taken: {sooner}."
 
 
 def test_rows_of_a_higher_priority_go_first_and_so_do_older_ones(world: World) -> None:
-    world.run(fleet.register("A", BUSY))
+    _fill(world, "A")
     old, low, *urgent = world.enqueue(), world.enqueue(), *(world.enqueue(priority=5) for _ in range(3))
     _since(world, 60, old)
     behind = "behind 4 due rows of its queue, 3 of a higher priority"
     assert _why(world, low).endswith(f"are taken, {behind}: more workers or slots start it sooner.")
-    world.sql("UPDATE workers SET metadata = metadata || '{\"slots_used\": 3}'")
-    assert _why(world, low).endswith(f" and waits for one of 4 slots, {behind}.")
+    world.sql("UPDATE workers SET metadata = metadata || '{\"slots\": 5}'")
+    assert _why(world, low).endswith(f" and waits for one of 5 slots, {behind}.")
     assert "behind" not in _why(world, urgent[0])
     assert "behind 3 due rows of its queue, 3 of a higher priority" in _why(world, old)
 
@@ -281,7 +290,7 @@ def test_rows_before_it_are_counted_up_to_a_thousand(world: World) -> None:
 def test_a_free_slot_takes_it_with_the_next_claim(world: World) -> None:
     id = world.enqueue()
     world.run(fleet.register("A", FREE))
-    assert _why(world, id) == "It has been runnable for 0 s and starts with the next claim: 3 of 4 slots are free."
+    assert _why(world, id) == "It has been due for 0 s and starts with the next claim: 4 of 4 slots are free."
 
 
 def test_nothing_known_stands_in_its_way(world: World) -> None:
@@ -291,8 +300,8 @@ def test_nothing_known_stands_in_its_way(world: World) -> None:
         world.run(fleet.register(worker, FREE))
     owner = Ring(["A", "B", "C"]).owner_of(world.row(id).partition_bucket)
     assert _why(world, id) == (
-        "It has been runnable for 60 s, and nothing known stands in its way: see `tenure doctor` and the log of "
-        f"worker {owner}."
+        "It has been due for 60 s, and nothing known stands in its way: if it was not committed a moment ago, "
+        f"see `tenure doctor` and the log of worker {owner}."
     )
 
 
@@ -304,7 +313,7 @@ def test_its_bucket_is_with_a_worker_whose_session_is_gone(world: World) -> None
     owner = Ring(["A", "B"]).owner_of(bucket)
     world.sql("UPDATE workers SET gone_at = clock_timestamp() WHERE id = %s", owner)
     assert _why(world, id) == (
-        f"It has been runnable for 0 s, but its bucket {bucket} is with worker {owner}, whose session is gone: the "
+        f"It has been due for 0 s, but its bucket {bucket} is with worker {owner}, whose session is gone: the "
         "others find it at their next poll."
     )
     # A worker of another set of queues has a ring of its own, and is there.
@@ -315,7 +324,7 @@ def test_its_bucket_is_with_a_worker_whose_session_is_gone(world: World) -> None
 def test_its_key_has_changed_since_the_last_claim(world: World) -> None:
     world.run(fleet.register("A", FREE))
     id = world.enqueue(key="k", ordered=True)
-    changed = "It has been runnable for 0 s, and its key has just changed: it starts with the next claim."
+    changed = "It has been due for 0 s, and its key has just changed: it starts with the next claim."
     assert _why(world, id) == changed
     (job,) = world.claim_ordered()
     world.release(job.lease)
@@ -436,6 +445,12 @@ def _kept(world: World, job: Claimed) -> None:
     world.run(fleet.register("A", FREE))
 
 
+def _stopped(world: World, job: Claimed) -> None:
+    """By SIGSTOP: its session is open, and it says nothing."""
+    world.run(fleet.register("A", FREE))
+    world.sql("UPDATE workers SET last_seen_at = last_seen_at - interval '12 seconds'")
+
+
 def _draining(world: World, job: Claimed) -> None:
     world.run(fleet.register("A", FREE))
     world.run(fleet.drain("A"))
@@ -486,17 +501,24 @@ def _dead(world: World, job: Claimed) -> None:
 
 
 GRACE = "it comes back after the grace (6 s by default), or when its lease ends in 90 s."
+HEARD, STOPPED = (f", and this one was last heard from {age} s ago" for age in (0, 12))
 OVER = "Its lease under worker A ran out 60 s ago, attempt 1 of"
 
 
 @pytest.mark.parametrize(
     ("happening", "max_attempts", "sentence"),
     [
-        (_kept, 5, "It is held by worker A for another 90 s, attempt 1 of 5; a living worker renews that."),
+        (_kept, 5, f"It is held by worker A for another 90 s, attempt 1 of 5; a living worker renews that{HEARD}."),
+        (
+            _stopped,
+            5,
+            f"It is held by worker A for another 90 s, attempt 1 of 5; a living worker renews that{STOPPED}.",
+        ),
         (
             _draining,
             5,
-            "It is held by worker A (draining) for another 90 s, attempt 1 of 5; it ends the row or gives it back.",
+            "It is held by worker A (draining) for another 90 s, attempt 1 of 5; "
+            f"it ends the row or gives it back{HEARD}.",
         ),
         (
             _asked,

@@ -156,6 +156,16 @@ def test_what_a_handler_could_not_be_called_with_is_refused_where_it_is_sent(
     assert world.sql("SELECT count(*) FROM inbox") == [(0,)]
 
 
+def test_an_option_that_no_handler_has_is_refused_with_those_there_are() -> None:
+    misspelt: dict[str, Any] = {"oredred": True}
+    with pytest.raises(BadSettings) as refused:
+        Inbox().handler("mail", key="k", **misspelt)
+    assert str(refused.value) == (
+        "handler 'mail' has the unknown option 'oredred': choose from key, queue, priority, ordered, hold, "
+        "max_attempts, lease_seconds, timeout_seconds, backoff, late_completion, payload, pool"
+    )
+
+
 ENDS = {
     "completed": (Completed(), "completed"),
     "retry": (Retry("later please", after_seconds=3600), "pending"),

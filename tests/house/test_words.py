@@ -26,6 +26,7 @@ FORBIDDEN = {
     r"\b(first|second|third|last|next|each|every) (try|go)\b": "attempt",
     r"\b(fence|fencing) tokens?\b": "fence",
     r"\b(held|running) (rows?|ones)\b|\brows? (is|are) (held|running)\b": "processing",
+    r"\bof \S+ are running\b|\brow (is )?not running\b": "processing",
     r"(?-i:^(Held|Running|Waiting|Waiting for time|Delayed|Dead)$)": "processing",
     r"\bstatus:(held|running|dead|waiting|delayed)(?!_)\b": "filter",
     r"\bwaiting (rows?|ones|jobs?)\b": "pending",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, Never, ParamSpec, TypeVar
 
 from ..errors import BadSettings, UnknownHandler
 from ..events import Bus
@@ -54,8 +55,10 @@ class Inbox:
         late_completion: Literal["reject", "accept"] = "reject",
         payload: type[Any] | None = None,
         pool: Pool | None = None,
+        **unknown: Never,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes."""
+        _check_known(kind, unknown)
         if not isinstance(kind, str):
             raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
         if kind in self.handlers:
@@ -132,6 +135,14 @@ class Inbox:
     def queues(self) -> Mapping[str, float]:
         """The queues of its handlers, all with the same weight."""
         return dict.fromkeys(sorted({handler.options.queue for handler in self.handlers.values()}), 1.0)
+
+
+def _check_known(kind: str, unknown: Mapping[str, Any]) -> None:
+    """BadSettings that lists the options, if there is one that no handler has."""
+    if unknown:
+        every = inspect.signature(Inbox.handler).parameters.values()
+        known = ", ".join(each.name for each in every if each.kind is each.KEYWORD_ONLY)
+        raise BadSettings(f"handler {kind!r} has the unknown option {sorted(unknown)[0]!r}: choose from {known}")
 
 
 def _check_can_tick(name: str, row: NewRow) -> None:

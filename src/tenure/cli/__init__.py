@@ -37,7 +37,7 @@ COMMANDS = {
     "sql": "print the SQL of a verb or question",
     "tail": "the events of the fleet as they happen",
     "top": "rows, queues, workers and refused writes, live",
-    "why": "why a row is not running, in one sentence",
+    "why": "what a row waits for, in one sentence",
     "worker": "run the handlers of an inbox",
     "workers": "the workers of the fleet; drain one",
 }

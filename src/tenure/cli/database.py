@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from .. import settings
+from ..errors import OldWorkersAlive, SchemaMismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,6 +21,7 @@ class Database(NamedTuple):
     schema: str
     source: str  # which setting the address came from, or "embedded"
     words: str  # for people: what it is and how it came up
+    flag: str = ""  # the option that gave the address; commands that we name need it too
 
 
 def options(command: F) -> F:
@@ -49,7 +51,11 @@ def opened(
     """
     chosen = settings.load(database_url=database_url, flag=flag, schema=schema)
     if chosen.database_url is not None:
-        yield Database(chosen.database_url, chosen.schema, chosen.database_from, f"given by {chosen.database_from}")
+        words, given = f"given by {chosen.database_from}", flag if database_url else ""
+        try:
+            yield Database(chosen.database_url, chosen.schema, chosen.database_from, words, given)
+        except (SchemaMismatch, OldWorkersAlive) as error:
+            raise error.at(given) from None
         return
     with embedded(chosen.schema, leave_nothing=leave_nothing) as database:
         yield database

@@ -64,7 +64,7 @@ def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]
     yield _sources(database_url, schema)
     try:
         with opened(database_url, schema) as database:
-            yield from examine(database.url, database.schema)
+            yield from examine(database.url, database.schema, flag=database.flag)
     except (psycopg.Error, NoDatabase) as error:
         sentence, code = explain(error)
         if code == BUG:

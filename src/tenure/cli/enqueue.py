@@ -17,6 +17,7 @@ from ..model.rows import NewRow
 from ..postgres import migrate
 from .bulk import send
 from .database import opened, options
+from .output import remark
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(Z|[+-].*)?$")
 _DELAY = re.compile(r"\+(\d+(?:\.\d+)?)([smhd])")
@@ -29,7 +30,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.option("--from", "file", type=click.File("rb"), metavar="FILE", help="A JSON payload on each line; - is stdin.")
 @click.option("--key", help="Partition key, e.g. order:9182.")
 @click.option("--queue", default="default", show_default=True, help="The queue of the row.")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher runs sooner, -100 to 100.")
+@click.option(
+    "--priority", type=int, default=0, show_default=True, help="Higher runs sooner, -100 to 100; not for ordered rows."
+)
 @click.option("--at", metavar="TIME", help="When: +5m, +2h, or an ISO time with its zone.")
 @click.option("--idempotency-key", metavar="KEY", help="Sent twice with the same key and content, it is one row.")
 @click.option("--max-attempts", type=int, default=5, show_default=True, help="How many attempts it gets.")
@@ -47,6 +50,8 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
         raise click.UsageError("PAYLOAD and --from contradict each other: give one")
     database_url, schema = rest.pop("database_url"), rest.pop("schema")
     options = {**_when(at), **rest}
+    if rest["ordered"] and rest["priority"]:
+        remark("tenure: --priority does not apply to ordered rows: each key runs in order, and keys take turns")
     statement = None if file else verbs.enqueue(NewRow(kind, _payload("{}" if payload is None else payload), **options))
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .. import postgres, settings
-from ..errors import NO, OldWorkersAlive, migrate_command
+from ..errors import NO, OldWorkersAlive, same_place
 from ..postgres import migrate
 from ..verbs.questions import Applied
 from .database import Database, opened, options
@@ -54,7 +54,7 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
             _check(
                 done,
                 migrate.in_the_way(conn, len(done), database.schema, asked["to"]),
-                database.schema,
+                database,
                 asked["to"],
                 asked["as_json"],
             )
@@ -94,9 +94,8 @@ def _apply(conn: postgres.QueueConnection, database: Database, asked: dict[str, 
     if asked["roles"]:
         migrate.grant(conn, database.schema, asked["role_prefix"])
     elif done and _roles_in_use(conn, database.schema):
-        click.echo(
-            f"tenure: roles were granted before this: run `{migrate_command(database.schema)} --roles` again", err=True
-        )
+        again = same_place("tenure migrate --roles", database.schema, database.flag)
+        click.echo(f"tenure: roles were granted before this: run `{again}` again", err=True)
     at = len(migrate.applied(conn, database.schema))
     if asked["as_json"]:
         names = [f"{migration.version:04} {migration.name}" for migration in done]
@@ -115,8 +114,10 @@ def _roles_in_use(conn: postgres.QueueConnection, schema: str) -> bool:
     return postgres.run(conn, grants(), schema).used
 
 
-def _check(done: Sequence[Applied], late: OldWorkersAlive | None, schema: str, to: int | None, as_json: bool) -> None:
-    need = to or migrate.newest()
+def _check(
+    done: Sequence[Applied], late: OldWorkersAlive | None, database: Database, to: int | None, as_json: bool
+) -> None:
+    need, schema = to or migrate.newest(), database.schema
     if len(done) >= need:
         migrate.check(done, schema)
         if to is None:
@@ -127,10 +128,11 @@ def _check(done: Sequence[Applied], late: OldWorkersAlive | None, schema: str, t
             schema,
         )
     else:
-        missing = f", {need} is needed: run `{migrate_command(schema)}`" if len(done) < need else ""
+        run = same_place("tenure migrate", schema, database.flag)
+        missing = f", {need} is needed: run `{run}`" if len(done) < need else ""
         click.echo(f"schema   {schema} is at migration {len(done)}{missing}")
     if late:
-        click.echo(f"tenure: {late}", err=True)
+        click.echo(f"tenure: {late.at(database.flag)}", err=True)
     if len(done) < need:
         raise click.exceptions.Exit(NO)
 

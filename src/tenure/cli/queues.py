@@ -82,7 +82,12 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
 @click.option("--max-running", type=int, metavar="N", help="Rows that may be processing at once.")
 @click.option("--max-per-key", type=int, metavar="N", help="Rows of one key that may be processing at once.")
 @click.option("--rate", "rate_per_second", type=float, metavar="R", help="Rows that may start in a second.")
-@click.option("--burst", type=int, metavar="B", help="Rows that may start at once [default: a second's worth].")
+@click.option(
+    "--burst",
+    type=int,
+    metavar="B",
+    help="Rows that may start at once, so R + B in a first second; 1 for a flat rate [default: R].",
+)
 @click.option("--clear", is_flag=True, help="Remove every limit that is not given.")
 @noting
 def limit(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, **given: Any) -> None:
@@ -153,7 +158,7 @@ class Place(NamedTuple):
 
     def warn_of(self, name: str, then: str = "") -> None:
         """Warn if no row, worker or setting names this queue. The change is made all the same: rows may come later."""
-        known = {each.queue for each in self.run(queues.queues())}
+        known = {each.queue for each in self.run(queues.queues()) if each.limited}
         known |= {each.queue for each in self.run(questions.queue_depths(cap=1))}
         known |= {queue for worker in self.run(questions.workers()) for queue in worker.metadata.get("queues", ())}
         if name not in known:
@@ -187,7 +192,7 @@ def _rows(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]
     counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(STATES, 0))
     for found in depth:
         counts[found.queue][found.status] = found.rows
-    settings = {queue.queue: queue._asdict() for queue in known}
+    settings = {queue.queue: queue._asdict() for queue in known if queue.limited}
     return [
         {"queue": name} | counts[name] | settings.get(name, {"paused": False}) for name in sorted({*counts, *settings})
     ]

@@ -54,7 +54,7 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
         migrate.require(conn, database.schema)
         picture = _look(conn, id, database.schema)
     if picture is None:
-        sentence = f"There is no row {id}."
+        sentence = questions.no_row(id)
         if form == "json":
             click.echo(as_json({"schema": 1, "row": None, "why": sentence}))
         else:

@@ -142,7 +142,7 @@ def _wrapped(fields: list[str], width: int | None) -> str:
 def _numbers(overview: search.Overview) -> list[str]:
     oldest = overview.oldest_runnable_seconds
     said = {
-        "runnable": _count(overview.runnable),
+        "due": _count(overview.runnable),
         "processing": _count(overview.held),
         "scheduled": _count(overview.scheduled),
         "ended badly": _count(overview.dead),

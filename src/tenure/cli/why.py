@@ -22,7 +22,7 @@ from .output import as_json
 @click.option("--json", "form", flag_value="json", help="One JSON document, with the query.")
 @options
 def command(id: UUID, with_sql: bool, form: str | None, database_url: str | None, schema: str | None) -> None:
-    """Say in one sentence why a row is not running, or how it ended."""
+    """Say in one sentence what a row waits for, or how it ended."""
     with (
         opened(database_url, schema) as database,
         postgres.connect(database.url, application_name="tenure why") as conn,

@@ -28,14 +28,14 @@ STATEMENT_SECONDS = 5.0
 NOTE_SECONDS = 2.0
 
 
-def examine(url: str, schema: str, environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Every finding, as soon as it is known; raises if the database does not answer."""
+def examine(url: str, schema: str, environ: Mapping[str, str] | None = None, *, flag: str = "") -> Iterator[Finding]:
+    """Every finding, as soon as it is known; raises if the database does not answer. `flag` gave the address."""
     yield config.lease(environ)
     if patience := _look("termination", lambda: config.termination(environ)):
         yield patience
     with connect(url, application_name="tenure doctor", patience=Patience(statement_seconds=STATEMENT_SECONDS)) as conn:
         yield from _server(conn, environ)
-        version = _schema(conn, schema)
+        version = _schema(conn, schema, flag)
         yield version
         if version.level != "fault":
             yield from _inside(conn, schema)
@@ -55,14 +55,15 @@ def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterato
         yield _look("listen", lambda: server.notes(_round_trip(conn)))
 
 
-def _schema(conn: QueueConnection, schema: str) -> Finding:
+def _schema(conn: QueueConnection, schema: str, flag: str) -> Finding:
     """Whether the schema has the version that this package needs."""
     at = 0
     try:
         at = len(done := migrate.applied(conn, schema))
         migrate.judge(done, schema)
     except (SchemaMismatch, BadSettings) as refused:
-        return Finding("schema", "fault", at, str(refused))
+        told = refused.at(flag) if isinstance(refused, SchemaMismatch) else refused
+        return Finding("schema", "fault", at, str(told))
     return Finding("schema", "ok", at, f"{schema} is at migration {at}, as this package needs")
 
 

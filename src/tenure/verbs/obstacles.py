@@ -6,8 +6,9 @@ import shlex
 
 from .why_facts import Facts, Peer, counted, spoken
 
-SOON_SECONDS = 10.0  # a worker tells with each heartbeat how many slots it uses: until the next one it may be wrong
+SOON_SECONDS = 10.0  # what is due for longer should have been claimed: a worker polls every 2 seconds
 MOMENT_SECONDS = 1.0  # a claim under limits has the settings of its queue locked for less
+NAME_CHARS = 63  # the server cuts the name of a session here
 MANY = 1000  # rows before it are counted up to here
 
 
@@ -42,12 +43,35 @@ def locked(row: Facts) -> str:
     what = "the settings of its queue" if row.locked_queue else "it"
     if row.locked_in is not None:
         return f"the prepared transaction {row.locked_in!r} has locked {what}{since}"
-    return f"process {row.locked_by} of the server has locked {what}{since}" if row.locked_by is not None else ""
+    return f"{_session(row)} has locked {what}{since}" if row.locked_by is not None else ""
 
 
 def _locked(row: Facts) -> str:
+    if (worker := _thread(row, "claimer")) and not row.locked_queue:
+        return f", and worker {worker} is claiming it at this moment"
     then = "claims from it wait" if row.locked_queue else "claims pass it by"
     return f", but {who}: {then} until that ends" if (who := locked(row)) else ""
+
+
+def _session(row: Facts) -> str:
+    """Who has locked it: a part of Tenure by what it is, anybody else by process."""
+    for name in ("claimer", "lease_keeper", "housekeeper"):
+        if worker := _thread(row, name):
+            return f"worker {worker} ({name.replace('_', ' ')})"
+    process = f"process {row.locked_by} of the server"
+    ours, _, part = (row.locked_name or "").partition(" ")
+    if ours != "tenure" or not part:
+        return process
+    return f"a handler ({process})" if part == "handler" else f"`tenure {part.split(' ')[0]}`"
+
+
+def _thread(row: Facts, name: str) -> str:
+    """The worker whose thread this session is, if it is one."""
+    told = row.locked_name or ""
+    _, ours, worker = told.partition(f"tenure {name} ")
+    if not ours or len(told) < NAME_CHARS:
+        return worker
+    return next((peer.id for peer in row.peers if peer.id.startswith(worker)), worker)
 
 
 def _able(row: Facts) -> list[Peer]:
@@ -56,9 +80,9 @@ def _able(row: Facts) -> list[Peer]:
 
 def _limit(row: Facts) -> str:
     if row.max_running is not None and row.running >= row.max_running:
-        return f", but the queue {row.queue!r} is at its limit: {row.running} of {row.max_running} are running"
+        return f", but the queue {row.queue!r} is at its limit: {row.running} of {row.max_running} are processing"
     if row.max_per_key is not None and row.running_of_key >= row.max_per_key:
-        room = f"{row.running_of_key} of {row.max_per_key} are running"
+        room = f"{row.running_of_key} of {row.max_per_key} are processing"
         return f", but the key {row.partition_key!r} is at its limit: {room}"
     if row.tokens is not None and row.tokens < 1 and row.rate_per_second:
         rate = f"{row.rate_per_second:g} rows a second"
@@ -71,10 +95,10 @@ def _slots(row: Facts) -> str:
     """Who could take it, and what they have to do first."""
     able = _able(row)
     of_whom = counted(len(able), "worker")
-    slots, used = sum(peer.slots or 0 for peer in able), sum(peer.slots_used or 0 for peer in able)
-    if any(peer.slots is None or peer.slots_used is None for peer in able):
+    if any(peer.slots is None for peer in able):
         return f" and waits for a free slot of {of_whom}{_ahead(row)}"
-    if used >= slots:
+    slots, taken = sum(peer.slots or 0 for peer in able), sum(peer.slots_taken for peer in able)
+    if taken >= slots:
         return f", but all {slots} slots of {of_whom} are taken{_ahead(row)}: more workers or slots start it sooner"
     if row.urgent or row.before:
         return f" and waits for one of {slots} slots{_ahead(row)}"
@@ -84,9 +108,18 @@ def _slots(row: Facts) -> str:
     if row.arrived:
         return ", and its key has just changed: it starts with the next claim"
     if row.due_seconds <= SOON_SECONDS:
-        return f" and starts with the next claim: {slots - used} of {slots} slots are free"
+        return f" and starts with the next claim: {slots - taken} of {slots} slots are free"
+    return _unknown(row, able, slots)
+
+
+def _unknown(row: Facts, able: list[Peer], slots: int) -> str:
+    """It should have been claimed long ago: what the workers themselves say, and where to look."""
+    if sum(peer.slots_used or 0 for peer in able) >= slots:
+        told = f"{spoken(max(peer.seen_seconds for peer in able))} ago all {slots} slots were taken"
+        return f", but {told}, some of them by handlers that have lost their rows and not returned"
     who = next((owner.id for owner in row.owners if owner.here), able[0].id)
-    return f", and nothing known stands in its way: see `tenure doctor` and the log of worker {who}"
+    look = f"see `tenure doctor` and the log of worker {who}"
+    return f", and nothing known stands in its way: if it was not committed a moment ago, {look}"
 
 
 def _ahead(row: Facts) -> str:

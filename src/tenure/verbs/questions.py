@@ -14,6 +14,8 @@ from ..model.payload import check_text
 from ..model.rows import Attempt, BlockedKey, Claimed, Depth, Lane, Offer, Row, Stuck, Worker
 from .lifecycle import claimed_by
 from .statement import Rows, Statement, array
+from .why import NO_ROW as NO_ROW
+from .why import no_row as no_row
 from .why import spoken as spoken
 from .why import why as why
 from .why import why_in_sql as why_in_sql

@@ -13,12 +13,18 @@ from .statement import Statement
 from .why_facts import Facts
 from .why_facts import spoken as spoken
 
+NO_ROW = "it was deleted, its retention is over, or its transaction is not committed yet"  # nobody can tell which
 LATE_SECONDS = 60.0  # a sweep that was last done this long ago is not about to come
 
 
 def why(id: UUID) -> Statement[str]:
     """One sentence: who holds the row, or what it waits for, and what happens next."""
-    return Statement("why", {"id": id}, lambda rows: sentence(Facts(*rows[0])) if rows else f"There is no row {id}.")
+    return Statement("why", {"id": id}, lambda rows: sentence(Facts(*rows[0])) if rows else no_row(id))
+
+
+def no_row(id: UUID) -> str:
+    """The answer about an id that no row has."""
+    return f"There is no row {id}: {NO_ROW}."
 
 
 def why_in_sql(id: UUID, schema: str) -> str:
@@ -72,7 +78,8 @@ def _held(row: Facts) -> str:
         back = f"it comes back after the grace (6 s by default), or when its lease ends in {spoken(left)}"
         return f"It is held by {holder}, whose session is gone, {attempt}; {_nobody_else(row) or back}."
     ends = "it ends the row or gives it back" if row.worker_status == "draining" else "a living worker renews that"
-    return f"It is held by {holder} for another {spoken(left)}, {attempt}; {ends}."
+    heard = "" if row.seen_seconds is None else f", and this one was last heard from {spoken(row.seen_seconds)} ago"
+    return f"It is held by {holder} for another {spoken(left)}, {attempt}; {ends}{heard}."
 
 
 def _sweep(row: Facts) -> str:
@@ -120,5 +127,5 @@ def _waiting(row: Facts) -> str:
     if row.seconds_to_wait == math.inf:
         return f"It is never due{so_far}: its time is infinity; `tenure retry` makes it due."
     if row.seconds_to_wait > 0:
-        return f"It becomes runnable in {spoken(row.seconds_to_wait)}{so_far}{standstill(row)}."
-    return f"It has been runnable for {spoken(row.due_seconds)}{so_far}{obstacle(row)}."
+        return f"It is due in {spoken(row.seconds_to_wait)}{so_far}{standstill(row)}."
+    return f"It has been due for {spoken(row.due_seconds)}{so_far}{obstacle(row)}."

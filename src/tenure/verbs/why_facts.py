@@ -19,7 +19,9 @@ class Peer(NamedTuple):
     status: str
     queues: list[str] | None
     slots: int | None
-    slots_used: int | None
+    slots_used: int | None  # as of its last heartbeat
+    slots_taken: int  # by the rows that it holds now
+    seen_seconds: float
     serves: bool
     has_kind: bool
     here: bool
@@ -50,6 +52,7 @@ class Facts(NamedTuple):
     blocks: bool
     worker_status: str | None
     gone: bool
+    seen_seconds: float | None
     head: UUID | None
     head_status: str | None
     head_worker: str | None
@@ -67,6 +70,7 @@ class Facts(NamedTuple):
     before: int
     arrived: bool
     locked_by: int | None
+    locked_name: str | None
     locked_in: str | None
     locked_seconds: float | None
     locked_queue: bool

@@ -53,7 +53,7 @@ Slots = Annotated[int, msgspec.Meta(ge=1, le=SLOTS_MAX)]
 
 
 class LimitsAsked(Asked, frozen=True):
-    """All limits of a queue; a limit that is null or missing is removed."""
+    """All limits of a queue. A limit that is null or missing is removed; `tenure queues limit` keeps it."""
 
     rules = (when({"burst": {"type": "integer"}}, {"rate_per_second": {"type": "number"}}),)
 
@@ -69,7 +69,7 @@ async def queues(ask: Ask[Any, None]) -> QueuesShape:
     async with ask.site.store.reading() as conn:
         depth = await postgres.run(conn, questions.queue_depths(), schema)
         lag = await postgres.run(conn, questions.queue_lags(), schema)
-        known = {each.queue: each for each in await postgres.run(conn, verbs.queues(), schema)}
+        known = {each.queue: each for each in await postgres.run(conn, verbs.queues(), schema) if each.limited}
     found: dict[str, list[QueueDepth]] = {name: [] for name in known}
     for each in depth:
         found.setdefault(each.queue, []).append(each)
@@ -101,7 +101,7 @@ async def resume(ask: Ask[Any, None]) -> Changed:
 
 
 async def limit(ask: Ask[Any, LimitsAsked]) -> LimitsAsked:
-    """Set all limits of a queue at once."""
+    """Set all limits of a queue at once: a limit that is not given is removed."""
     statement = verbs.limit(ask.path["name"], **msgspec.structs.asdict(ask.body), clear=True)
     await ask.change(statement, ask.path["name"], _words(ask.body))
     return ask.body

@@ -104,7 +104,7 @@ class FirstSent(msgspec.Struct, frozen=True):
 
 
 class RowPage(msgspec.Struct, frozen=True):
-    """One row with its tape, its refused writes, its effects, and why it is not running."""
+    """One row with its tape, its refused writes, its effects, and what it waits for."""
 
     row: RowShape
     why: str
@@ -144,13 +144,13 @@ async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:
 
 
 async def one(ask: Ask[Any, None]) -> RowPage:
-    """One row with its lease tape, and why it is not running."""
+    """One row with its lease tape, and what it waits for."""
     id, site = ask.path["id"], ask.site
     async with site.store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), site.store.schema)
         row = await postgres.run(conn, questions.row(id), site.store.schema)
         if row is None:
-            raise Refused(404, f"there is no row {id}: it may have been deleted, or its retention is over")
+            raise Refused(404, f"there is no row {id}: {questions.NO_ROW}")
         why = await postgres.run(conn, questions.why(id), site.store.schema)
         tape = await postgres.run(conn, questions.tape(id), site.store.schema)
         refused = await postgres.run(conn, history.refusals(id), site.store.schema)

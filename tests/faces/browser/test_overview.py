@@ -18,7 +18,7 @@ expect: Callable[..., Any] = sync_api.expect
 def test_each_number_leads_to_its_rows(visit: Visit) -> None:
     page = visit()
     for number, leads_to in [
-        (r"^10k\+ Runnable", "status:runnable"),
+        (r"^10k\+ Due", "status:runnable"),
         (r"^\d+ Processing", "status:processing"),
         (r"^2,\d+ Scheduled", "status:scheduled"),
         (r"^[\d,]+ Failed, dead letters", "status:failed,dead_letter"),

@@ -6,7 +6,7 @@ WITH named AS (
   UNION
   SELECT o.queue FROM tenure.ordered_queues() AS o
   UNION
-  SELECT q.queue FROM tenure.queues AS q
+  SELECT q.queue FROM tenure.queues AS q WHERE q.paused OR num_nonnulls(q.max_running, q.max_per_key, q.rate_per_second) > 0
   UNION
   SELECT t.queue FROM tenure.tally AS t WHERE t.at > statement_timestamp() - interval '80 seconds' AND t.queue <> ''
 )

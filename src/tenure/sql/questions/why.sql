@@ -1,11 +1,12 @@
 -- why: the facts behind one sentence: what a row is waiting for
 -- in: id uuid
 -- out: status, kind, queue, partition_key, bucket int, attempts, max_attempts, worker, seconds_left, seconds_to_wait, age_seconds, last_error, cancel_asked
--- out: blocks (it keeps its key waiting for an operator), worker_status, gone boolean (its holder's session)
+-- out: blocks (it keeps its key waiting for an operator), worker_status, gone boolean (its holder's session), seen_seconds (since its holder's heartbeat)
 -- out: head uuid (the row it stands behind), head_status, head_worker, head_attempts, head_seconds_to_wait, head_later boolean (its number is higher)
 -- out: paused, running int, max_running int, running_of_key int, max_per_key int, tokens float8, rate_per_second float8
 -- out: urgent int (due rows of a higher priority), before int (rows that were due before it, both up to 1000), arrived boolean (its key has changed since the last claim)
--- out: locked_by int (a process of the server), locked_in text (a prepared transaction), locked_seconds, locked_queue boolean (not the row: what is set for its queue)
+-- out: locked_by int (a process of the server), locked_name (its application_name), locked_in text (a prepared transaction), locked_seconds
+-- out: locked_queue boolean (not the row: what is set for its queue)
 -- out: sweep_every_seconds, swept_seconds (ago), fleet text (JSON: the workers that are not dead)
 WITH asked AS (
   SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, i.claimed_by, i.finished_by,
@@ -19,11 +20,20 @@ WITH asked AS (
   LIMIT 1
 ), here AS MATERIALIZED (
   SELECT ARRAY(SELECT tenure.presences()) AS presences
+), taken AS MATERIALIZED (
+  -- The slots that rows take now. A heartbeat tells what they were up to ten seconds ago. A run of an ordered key is one slot.
+  SELECT r.claimed_by, count(DISTINCT (r.claim_id, CASE WHEN r.ordered THEN r.partition_key ELSE r.id::text END))::int AS slots
+  FROM asked AS i
+  CROSS JOIN LATERAL tenure.seen_held(CASE WHEN i.status = 'pending' THEN 10001 ELSE 0 END) AS seen (id)
+  JOIN tenure.live AS r ON r.id = seen.id
+  WHERE r.status = 'processing'
+  GROUP BY r.claimed_by
 )
 SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, COALESCE(i.claimed_by, i.finished_by) AS worker,
        date_part('epoch', i.lease_expires_at) - i.clock AS seconds_left, date_part('epoch', i.available_at) - i.clock AS seconds_to_wait,
        i.clock - date_part('epoch', i.created_at) AS age_seconds, i.last_error, i.cancel_asked, COALESCE(i.blocks, false) AS blocks, w.status AS worker_status,
        COALESCE(w.gone_at IS NOT NULL OR w.presence IS NOT NULL AND w.presence <> ALL (here.presences), false) AS gone,
+       i.clock - date_part('epoch', w.last_seen_at) AS seen_seconds,
        head.id AS head, head.status AS head_status, head.claimed_by AS head_worker, head.attempts AS head_attempts,
        date_part('epoch', head.available_at) - i.clock AS head_seconds_to_wait, COALESCE(head.seq > i.seq, false) AS head_later,
        COALESCE(q.paused, false) AS paused,
@@ -31,7 +41,8 @@ SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempt
        (SELECT count(*)::int FROM tenure.permits AS p WHERE p.queue = i.queue AND p.partition_key = i.partition_key) AS running_of_key,
        q.max_per_key,
        tenure.refilled(q.tokens, q.rate_per_second, q.burst, clock_timestamp() - q.refilled_at) AS tokens, q.rate_per_second,
-       ahead.urgent, ahead.before, ahead.arrived, lock.pid AS locked_by, lock.gid AS locked_in, lock.seconds AS locked_seconds, COALESCE(lock.queue, false) AS locked_queue,
+       ahead.urgent, ahead.before, ahead.arrived,
+       lock.pid AS locked_by, lock.name AS locked_name, lock.gid AS locked_in, lock.seconds AS locked_seconds, COALESCE(lock.queue, false) AS locked_queue,
        sweep.every_seconds AS sweep_every_seconds, NULLIF(i.clock - date_part('epoch', sweep.ran_at), 'infinity') AS swept_seconds,
        fleet.members AS fleet
 FROM asked AS i
@@ -86,7 +97,7 @@ CROSS JOIN LATERAL (
 ) AS ahead
 LEFT JOIN LATERAL (
   -- Who changes or locks a row stands in its xmax, and holds a lock on that transaction until it ends.
-  SELECT k.pid, p.gid, i.clock - date_part('epoch', COALESCE(a.xact_start, p.prepared)) AS seconds, k.transactionid <> i.locker AS queue
+  SELECT k.pid, a.application_name AS name, p.gid, i.clock - date_part('epoch', COALESCE(a.xact_start, p.prepared)) AS seconds, k.transactionid <> i.locker AS queue
   FROM pg_catalog.pg_locks AS k
   LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = k.pid
   LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = k.transactionid
@@ -100,9 +111,12 @@ CROSS JOIN LATERAL (
   -- A worker that does not say which queues or kinds it has is taken to have all.
   SELECT COALESCE(jsonb_agg(jsonb_build_object(
            'id', f.id, 'status', f.status, 'queues', f.metadata -> 'queues', 'slots', f.metadata -> 'slots', 'slots_used', f.metadata -> 'slots_used',
+           'slots_taken', COALESCE(taken.slots, 0), 'seen_seconds', f.seen_seconds,
            'serves', COALESCE(f.metadata -> 'queues' ? i.queue, true), 'has_kind', COALESCE(f.metadata -> 'kinds' ? i.kind, true),
            'here', f.gone_at IS NULL AND CASE WHEN f.presence IS NULL THEN f.seen ELSE f.presence = ANY (here.presences) END, 'on_ring', f.status = 'alive' AND f.seen)
          ORDER BY f.id), '[]')::text AS members
-  FROM (SELECT m.id, m.status, m.metadata, m.gone_at, m.presence, m.last_seen_at > clock_timestamp() - interval '30 seconds' AS seen
+  FROM (SELECT m.id, m.status, m.metadata, m.gone_at, m.presence, m.last_seen_at > clock_timestamp() - interval '30 seconds' AS seen,
+               i.clock - date_part('epoch', m.last_seen_at) AS seen_seconds
         FROM tenure.workers AS m WHERE m.status <> 'dead' ORDER BY m.id LIMIT 1000) AS f
+  LEFT JOIN taken ON taken.claimed_by = f.id
 ) AS fleet

@@ -61,7 +61,7 @@ function Numbers({ now }) {
   const { alive, draining, dead } = now.workers;
   return html`
     <nav class="numbers" aria-label="Now">
-      <${Figure} label="Runnable" href=${rows("status:runnable")} mark="pending">
+      <${Figure} label="Due" href=${rows("status:runnable")} mark="pending">
         <${Count} count=${now.runnable} />
       <//>
       <${Figure} label="Processing" href=${rows("status:processing")} mark="processing">
