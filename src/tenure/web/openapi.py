@@ -32,6 +32,7 @@ REFUSALS = {
     400: "A value is wrong: the sentence names it.",
     401: "Not logged in.",
     403: "Your role is not enough, or the request may come from another site.",
+    408: "The body did not come in time.",
     413: "The body is longer than 2 MiB.",
     415: "The body is not application/json.",
     503: "The database does not answer, or took too long.",
@@ -130,7 +131,7 @@ def _responses(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _can_refuse(route: Route, status: int) -> bool:
-    if status in (413, 415):
+    if status in (408, 413, 415):
         return route.body is not None
     if status == 401:
         return route.verb != PUBLIC
