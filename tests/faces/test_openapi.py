@@ -17,8 +17,8 @@ import tenure.web
 from faces.web_tools import running
 from tenure.model.filter import STATUSES, Filter
 from tenure.verbs import schedules
-from tenure.web.access import credentials
 from tenure.web.app import ROUTES
+from tenure.web.credentials import credentials
 from tenure.web.feed import Feed
 from tenure.web.openapi import document
 from world import World, new_world

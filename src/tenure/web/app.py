@@ -36,7 +36,8 @@ from . import (
     schedules,
     workers,
 )
-from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site, credentials
+from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site
+from .credentials import credentials
 from .feed import Feed
 from .http_errors import Refused, refusal, response
 from .route import Ask, Route, encoded, require, understood

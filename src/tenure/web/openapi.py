@@ -35,6 +35,7 @@ REFUSALS = {
     408: "The body did not come in time.",
     413: "The body is longer than 2 MiB.",
     415: "The body is not application/json.",
+    429: "Too many wrong logins: wait as long as retry-after says.",
     503: "The database does not answer, or took too long.",
 }
 
@@ -133,7 +134,7 @@ def _responses(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
 def _can_refuse(route: Route, status: int) -> bool:
     if status in (408, 413, 415):
         return route.body is not None
-    if status == 401:
+    if status in (401, 429):
         return route.verb != PUBLIC
     return status != 403 or route.verb != PUBLIC or route.changes
 
