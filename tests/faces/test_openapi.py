@@ -61,9 +61,9 @@ def operations() -> dict[str, Any]:
     return {each.label: each for each in (found.ok() for found in described().get_all_operations())}
 
 
-async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool) -> AsyncIterator[bytes]:
+async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool, actor: str) -> AsyncIterator[bytes]:
     """A stream that ends: schemathesis reads to the end."""
-    stream = feed._stream(last_id, fleet)
+    stream = feed._stream(last_id, fleet, actor)
     yield await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
 

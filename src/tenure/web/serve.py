@@ -12,7 +12,9 @@ from types import FrameType
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
 
 from ..errors import BadSettings
 from .app import lifespan
@@ -50,7 +52,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Starlette, prefix: str = "") -> None:
         self._connections = Connections(connections_max())
-        outer = Starlette(routes=[Mount(prefix, app)], lifespan=lambda _outer: lifespan(app)) if prefix else app
+        outer = _below(prefix, app) if prefix else app
         super().__init__(
             uvicorn.Config(
                 outer,
@@ -92,6 +94,17 @@ class Server(uvicorn.Server):
         await super().serve(sockets)
         if self._site.hosts is not None:
             self._site.hosts.end()
+
+
+def _below(prefix: str, app: Starlette) -> Starlette:
+    """An app with ours below this path; the path without its slash leads there, on whatever host."""
+
+    async def lead(_request: Request) -> Response:
+        return RedirectResponse(f"{prefix}/", 307)
+
+    outer = Starlette(routes=[Route(prefix, lead), Mount(prefix, app)], lifespan=lambda _outer: lifespan(app))
+    outer.router.redirect_slashes = False
+    return outer
 
 
 def _told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
