@@ -143,9 +143,12 @@ def _words(filter: Filter) -> Iterator[str]:
 
 
 def _check_text(text: str, least: int = 1) -> None:
-    must("\x00" not in text, f"{text!r} contains a NUL character, which Postgres cannot store: remove it")
-    must(_SURROGATE.search(text) is None, f"{text!r} contains a lone surrogate: remove it")
-    must(least <= len(text) <= TEXT_MAX, f"a value of {len(text)} characters: give {least} to {TEXT_MAX}")
+    if "\x00" in text:
+        raise BadFilter(f"{text!r} contains a NUL character, which Postgres cannot store: remove it")
+    if _SURROGATE.search(text):
+        raise BadFilter(f"{text!r} contains a lone surrogate: remove it")
+    if not least <= len(text) <= TEXT_MAX:
+        raise BadFilter(f"a value of {len(text)} characters: give {least} to {TEXT_MAX}")
 
 
 EVERYTHING = Filter()

@@ -26,6 +26,7 @@ import uvicorn
 
 from .connections import Connection, Connections, accepts_at_once, connections_max
 from .seldom import Seldom
+from .turns import Turns
 
 BACKLOG = 1024
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -55,7 +56,7 @@ class Server(uvicorn.Server):
         outer = _below(prefix, app) if prefix else app
         super().__init__(
             uvicorn.Config(
-                outer,
+                Turns(outer, prefix),
                 http=partial(Connection, self._connections),  # type: ignore[arg-type]
                 ws="none",
                 backlog=accepts_at_once(),
