@@ -188,8 +188,8 @@ def _warn_of_plain_text(source: str) -> None:
 def _tell(event: Event) -> None:
     """One line in the log."""
     if isinstance(event, LoginFailed):
-        times = "a wrong login" if event.n == 1 else f"{event.n} wrong logins"
-        _LOG.warning("%s from %s%s", times, event.address or "here", f", last as {event.user!a}" if event.user else "")
+        times, who = ("a wrong login", "as") if event.n == 1 else (f"{event.n} wrong logins", "the last as")
+        _LOG.warning("%s from %s%s", times, event.address or "here", f", {who} {event.user!a}" if event.user else "")
 
 
 def _digest(secret: str, name: str | None = None) -> bytes:
