@@ -28,7 +28,7 @@ from .connections import Connection, Connections, accepts_at_once, connections_m
 from .seldom import Seldom
 from .turns import Turns
 
-BACKLOG = 1024
+BACKLOG = 2048
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LOG = logging.getLogger("tenure.web")
 TICKS = 10  # uvicorn's, a tenth of a second each, between two looks at who is too late
