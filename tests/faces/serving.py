@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -16,13 +17,14 @@ from world import World
 class Serving:
     """`tenure serve` as a real process, which lets in who shows the token of the tests."""
 
-    def __init__(self, world: World, *options: str, **env: str) -> None:
+    def __init__(self, world: World, *options: str, files: int | None = None, **env: str) -> None:
         place = {"TENURE_DATABASE_URL": world.url, "TENURE_SCHEMA": world.schema}
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from tenure.cli import main; main()", "serve", *options],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))) if files else None,
             env={**os.environ, **place, "TENURE_WEB_TOKEN": TOKEN, **env},
         )
         assert self.process.stderr is not None
@@ -43,9 +45,9 @@ class Serving:
 
 
 @contextmanager
-def serving(world: World, *options: str, **env: str) -> Iterator[Serving]:
-    """A real process, ended at the end."""
-    made = Serving(world, *options, **env)
+def serving(world: World, *options: str, files: int | None = None, **env: str) -> Iterator[Serving]:
+    """A real process, ended at the end; with `files`, it may open only so many."""
+    made = Serving(world, *options, files=files, **env)
     try:
         yield made
     finally:

@@ -17,7 +17,8 @@ from faces.test_http_access import ADMIN, OPERATE, READ, bearer, door
 from faces.web_tools import CHANGING, served
 from patience import soon
 from tenure.errors import BadSettings
-from tenure.web.access import Access, credentials
+from tenure.web.access import Access
+from tenure.web.credentials import credentials
 from world import World
 
 pytestmark = pytest.mark.one_server

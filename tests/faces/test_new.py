@@ -23,7 +23,7 @@ from tenure.cli import new
 from tenure.cli.health import PORT as HEALTH_PORT
 from tenure.cli.serve import PORT as WEB_PORT
 from tenure.errors import BadSettings
-from tenure.web.access import credentials
+from tenure.web.credentials import credentials
 from tenure.worker.worker import LAST_WORDS_SECONDS
 from world import World
 

@@ -17,8 +17,8 @@ import tenure.web
 from faces.web_tools import running
 from tenure.model.filter import STATUSES, Filter
 from tenure.verbs import schedules
-from tenure.web.access import credentials
 from tenure.web.app import ROUTES
+from tenure.web.credentials import credentials
 from tenure.web.feed import Feed
 from tenure.web.openapi import document
 from world import World, new_world
@@ -28,14 +28,18 @@ EXAMPLES = 5
 
 # What JSON Schema cannot say of a text, our formats do.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00/%"), min_size=1, max_size=20)
-filters = st.builds(
-    Filter,
-    statuses=st.lists(st.sampled_from(STATUSES), max_size=2, unique=True).map(tuple),
-    kind=st.none() | st.sampled_from(["send_receipt", "send_*"]),
-    attempts=st.none() | st.just((1, 3)),
-    payload=st.just(()) | st.just((("order_id", "9182"),)),
-    ordered=st.none() | st.booleans(),
-).map(str)
+# Written out beforehand: where a schema asks for a length that no filter has, schemathesis draws a thousand of them.
+filters = st.sampled_from(
+    [
+        str(Filter(statuses=statuses, kind=kind, attempts=attempts, payload=payload, ordered=ordered))
+        for statuses in ((), *((status,) for status in STATUSES), STATUSES[:2])
+        for kind, attempts, payload, ordered in (
+            (None, None, (), None),
+            ("send_receipt", (1, 3), (), True),
+            ("send_*", None, (("order_id", "9182"),), False),
+        )
+    ]
+)
 soon = st.integers(-1000, 1000).map(lambda hours: (datetime.now(UTC) + timedelta(hours=hours)).isoformat())
 DOCUMENT = document(ROUTES, "")
 OPERATIONS = [f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods]
@@ -61,9 +65,9 @@ def operations() -> dict[str, Any]:
     return {each.label: each for each in (found.ok() for found in described().get_all_operations())}
 
 
-async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool) -> AsyncIterator[bytes]:
+async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool, actor: str) -> AsyncIterator[bytes]:
     """A stream that ends: schemathesis reads to the end."""
-    stream = feed._stream(last_id, fleet)
+    stream = feed._stream(last_id, fleet, actor)
     yield await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
 

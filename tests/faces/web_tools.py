@@ -14,7 +14,7 @@ import httpx
 import tenure.web
 from crew import eventually
 from patience import SECONDS_MAX
-from tenure.web.access import credentials
+from tenure.web.credentials import credentials
 from tenure.web.serve import Server, listen
 from world import World
 

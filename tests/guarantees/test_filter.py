@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import string
+import time
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +14,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenure.errors import USAGE
-from tenure.model.filter import ASKABLE, ATTEMPTS_MAX, EVERYTHING, FIELDS, IDS_MAX, TEXT_MAX, BadFilter, Filter, parse
+from tenure.model.filter import (
+    ASKABLE,
+    ATTEMPTS_MAX,
+    EVERYTHING,
+    FIELDS,
+    IDS_MAX,
+    LENGTH_MAX,
+    TEXT_MAX,
+    BadFilter,
+    Filter,
+    parse,
+)
 
 ONE, TWO = UUID(int=1), UUID("01a1dec8-cd34-460f-94f5-1593c6671199")
 CHARACTERS = st.characters(exclude_characters="\x00", exclude_categories=["Cs"])
@@ -205,3 +219,49 @@ def test_a_filter_made_in_python_is_checked_as_well() -> None:
             Filter(**wrong)
     assert not EVERYTHING
     assert Filter(kind="k")
+
+
+# -- what it costs to read
+
+COSTLY: dict[str, Callable[[int], str]] = {
+    "quotes that never close": lambda n: '\\"' * (n // 2),
+    "escapes in a quote": lambda n: '"\\' * (n // 2),
+    "many such words": lambda n: '\\" ' * (n // 3),
+    "a field of such quotes": lambda n: "kind:" + '\\"' * (n // 2),
+    "quotes in a name": lambda n: '"a"' * (n // 3),
+    "one word": lambda n: "x" * n,
+    "blanks": lambda n: " " * n,
+    "many words": lambda n: "a:b " * (n // 4),
+    "statuses": lambda n: "status:" + ",".join(["held"] * (n // 5)),
+    "ids": lambda n: "id:" + ",".join([str(ONE)] * (n // 37)),
+}
+
+
+def seconds(text: str) -> float:
+    """The least CPU time that reading this took, of a few times."""
+    taken = []
+    for _ in range(3):
+        began = time.thread_time()
+        with contextlib.suppress(BadFilter):
+            parse(text)
+        taken.append(time.thread_time() - began)
+    return min(taken)
+
+
+@pytest.mark.parametrize("make", COSTLY.values(), ids=COSTLY)
+def test_a_filter_costs_what_it_is_long(make: Callable[[int], str]) -> None:
+    """Four times as long takes four times as long, not sixteen times."""
+    short, long = seconds(make(10_000)), seconds(make(40_000))
+    assert long < 9 * max(short, 0.0005), (short, long)
+
+
+def test_each_word_is_checked_once_however_many_there_are() -> None:
+    few, many = (" ".join(f"payload.a{i}:{'x' * 900}" for i in range(n)) for n in (20, 80))
+    assert seconds(many) < 9 * max(seconds(few), 0.0005)
+
+
+def test_a_filter_has_a_length_and_a_number_of_words() -> None:
+    with pytest.raises(BadFilter, match="more than 100 words"):
+        parse("kind:a " + "payload.a:b " * 100)
+    with pytest.raises(BadFilter, match="at most"):
+        parse("kind:" + "x" * LENGTH_MAX)

@@ -148,3 +148,13 @@ def test_the_source_archive_has_what_a_contributor_needs() -> None:
     top = {path.name for path in ROOT.iterdir()} & {".ci", ".editorconfig", ".github", ".pre-commit-config.yaml"}
     assert top <= set(packed)
     assert {"requirements", "tools", "*.md", "Makefile", "LICENSE"} <= set(packed)
+
+
+def test_the_public_workflow_audits_what_is_pinned_and_the_security_rules_are_on() -> None:
+    steps = [step.get("run", "") for step in WORKFLOWS["test"]["jobs"]["audit"]["steps"]]
+    assert "make audit" in steps
+    makefile = (ROOT / "Makefile").read_text()
+    assert "pip-audit --strict" in makefile.partition("\naudit:")[2].partition("\n\n")[0]
+    lint = PROJECT["tool"]["ruff"]["lint"]
+    assert "S" in lint["select"]
+    assert {rule for rule in lint["ignore"] if rule.startswith("S")} == {"S101", "S603", "S607"}

@@ -41,14 +41,19 @@ PORT = 7117
 @click.option("--allowed-host", "allowed", multiple=True, metavar="NAME", help="Another name of this machine.")
 @click.option("--drills", is_flag=True, help="Let admins play drills with real processes; on loopback only.")
 @click.option("--insecure", is_flag=True, help="Let everybody in as admin, on any address.")
+@click.option("--hash", "hash_only", is_flag=True, help="Read a secret, print its hash for the settings, and end.")
 @options
 def command(host: str | None, port: int | None, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Serve the dashboard and the HTTP API until Ctrl-C.
 
     On loopback and without credentials it prints a link that lets one browser in as admin, once; then it prints the
     next link. Scripts, and any other address, need TENURE_WEB_TOKEN, TENURE_WEB_TOKENS (name:role:token,…) or
-    TENURE_WEB_USERS (name:role:password,…). Roles are read, operate and admin.
+    TENURE_WEB_USERS (name:role:password,…). Roles are read, operate and admin. `tenure serve --hash` makes a hash of a
+    secret, to be written in its place.
     """
+    if rest.pop("hash_only"):
+        click.echo(_hash())
+        return
     host = _setting("TENURE_WEB_HOST", host) or HOST
     if rest["drills"]:
         _check_drills(host, insecure=rest["insecure"])
@@ -62,6 +67,20 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
             _serve(listener, database, prefix, rest)
     sys.stderr.flush()
     os._exit(0)  # all is cleaned up; the interpreter would need longer for its own clean-up than we did
+
+
+def _hash() -> str:
+    """The hash of a secret that is typed without echo, or comes on stdin."""
+    from ..web.credentials import SECRET_MIN
+    from ..web.hashing import Hashed
+
+    if sys.stdin.isatty():
+        secret = click.prompt("Secret", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        secret = sys.stdin.readline().rstrip("\r\n")
+    if len(secret) < SECRET_MIN:
+        raise BadSettings(f"the secret must have {SECRET_MIN} characters or more: give a longer one")
+    return str(Hashed.of(secret))
 
 
 def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from .fleet import WorkerDraining as WorkerDraining
 from .fleet import WorkerExit as WorkerExit
 from .fleet import WorkerSeen as WorkerSeen
 from .fleet import WorkerStarted as WorkerStarted
+from .logins import LoginFailed as LoginFailed
 
 # -- one row, one job
 

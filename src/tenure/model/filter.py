@@ -21,9 +21,11 @@ from .rows import BUCKETS
 TEXT_MAX = 1000
 IDS_MAX = 1000
 WORDS_MAX = 100
+LENGTH_MAX = 250_000
 AGE_SECONDS_MAX = 3_155_760_000.0
 
 _WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|[^\s"])+(?P<open>"\S*)?|"\S*', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _HEX = re.compile(r"[0-9a-f]{12}")
 
 
@@ -96,15 +98,17 @@ def literal(text: str) -> str:
 
 def parse(text: str) -> Filter:
     """The filter that these words describe; BadFilter names the word that is wrong."""
-    words = [found[0] for found in _WORD.finditer(text)]
-    must(len(words) <= WORDS_MAX, f"a filter of {len(words)} words is too long: give {WORDS_MAX} at most")
+    must(len(text) <= LENGTH_MAX, f"a filter of {len(text)} characters is too long: give {LENGTH_MAX} at most")
     given: dict[str, Any] = {}
-    for word in words:
+    # One word at a time: after one with an open quote, each word would be searched to the end of the text.
+    for n, found in enumerate(_WORD.finditer(text)):
+        must(n < WORDS_MAX, f"a filter of more than {WORDS_MAX} words is too long: give fewer")
+        word = found[0]
         try:
             for name, value in read(word):
                 must(name not in given or name == "payload", f"{word!r} repeats a field: give each field once")
+                Filter(**{name: value})
                 given[name] = given.get(name, ()) + value if name == "payload" else value
-            Filter(**given)
         except BadFilter as bad:
             raise BadFilter(str(bad), word) from None
     return Filter(**given)
@@ -139,9 +143,12 @@ def _words(filter: Filter) -> Iterator[str]:
 
 
 def _check_text(text: str, least: int = 1) -> None:
-    must("\x00" not in text, f"{text!r} contains a NUL character, which Postgres cannot store: remove it")
-    must(not any("\ud800" <= each <= "\udfff" for each in text), f"{text!r} contains a lone surrogate: remove it")
-    must(least <= len(text) <= TEXT_MAX, f"a value of {len(text)} characters: give {least} to {TEXT_MAX}")
+    if "\x00" in text:
+        raise BadFilter(f"{text!r} contains a NUL character, which Postgres cannot store: remove it")
+    if _SURROGATE.search(text):
+        raise BadFilter(f"{text!r} contains a lone surrogate: remove it")
+    if not least <= len(text) <= TEXT_MAX:
+        raise BadFilter(f"a value of {len(text)} characters: give {least} to {TEXT_MAX}")
 
 
 EVERYTHING = Filter()

@@ -51,6 +51,9 @@ FIELDS = {
 }
 
 _COLON = re.compile(r'((?:"(?:\\.|[^"\\])*"|[^":])+):(.*)', re.DOTALL)
+_QUOTE = re.compile(
+    r'"(?:\\.|[^"\\])*(?P<end>"?)', re.DOTALL
+)  # also one that is not closed, so that none is tried twice
 _QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 _PLAIN = re.compile(r'[^\s",\\]+')
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -79,8 +82,9 @@ def read(word: str) -> Iterator[tuple[str, Any]]:
     if _UUID.fullmatch(word):
         yield "ids", (UUID(word),)
         return
+    is_closed = all(quote["end"] for quote in _QUOTE.finditer(word))
+    must(is_closed, f'a quote is not closed in {word!r}: end it, or write it as \\" in quotes')
     split = _COLON.fullmatch(word)
-    must('"' not in _QUOTED.sub("", word), f'a quote is not closed in {word!r}: end it, or write it as \\" in quotes')
     must(split is not None, f"{word!r} must be FIELD:VALUE; {_FIELDS_SAID}")
     assert split is not None
     name, value = split.groups()

@@ -36,12 +36,13 @@ from . import (
     schedules,
     workers,
 )
-from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site, credentials
+from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site
+from .credentials import credentials
 from .feed import Feed
 from .http_errors import Refused, refusal, response
 from .route import Ask, Route, encoded, require, understood
 from .site import Site, redaction_of
-from .store import Store
+from .store import ASKING, Store
 
 if TYPE_CHECKING:
     from ..drills.host import Hosts
@@ -126,6 +127,7 @@ def app(
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )
+    made.router.redirect_slashes = False  # it would lead to whatever host the request names
     made.state.site = site
     made.add_middleware(Named)
     return made
@@ -190,6 +192,7 @@ async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
     access = NOBODY
     if route.verb != PUBLIC:
         access = await site.admit(request)
+        ASKING.set(access.actor)
         require(access, route.verb)
         check_not_embedded(request)
     if route.changes:
@@ -199,7 +202,9 @@ async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path[:100]
+    if error.status_code == 404 and (better := pages.without_slash(request)):
+        return better
+    path = request.scope["path"][:100]
     if error.status_code == 405:
         return response(Refused(405, f"{request.method} is not supported at {path}", error.headers))
     if error.status_code == 404 and pages.wants_page(request):

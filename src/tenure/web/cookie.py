@@ -5,6 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from .peer import is_https
+
 
 def give(answer: Response, request: Request, name: str, value: str, seconds: int | None) -> None:
     """Set a cookie in an answer, for so many seconds or until the browser closes."""
@@ -13,7 +15,7 @@ def give(answer: Response, request: Request, name: str, value: str, seconds: int
         value,
         max_age=seconds,
         path=str(request.scope.get("root_path", "")).rstrip("/") or "/",
-        secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto")),
+        secure=is_https(request),
         httponly=True,
         samesite="strict",
     )

@@ -23,9 +23,8 @@ async def events(ask: Ask[EventsAsked, Any]) -> Response:
     if ask.request.method == "HEAD":
         return Response(media_type="text/event-stream")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(
-        ask.site.feed.open(last, fleet=ask.query.fleet), headers=headers, media_type="text/event-stream"
-    )
+    stream = ask.site.feed.open(last, fleet=ask.query.fleet, actor=ask.access.actor)
+    return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
 
 ROUTES = (Route("GET", "/api/events", "read", events, {200: ("text/event-stream",)}, EventsAsked),)

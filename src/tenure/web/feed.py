@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from .store import Store
 
 KEPT_MAX = 1000
 STREAMS_MAX = 200
+STREAMS_EACH_MAX = 50
 TICK_SECONDS = 2.0
 PING_SECONDS = 15.0
 LINGER_SECONDS = 15.0  # how long we go on listening for a tab that may come back
@@ -50,6 +52,7 @@ class Feed:
         self._n = 0
         self._tick: tuple[int, bytes] = (0, b"")
         self._streams = self._hearers = 0
+        self._by_actor: Counter[str] = Counter()
         self._left_at = self._unheard_at = float("-inf")
         self._news = asyncio.Event()
         self.closed = False
@@ -59,16 +62,26 @@ class Feed:
 
     # -- one stream
 
-    def open(self, last_id: str | None, *, fleet: bool = False) -> AsyncIterator[bytes]:
+    def open(self, last_id: str | None, *, fleet: bool = False, actor: str = "") -> AsyncIterator[bytes]:
         """The stream of one tab, which resumes after the last event it saw; refused when too many are open."""
         if self.closed:
             raise Refused(503, "the server is about to stop: try again in a moment")
+        self._check_room(actor)
+        return self._stream(last_id, fleet, actor)
+
+    def _check_room(self, actor: str) -> None:
+        if self._by_actor[actor] >= STREAMS_EACH_MAX:
+            sentence = f"{actor!r} has {STREAMS_EACH_MAX} streams open already: close a tab"
+            raise Refused(429, sentence, {"retry-after": str(RETRY_MS // 1000)})
         if self._streams >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} streams are open already: close a tab")
-        return self._stream(last_id, fleet)
 
-    async def _stream(self, last_id: str | None, fleet: bool) -> AsyncIterator[bytes]:
-        self._enter(fleet)
+    async def _stream(self, last_id: str | None, fleet: bool, actor: str) -> AsyncIterator[bytes]:
+        try:
+            self._check_room(actor)  # others may have begun meanwhile
+        except Refused:
+            return
+        self._enter(fleet, actor)
         try:
             at, is_new = self._resumed(last_id)
             yield f"retry: {RETRY_MS}\n\n".encode() + (b"" if is_new else self._said("reset", b"{}"))
@@ -89,7 +102,7 @@ class Feed:
                 except TimeoutError:
                     yield b": ping\n\n"
         finally:
-            self._leave(fleet)
+            self._leave(fleet, actor)
 
     def _resumed(self, last_id: str | None) -> tuple[int, bool]:
         """Where to resume, and whether no event was missed."""
@@ -110,15 +123,17 @@ class Feed:
 
     # -- the ticks and the listener
 
-    def _enter(self, fleet: bool) -> None:
+    def _enter(self, fleet: bool, actor: str) -> None:
         self._streams += 1
+        self._by_actor[actor] += 1
         self._hearers += fleet
         self._loop = asyncio.get_running_loop()
         self._begin()
 
-    def _leave(self, fleet: bool) -> None:
+    def _leave(self, fleet: bool, actor: str) -> None:
         now = time.monotonic()
         self._streams -= 1
+        self._by_actor -= Counter([actor])  # without those that are 0
         self._left_at = now
         if fleet:
             self._hearers -= 1
@@ -129,7 +144,8 @@ class Feed:
         if self.closed or self._loop is None:
             return
         if self._streams and (self._clock is None or self._clock.done()):
-            self._clock = self._loop.create_task(self._tick_on())
+            # Not in the context of the stream that happens to be first: ticks are nobody's own questions.
+            self._clock = self._loop.create_task(self._tick_on(), context=Context())
             self._clock.add_done_callback(self._begin)
         if self._hearers and (self._ear is None or self._ear.done()):
             self._ear = self._loop.create_task(self._hear())

@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 from psycopg import errors as pg
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ..errors import BAD_SETTINGS, NO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, SchemaMismatch, TenureError
@@ -43,6 +44,8 @@ def refusal(error: Exception) -> Refused:
         return error
     if isinstance(error, HTTPException):  # from the `access` of the app around this one
         return Refused(error.status_code, str(error.detail), error.headers)
+    if isinstance(error, ClientDisconnect):  # nobody reads this
+        return Refused(400, "the connection was closed before the whole body had come: send it again")
     if isinstance(error, SchemaMismatch):
         return Refused(503, str(error))
     if isinstance(error, TenureError) and error.exit_code in _BY_EXIT_CODE:

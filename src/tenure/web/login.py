@@ -1,4 +1,4 @@
-"""Login and logout: an access token buys a cookie that no script can read; logout deletes it."""
+"""Login and logout: an access token buys a session, in a cookie that no script can read; logout ends it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import msgspec
 from starlette.responses import Response
 
 from . import cookie
-from .access import COOKIE, COOKIE_SECONDS, PUBLIC
+from .access import COOKIE, PUBLIC
 from .by_link import ByLink
 from .http_errors import Refused
 from .route import Ask, Asked, Error, Route
+from .sessions import SESSION_SECONDS
 
 
 class LoginAsked(Asked, frozen=True):
@@ -22,27 +23,29 @@ class LoginAsked(Asked, frozen=True):
 
 
 async def login(ask: Ask[Any, LoginAsked]) -> Response:
-    """Give a cookie for 12 hours in exchange for an access token."""
+    """Begin a session of 12 hours, in a cookie, in exchange for an access token."""
     known = ask.site.credentials
     if known is None:
         raise Refused(
             404,
             "there is no login by token here: open the link that the server printed, or log in to the app around it",
         )
-    value = known.cookie(ask.body.name, ask.body.token)
+    value = await known.login(ask.request, ask.body.name, ask.body.token)
     if value is None:
         raise Refused(401, "this access token is unknown: check it, or ask whoever runs the server")
     answer = _done()
-    cookie.give(answer, ask.request, COOKIE, value, COOKIE_SECONDS)
+    cookie.give(answer, ask.request, COOKIE, value, SESSION_SECONDS)
     return answer
 
 
 async def logout(ask: Ask[Any, None]) -> Response:
-    """Delete the cookie, and the session of a browser that came by link."""
+    """End the session of this browser, and delete its cookie."""
     answer, door = _done(), ask.site.door
     if isinstance(door, ByLink):
         door.leave(ask.request, answer)
     else:
+        if ask.site.credentials is not None:
+            ask.site.credentials.leave(ask.request)
         cookie.give(answer, ask.request, COOKIE, "", 0)
     return answer
 
@@ -52,6 +55,6 @@ def _done() -> Response:
 
 
 ROUTES = (
-    Route("POST", "/api/login", PUBLIC, login, {204: None, 401: Error, 404: Error}, body=LoginAsked),
+    Route("POST", "/api/login", PUBLIC, login, {204: None, 401: Error, 404: Error, 429: Error}, body=LoginAsked),
     Route("POST", "/api/logout", PUBLIC, logout, {204: None}),
 )

@@ -32,8 +32,10 @@ REFUSALS = {
     400: "A value is wrong: the sentence names it.",
     401: "Not logged in.",
     403: "Your role is not enough, or the request may come from another site.",
+    408: "The body did not come in time.",
     413: "The body is longer than 2 MiB.",
     415: "The body is not application/json.",
+    429: "Too many wrong logins: wait as long as retry-after says.",
     503: "The database does not answer, or took too long.",
 }
 
@@ -130,9 +132,9 @@ def _responses(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _can_refuse(route: Route, status: int) -> bool:
-    if status in (413, 415):
+    if status in (408, 413, 415):
         return route.body is not None
-    if status == 401:
+    if status in (401, 429):
         return route.verb != PUBLIC
     return status != 403 or route.verb != PUBLIC or route.changes
 

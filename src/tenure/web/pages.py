@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import Route
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Match, Route
 
 from .by_link import LINK, ByLink
 from .http_errors import Refused, response
@@ -58,6 +59,21 @@ def wants_page(request: Request) -> bool:
     first, _, _ = request.scope["path"].removeprefix(request.scope.get("root_path", "")).strip("/").partition("/")
     accepts = {kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")}
     return request.method in ("GET", "HEAD") and "text/html" in accepts and first not in NOT_PAGES
+
+
+def without_slash(request: Request) -> Response | None:
+    """A redirect to the same path without its last slash, if only that is there; never to another host."""
+    path = request.scope["path"]
+    better = path.rstrip("/")
+    if better == path or path.startswith("//") or _is_known(request, path) or not _is_known(request, better):
+        return None
+    query = request.url.query
+    return RedirectResponse(quote(better) + (f"?{query}" if query else ""), 307)
+
+
+def _is_known(request: Request, path: str) -> bool:
+    scope = {**request.scope, "path": path}
+    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
 
 def no_page(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,6 +25,7 @@ from .http_errors import Refused
 from .site import Site
 
 BODY_BYTES_MAX = 2 * 1024 * 1024
+BODY_SECONDS = 25.0  # shorter than the server's own limit, which closes the connection without a word
 _NOT_WHOLE = re.compile(r"Expected `int(?: \| null)?`, got `float` - at `\$\.(\w+)`")
 _WORD = re.compile(r"Invalid enum value '(.*)' - at `\$\.(\w+)`", re.DOTALL)
 _WHOLE = re.compile(rb"(-?\d+)\.0+")
@@ -180,7 +182,14 @@ async def _body(request: Request, kind: type[S]) -> S:
     if content_type != "application/json":
         raise Refused(415, f"content-type {content_type[:60]!r} is not supported: send application/json")
     try:
-        return _decoded(await _bytes(request), kind)
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await _bytes(request)
+    except TimeoutError:
+        raise Refused(
+            408, f"the body did not come within {BODY_SECONDS:.0f} s: send it faster, or less at once"
+        ) from None
+    try:
+        return _decoded(body, kind)
     except msgspec.ValidationError as error:
         raise Refused(400, f"body: {_explained(error, kind)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

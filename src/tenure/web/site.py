@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from ..events import Bus
 from ..model.filter import BadFilter, Filter, parse
 from ..telemetry.fleet_metrics import FleetMetrics
-from .access import COOKIE, Access, Credentials, Door
+from .access import COOKIE, Access, Door
 from .by_link import ByLink
+from .credentials import Credentials
 from .feed import Feed
 from .http_errors import Refused
 from .redact import NAMES, Redaction
@@ -40,6 +42,11 @@ class Site:
     def metrics(self) -> FleetMetrics:
         """The fleet's numbers."""
         return FleetMetrics(self.store.schema)
+
+    @cached_property
+    def bus(self) -> Bus:
+        """Where events of the server go, as LoginFailed."""
+        return self.credentials.bus if self.credentials else Bus()
 
     @property
     def credentials(self) -> Credentials | None:

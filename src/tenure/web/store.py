@@ -10,7 +10,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, Literal, TypeVar
 
 import psycopg
@@ -25,7 +26,8 @@ from .http_errors import Refused
 T = TypeVar("T")
 # How many at once. Each kind has its own permits, so that a change never waits behind a long count.
 Permits = Literal["read", "probe", "change", "action", "count", "metrics"]
-PERMITS: dict[Permits, int] = {"read": 8, "probe": 2, "change": 4, "action": 2, "count": 2, "metrics": 1}
+PERMITS: dict[Permits, int] = {"read": 8, "probe": 2, "change": 4, "action": 3, "count": 3, "metrics": 1}
+ASKING_MAX = 100  # of one actor and kind, with those that wait
 SLOT_SECONDS = 2.0
 PING_SECONDS = 2.0
 READ_SECONDS = 10.0
@@ -34,6 +36,10 @@ SILENCE_SECONDS = 5.0
 NAME = "tenure serve"
 READING = Patience(silence_seconds=SILENCE_SECONDS, statement_seconds=READ_SECONDS, lock_seconds=2.0)
 CHANGING = Patience(silence_seconds=SILENCE_SECONDS, statement_seconds=CHANGE_SECONDS, lock_seconds=5.0)
+
+
+# Who asks in this context. One actor cannot have all permits of a kind; "" is nobody's own question.
+ASKING: ContextVar[str] = ContextVar("asking", default="")
 
 
 class Store:
@@ -46,6 +52,7 @@ class Store:
         self._changing: list[QueueConnection] = []
         self._busy: set[QueueConnection] = set()
         self._permits = {name: asyncio.Semaphore(n) for name, n in PERMITS.items()}
+        self._shares: dict[tuple[Permits, str], _Share] = {}  # of those who ask now
 
     @property
     def open(self) -> int:
@@ -96,15 +103,25 @@ class Store:
 
     @asynccontextmanager
     async def _permit(self, name: Permits) -> AsyncIterator[None]:
+        whose = (name, ASKING.get())
+        share = self._shares.setdefault(whose, _Share(_share_of(PERMITS[name]) if whose[1] else PERMITS[name]))
+        share.asking += 1
         try:
-            async with asyncio.timeout(SLOT_SECONDS):
-                await self._permits[name].acquire()
-        except TimeoutError:
-            raise Refused(503, f"{PERMITS[name]} requests of this kind ({name}) run already: try again") from None
-        try:
-            yield
+            if share.asking > ASKING_MAX:
+                raise Refused(503, f"{ASKING_MAX} of your requests of this kind ({name}) wait already: try again")
+            async with AsyncExitStack() as held:
+                try:
+                    async with asyncio.timeout(SLOT_SECONDS):
+                        await held.enter_async_context(share.permits)
+                        await held.enter_async_context(self._permits[name])
+                except TimeoutError:
+                    sentence = f"{PERMITS[name]} requests of this kind ({name}) run already: try again"
+                    raise Refused(503, sentence) from None
+                yield
         finally:
-            self._permits[name].release()
+            share.asking -= 1
+            if not share.asking:
+                self._shares.pop(whose, None)
 
     async def _readable(self) -> AsyncQueueConnection:
         """A connection that has just answered a ping; if a kept one is broken, all kept ones are dropped."""
@@ -155,6 +172,18 @@ class Store:
         """Close every connection; the next question opens new ones."""
         await self._drop_readable(_taken(self._reading))
         self._drop_changeable(_taken(self._changing))
+
+
+class _Share:
+    """One actor's part of the permits of a kind."""
+
+    def __init__(self, most: int) -> None:
+        self.permits, self.asking = asyncio.Semaphore(most), 0
+
+
+def _share_of(n: int) -> int:
+    """How many of n permits one actor may have: all but a quarter, and all of one."""
+    return n - max(1, n // 4) if n > 1 else n
 
 
 def in_thread(do: Callable[[], T]) -> Awaitable[T]:
