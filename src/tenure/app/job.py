@@ -13,6 +13,7 @@ import msgspec
 
 from ..errors import Cancelled, StaleLease
 from ..model.rows import Claimed, Lease
+from ..model.veil import Veil
 from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..telemetry.tracing import NOTHING, Span, Tracing
@@ -50,6 +51,7 @@ class Job:
         "lost",
         "schema",
         "tracing",
+        "veil",
     )
 
     def __init__(
@@ -69,6 +71,7 @@ class Job:
         self.completion: Completion = "open"
         self._connections, self._accept_late = connections, accept_late
         self.tracing = tracing  # makes the span of its completion
+        self.veil: Veil | None = None  # what must not be told, once an encrypted payload was opened
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"

@@ -1,0 +1,83 @@
+"""The envelope of an encrypted payload: how it is recognised and told of, without any key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..errors import TenureError
+
+MEMBER = "$encrypted"  # the name in a payload under which its encrypted part stands
+NOT_KEPT = "$not_kept"  # stands in place of a payload that its handler did not want to keep
+ENCRYPTED_WITH = "encrypted with key"  # how the reason begins why a worker left a row
+
+_MARK = f'"{MEMBER}"'
+
+
+class Envelope(NamedTuple):
+    """What stands in the row: the key's name, which key that was, the bytes, and a digest for its idempotency key."""
+
+    key: str
+    print: str
+    data: str
+    digest: str = ""
+
+    @property
+    def said(self) -> str:
+        """For people: `encrypted with key k2`."""
+        return f"{ENCRYPTED_WITH} {self.key}"
+
+
+class MissingKey(TenureError):
+    """The payload is encrypted with a key that is not here; nothing was tried, and the row is left to others."""
+
+    def __init__(self, key: str, why: str) -> None:
+        self.key, self.why = key, why
+        super().__init__(f"{ENCRYPTED_WITH} {key!r}, {why}")
+
+
+class _Outer(msgspec.Struct):
+    envelope: Any = msgspec.field(name=MEMBER, default=None)
+
+
+_outer = msgspec.json.Decoder(_Outer)
+
+
+def find(payload: str) -> Envelope | None:
+    """The envelope in this JSON text; None if the payload is plain."""
+    if _MARK not in payload:
+        return None
+    try:
+        found = _outer.decode(payload).envelope
+    except (msgspec.DecodeError, RecursionError):  # not an object
+        return None
+    return as_envelope(found)
+
+
+def as_envelope(value: Any) -> Envelope | None:
+    """This value of a payload as an envelope; None if it is anything else."""
+    if not isinstance(value, Mapping) or not {"key", "print", "data"} <= value.keys():
+        return None
+    texts = [value[name] for name in ("key", "print", "data")] + [value.get("digest", "")]
+    return Envelope(*texts) if all(isinstance(each, str) for each in texts) else None
+
+
+def shown(payload: str) -> str:
+    """The payload for people: in place of the envelope, the name of its key."""
+    if _MARK not in payload and f'"{NOT_KEPT}"' not in payload:
+        return payload
+    try:
+        fields = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return payload
+    if set(fields) == {NOT_KEPT}:
+        return "not kept: its handler has keep_payload=False"
+    envelope = find(payload)
+    if envelope is None:
+        return payload
+    if set(fields) == {MEMBER}:
+        return envelope.said
+    clear = {name: value for name, value in fields.items() if name != MEMBER}
+    return f"{msgspec.json.encode(clear).decode()}, the other fields are {envelope.said}"

@@ -1,0 +1,12 @@
+"""A handler of its own process whose payload is encrypted."""
+
+from __future__ import annotations
+
+from tenure import Codec, Inbox
+
+inbox = Inbox(codec=Codec({"k1": b"1" * 32}))
+
+
+@inbox.handler("weigh", pool="process")
+def weigh(secret: str) -> None:
+    assert len(secret) == 19
