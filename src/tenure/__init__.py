@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .app.fence import fenced
     from .app.inbox import Inbox
     from .app.job import Job
-    from .app.keys import keys_from_env, keys_from_file
+    from .app.key_ring import keys_from_env, keys_from_file
     from .errors import (
         Cancelled,
         IdempotencyConflict,
@@ -41,7 +41,7 @@ _HOME_OF = {
     **dict.fromkeys(("shard", "shards", "unsharded"), "model.shards"),
     **dict.fromkeys(("Cancelled", "IdempotencyConflict", "InvalidPayload", "SchemaMismatch"), "errors"),
     **dict.fromkeys(("RolledBack", "StaleFence", "StaleLease", "TenureError"), "errors"),
-    **dict.fromkeys(("keys_from_env", "keys_from_file"), "app.keys"),
+    **dict.fromkeys(("keys_from_env", "keys_from_file"), "app.key_ring"),
     "Codec": "app.codec",
     "Inbox": "app.inbox",
     "Job": "app.job",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure import Codec, Inbox
+from tenure import Codec, Inbox, Job
 
 inbox = Inbox(codec=Codec({"k1": b"1" * 32}))
 
@@ -10,3 +10,10 @@ inbox = Inbox(codec=Codec({"k1": b"1" * 32}))
 @inbox.handler("weigh", pool="process")
 def weigh(secret: str) -> None:
     assert len(secret) == 19
+
+
+@inbox.handler("not_kept", pool="process", keep_payload=False)
+def fenced_and_not_kept(job: Job, secret: str) -> None:
+    assert secret
+    with job.fenced():
+        pass

@@ -17,7 +17,7 @@ import msgspec
 from ..errors import BadSettings, InvalidPayload
 from ..model.envelope import MEMBER, Envelope, MissingKey
 from ..model.payload import encode
-from .keys import Keys, check_keys
+from .key_ring import Keys, check_keys
 
 NONCE_BYTES = 12
 ASK_AGAIN_SECONDS = 60.0  # how old the keys of a callable may be when something is encrypted

@@ -66,12 +66,7 @@ class Inbox:
         `encrypt` names the fields to encrypt; True, the default with a codec, is the whole payload. With
         keep_payload=False, the archive has a completed row without its payload.
         """
-        if not isinstance(kind, str):
-            raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
-        if kind in self.handlers:
-            raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
-        if ordered and key is None:
-            raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
+        self._check_new(kind, ordered and key is None)
 
         def decorate(function: Callable[P, R]) -> Handler[P, R]:
             where = default_pool(function) if pool is None else pool
@@ -92,6 +87,14 @@ class Inbox:
             return made
 
         return decorate
+
+    def _check_new(self, kind: Any, keyless: bool) -> None:
+        if not isinstance(kind, str):
+            raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
+        if kind in self.handlers:
+            raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
+        if keyless:
+            raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
 
     def schedule(
         self,

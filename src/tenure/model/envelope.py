@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,10 +11,11 @@ import msgspec
 from ..errors import TenureError
 
 MEMBER = "$encrypted"  # the name in a payload under which its encrypted part stands
-NOT_KEPT = "$not_kept"  # stands in place of a payload that its handler did not want to keep
 ENCRYPTED_WITH = "encrypted with key"  # how the reason begins why a worker left a row
 
 _MARK = f'"{MEMBER}"'
+# As Postgres writes it; the end may be missing.
+_ENVELOPE = re.compile(r'"\$encrypted": \{"key": "((?:[^"\\]|\\.)*)", "data": "[A-Za-z0-9+/=]*(?:"[^{}]*\}?)?')
 
 
 class Envelope(NamedTuple):
@@ -23,11 +25,6 @@ class Envelope(NamedTuple):
     print: str
     data: str
     digest: str = ""
-
-    @property
-    def said(self) -> str:
-        """For people: `encrypted with key k2`."""
-        return f"{ENCRYPTED_WITH} {self.key}"
 
 
 class MissingKey(TenureError):
@@ -65,19 +62,5 @@ def as_envelope(value: Any) -> Envelope | None:
 
 
 def shown(payload: str) -> str:
-    """The payload for people: in place of the envelope, the name of its key."""
-    if _MARK not in payload and f'"{NOT_KEPT}"' not in payload:
-        return payload
-    try:
-        fields = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
-        return payload
-    if set(fields) == {NOT_KEPT}:
-        return "not kept: its handler has keep_payload=False"
-    envelope = find(payload)
-    if envelope is None:
-        return payload
-    if set(fields) == {MEMBER}:
-        return envelope.said
-    clear = {name: value for name, value in fields.items() if name != MEMBER}
-    return f"{msgspec.json.encode(clear).decode()}, the other fields are {envelope.said}"
+    """The payload for people, as JSON text: in place of the envelope, the name of its key. It may be cut off."""
+    return _ENVELOPE.sub(rf'"{MEMBER}": "{ENCRYPTED_WITH} \1"', payload) if _MARK in payload else payload

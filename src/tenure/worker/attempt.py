@@ -92,6 +92,11 @@ class Attempt:
         return self.handler is not None and self.handler.handling.late_completion == "accept"
 
     @property
+    def keep_payload(self) -> bool:
+        """True if the archive shall have its payload."""
+        return self.handler is None or self.handler.handling.keep_payload
+
+    @property
     def timeout_seconds(self) -> float:
         """How long its handler may run; 0: as long as it likes."""
         return (self.handler and self.handler.handling.timeout_seconds) or 0.0

@@ -185,7 +185,7 @@ def _work(job: Job, sent: ChildJob, started: Callable[[float], None]) -> ChildRe
     ended: Outcome | partial[Any]
     try:
         handler = _find(sent.module, sent.qualname)
-        job.tracing = handler.tracing
+        job.tracing, job.keep_payload = handler.tracing, handler.handling.keep_payload
         args, fields = arguments(handler, job)
         job.check()  # it may be lost already
         started(time.monotonic())  # all processes share this clock
