@@ -20,7 +20,7 @@ from tenure.postgres import migrate
 
 from . import apps
 from .crew import WorkerProcess, eventually, hired
-from .drain import Turn, median, tell
+from .drain import Turn, median
 from .server import bench_server
 
 _RATE = "SELECT count(*), date_part('epoch', max(completed_at) - min(claimed_at)) FROM tenure.archive"
@@ -49,7 +49,9 @@ def main() -> int:
             assert [worker.end() for worker in crew] == [0], "the worker did not leave in good order"
     print(f"\n{given.jobs:,} jobs a turn, medians of {given.rounds} turns")
     for name, each in turns.items():
-        tell(name, each)
+        rates = ", ".join(f"{turn.jobs_per_second:,.0f}" for turn in each)
+        rate, cpu = median(each, "jobs_per_second"), median(each, "cpu_micros")
+        print(f"  {name:<10} {rate:>7,.0f} jobs/s   {cpu:>3.0f} µs of client CPU a job   ({rates})")
     rate, cpu = (
         median(turns["encrypted"], what) / median(turns["in clear"], what) for what in ("jobs_per_second", "cpu_micros")
     )

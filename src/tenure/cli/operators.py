@@ -129,13 +129,18 @@ def _act(
         _say_unfinished(answer)
 
 
-def _say_unfinished(answer: dict[str, Any]) -> NoReturn:
+def _say_unfinished(answer: dict[str, Any]) -> None:
     """An erasure that left something is told, and its exit code says no."""
     if held := answer.get("processing"):
-        are = "1 row is" if held == 1 else f"{held:,} rows are"
-        said = f"tenure: {are} processing and left as they are: `tenure cancel` asks their workers to stop"
-        click.echo(f"{said}; then erase again", err=True)
-    raise click.exceptions.Exit(NO)
+        left = (
+            "1 row is processing and left as it is"
+            if held == 1
+            else f"{held:,} rows are processing and left as they are"
+        )
+        whom = "its worker" if held == 1 else "their workers"
+        click.echo(f"tenure: {left}: `tenure cancel` asks {whom} to stop; then erase again", err=True)
+    if not answer["dry_run"]:
+        raise click.exceptions.Exit(NO)
 
 
 def _change(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +16,7 @@ _MARK = f'"{MEMBER}"'
 _ENVELOPE = re.compile(r'"\$encrypted": \{"key": "((?:[^"\\]|\\.)*)", "data": "[A-Za-z0-9+/=]*(?:"[^{}]*\}?)?')
 
 
-class Envelope(NamedTuple):
+class Envelope(msgspec.Struct, frozen=True):
     """What stands in the row: the key's name, which key that was, the bytes, and a digest for its idempotency key."""
 
     key: str
@@ -36,7 +34,7 @@ class MissingKey(TenureError):
 
 
 class _Outer(msgspec.Struct):
-    envelope: Any = msgspec.field(name=MEMBER, default=None)
+    envelope: Envelope | None = msgspec.field(name=MEMBER, default=None)
 
 
 _outer = msgspec.json.Decoder(_Outer)
@@ -47,18 +45,9 @@ def find(payload: str) -> Envelope | None:
     if _MARK not in payload:
         return None
     try:
-        found = _outer.decode(payload).envelope
-    except (msgspec.DecodeError, RecursionError):  # not an object
+        return _outer.decode(payload).envelope
+    except (msgspec.DecodeError, RecursionError):  # not an object, or not ours
         return None
-    return as_envelope(found)
-
-
-def as_envelope(value: Any) -> Envelope | None:
-    """This value of a payload as an envelope; None if it is anything else."""
-    if not isinstance(value, Mapping) or not {"key", "print", "data"} <= value.keys():
-        return None
-    texts = [value[name] for name in ("key", "print", "data")] + [value.get("digest", "")]
-    return Envelope(*texts) if all(isinstance(each, str) for each in texts) else None
 
 
 def shown(payload: str) -> str:
