@@ -63,7 +63,7 @@ def main() -> int:
 def compared(turns: dict[str, list[Turn]], what: str) -> float:
     """The median ratio of neighbouring turns: what slows the machine down for a while slows both."""
     pairs = zip(turns["encrypted"], turns["in clear"], strict=True)
-    return statistics.median(getattr(one, what) / getattr(other, what) for one, other in pairs)
+    return float(statistics.median(getattr(one, what) / getattr(other, what) for one, other in pairs))
 
 
 def drain(conn: Connection[Any], crew: list[WorkerProcess], handler: Handler[..., Any], jobs: int) -> Turn:

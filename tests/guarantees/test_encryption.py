@@ -17,7 +17,9 @@ from tenure.app.key_ring import check_keys, keys_from_env, keys_from_file, parse
 from tenure.errors import BadSettings, IdempotencyConflict, InvalidPayload
 from tenure.events import EncryptionKeyMissing, JobCompleted, JobDeadLettered, JobReleased, JobRetried
 from tenure.model.envelope import find, shown
+from tenure.model.veil import Veil
 from tenure.verbs import questions
+from tenure.worker.outcomes import veiled
 from world import World
 
 ONE, TWO = {"k1": b"1" * 32}, {"k2": b"2" * 32}
@@ -371,10 +373,20 @@ def test_neither_keys_nor_plain_text_show_in_a_repr() -> None:
     assert repr(codec) == "<Codec>"
 
 
+def test_a_trace_gets_the_name_of_an_exception_and_not_its_text(world: World) -> None:
+    world.enqueue("pay")
+    job = Job(world.claim_one())
+    error = ValueError(CARD)
+    assert veiled(error, job) is error
+    job.veil = Veil(json.dumps({"card": CARD}))
+    hidden = veiled(error, job)
+    assert (type(hidden).__qualname__, CARD in str(hidden)) == ("ValueError", False)
+    assert CARD not in job.veil.over(f"no {CARD}") + repr(job.veil)
+
+
 def test_a_row_in_clear_is_still_taken(world: World) -> None:
     world.run(verbs.enqueue(NewRow("pay", {"order": 7, "card": CARD})))
     inbox, seen = shop()
     with working(world, inbox) as hired:
         hired.saw(JobCompleted)
     assert seen == [(7, CARD)]
-    assert isinstance(Job, type)

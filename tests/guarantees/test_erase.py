@@ -9,7 +9,7 @@ import pytest
 
 from apps import vault
 from crew import working
-from tenure import Inbox, Job, operate, verbs
+from tenure import Inbox, Job, Lane, operate, verbs
 from tenure.events import JobCompleted, JobDeadLettered
 from tenure.model.filter import Filter
 from tenure.operate import Actor, act
@@ -124,9 +124,12 @@ def test_an_ordered_key_goes_on_after_its_first_row_was_erased(world: World) -> 
 
 def test_only_what_was_named_goes(world: World) -> None:
     kept, gone = completed(world), world.enqueue("bill", {}, idempotency_key="other")
+    failed = world.enqueue("ship", {}, queue="ships")
+    world.fail(world.claim_one(lanes=[Lane("ships")]).lease)
     before = [world.count(table) for table in ("attempts", "effects")]
     world.run(operators.erase([gone]))
-    assert [world.count(table) for table in ("attempts", "effects")] == before == [1, 1]
+    assert [world.count(table) for table in ("attempts", "effects")] == before == [2, 1]
+    assert world.status(failed) == "failed"
     assert world.sql("SELECT row_id FROM idempotency") == [(kept,)]
 
 

@@ -102,7 +102,7 @@ def test_ended_rows_are_kept_for_as_long_as_is_said(visit: Visit, yard: Yard) ->
     page = visit("queues", url=yard.url)
     page.get_by_role("button", name="Edit the limits of default").click()
     form = page.get_by_role("form", name="Retention of default")
-    form.get_by_label("Keep ended rows for").fill("7")
+    form.get_by_label("Keep ended rows for days").fill("7")
     form.get_by_role("button", name="Save days").click()
     expect(row(page, "default")).to_contain_text("0 of 4 run · kept 7 d")
     (queue,) = yard.world.run(queues.queues())

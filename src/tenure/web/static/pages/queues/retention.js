@@ -21,9 +21,9 @@ export function Retention({ queue, close }) {
     if (done) close();
   };
   return html`
-    <form class="limits-form" aria-label=${`Retention of ${queue.queue}`} onSubmit=${save}>
+    <form class="limits-form one" aria-label=${`Retention of ${queue.queue}`} onSubmit=${save}>
       <label class="field">
-        Keep ended rows for
+        Keep ended rows for days
         <input
           type="text"
           inputmode="decimal"
@@ -41,7 +41,7 @@ export function Retention({ queue, close }) {
         </button>
       </div>
       <p class="quiet">
-        In days. It counts for completed and cancelled rows; failed rows and dead letters stay.
+        It counts for completed and cancelled rows; failed rows and dead letters stay.
       </p>
     </form>
   `;
