@@ -17,6 +17,7 @@ from tenure.app.key_ring import check_keys, keys_from_env, keys_from_file, parse
 from tenure.errors import BadSettings, IdempotencyConflict, InvalidPayload
 from tenure.events import EncryptionKeyMissing, JobCompleted, JobDeadLettered, JobReleased, JobRetried
 from tenure.model.envelope import find, shown
+from tenure.model.payload import encode
 from tenure.model.veil import Veil
 from tenure.verbs import questions
 from tenure.worker.outcomes import veiled
@@ -272,10 +273,19 @@ def test_a_schedule_keeps_its_payload_encrypted(world: World) -> None:
     planned = inbox.schedule("nightly", "0 0 * * *", inbox["pay"], card=CARD, tick_as=None, order=3)
     assert CARD not in repr(planned)
 
-    @inbox.handler("tick")
-    def tick(card: str, at: str) -> None: ...
+    seen = []
 
-    assert CARD not in repr(inbox.schedule("ticking", "0 0 * * *", tick, card=CARD, tick_as="at"))
+    @inbox.handler("tick")
+    def tick(card: str, at: str) -> None:
+        seen.append((card, at))
+
+    ticking = inbox.schedule("ticking", "0 0 * * *", tick, card=CARD, tick_as="at")
+    assert CARD not in (text := encode(ticking.payload))
+    world.sql("SELECT enqueue('tick', %s::jsonb || '{\"at\": \"noon\"}')", text)  # as a tick does
+    inbox.schedules.clear()
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted)
+    assert seen == [(CARD, "noon")]
 
 
 # -- settings

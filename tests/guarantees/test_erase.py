@@ -35,7 +35,11 @@ def put(world: World, **options: object) -> UUID:
 
 
 def completed(world: World) -> UUID:
-    id = put(world, idempotency_key=f"bill {WHO}")
+    return completed_under(world, f"bill {WHO}")
+
+
+def completed_under(world: World, key: str) -> UUID:
+    id = put(world, idempotency_key=key)
     world.retry(world.claim_one().lease, f"no mail to {WHO}", 0.0)
     world.due()
     claimed = world.claim_one()
@@ -140,19 +144,34 @@ def test_an_idempotency_key_of_another_row_stays(world: World) -> None:
     assert world.count("idempotency") == 1
 
 
-def test_what_retention_left_of_a_row_is_erased_by_its_id_and_its_key(world: World) -> None:
-    id, other = completed(world), world.enqueue("bill", {}, idempotency_key="other")
+def refused(world: World, id: UUID) -> None:
     world.sql(
         "INSERT INTO refusals (at, worker, row_id, kind, stale_token, reason, verb)"
         " VALUES (clock_timestamp(), 'A', %s, 'bill', 1, 'x', 'complete')",
         id,
     )
-    world.retry(world.claim_one().lease, "boom", 0.0)
-    world.sql("DELETE FROM archive")
-    assert world.run(operators.erase_rest([id, other], f"bill {WHO}")) == 4
-    assert world.run(operators.erase_rest([id, other], "other")) == 0, "of a row that is there nothing goes"
+
+
+def test_what_retention_left_of_a_row_is_erased_by_its_id_and_its_key(world: World) -> None:
+    id = completed(world)
+    world.sql("UPDATE idempotency SET key = 'a'")
+    third, fourth = completed(world), completed_under(world, "b")
+    for each in (id, third, fourth):
+        refused(world, each)
+    world.sql("DELETE FROM archive WHERE id <> %s", fourth)
+    assert world.run(operators.erase_rest([id, fourth], "a")) == 4
+    assert world.run(operators.erase_rest([id, fourth], "b")) == 0, "of a row that is there nothing goes"
     assert set(mentions(world, str(id))) <= {"claims"}
-    assert world.count("attempts") == world.count("idempotency") == 1
+    left = [world.count(table) for table in ("attempts", "refusals", "effects", "idempotency")]
+    assert left == [2, 2, 2, 2], "nor of one that was not named"
+
+
+def test_a_refused_write_of_another_row_stays(world: World) -> None:
+    gone, kept = put(world), put(world)
+    for each in (gone, kept):
+        refused(world, each)
+    world.run(operators.erase([gone]))
+    assert world.sql("SELECT row_id FROM refusals") == [(kept,)]
 
 
 def test_a_late_duplicate_of_an_erased_row_is_a_new_row(world: World) -> None:

@@ -49,7 +49,7 @@ WITH waiting AS (
   WHERE e.row_id = gone.id
 ), keys AS (
   DELETE FROM tenure.idempotency AS k USING gone
-  WHERE k.key = gone.idempotency_key
+  WHERE k.key = gone.idempotency_key  -- implied: of one row there is one key; finds it by the primary key
     AND k.row_id = gone.id
 ), told AS MATERIALIZED (
   SELECT tenure.rouse(array_agg(gone.queue), array_agg(tenure.bucket(gone.partition_key))) AS woken FROM gone
