@@ -280,7 +280,8 @@ def test_a_schedule_keeps_its_payload_encrypted(world: World) -> None:
         seen.append((card, at))
 
     ticking = inbox.schedule("ticking", "0 0 * * *", tick, card=CARD, tick_as="at")
-    assert CARD not in (text := encode(ticking.payload))
+    text = encode(ticking.payload)
+    assert CARD not in text
     world.sql("SELECT enqueue('tick', %s::jsonb || '{\"at\": \"noon\"}')", text)  # as a tick does
     inbox.schedules.clear()
     with working(world, inbox) as hired:

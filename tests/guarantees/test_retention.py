@@ -72,6 +72,7 @@ def test_a_longer_retention_keeps_its_days_and_others_go_row_by_row(world: World
     for days_ago in (20, 40):
         archived(world, "mail", days_ago)
         archived(world, "bills", days_ago)
+    world.run(queues.limit("mail", max_running=30))  # a setting, and no retention
     done = keep(world)
     assert (done["rows_forgotten"], done["partitions_dropped"]) == (1, 1)
     assert kept(world) == {("bills", 20): 1}

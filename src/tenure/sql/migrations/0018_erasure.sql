@@ -34,8 +34,9 @@ CREATE TABLE tenure.thinned (
 
 -- From when on the ended rows of each queue with a retention of its own are kept.
 CREATE FUNCTION tenure.retentions() RETURNS TABLE (queue text, oldest timestamptz) LANGUAGE sql VOLATILE AS $$
-  SELECT q.queue, clock_timestamp() - q.retention_seconds * interval '1 second' FROM tenure.queues AS q
-  WHERE q.retention_seconds IS NOT NULL
+  SELECT q.queue, clock_timestamp() - q.retention_seconds * interval '1 second'  -- implied: a transaction is short beside an hour
+  FROM tenure.queues AS q
+  WHERE q.retention_seconds IS NOT NULL  -- implied: nothing is older than NULL
 $$;
 
 -- The days of the archive that have a partition of their own.
@@ -74,8 +75,8 @@ BEGIN
     SELECT count(*) FROM gone $delete$, part) INTO deleted USING due, others, own, n;
   IF deleted < n THEN
     INSERT INTO tenure.thinned (day, queue)
-    SELECT of_day, done.queue FROM unnest(due || CASE WHEN others THEN ARRAY[''] ELSE '{}' END) AS done (queue)
-    ON CONFLICT DO NOTHING;
+    SELECT of_day, done.queue FROM unnest(due || CASE WHEN others THEN ARRAY[''] ELSE '{}' END) AS done (queue)  -- implied: spares the day another look
+    ON CONFLICT DO NOTHING;  -- implied: what stands there is not looked at again, and one round runs at a time
   END IF;
   RETURN deleted;
 END

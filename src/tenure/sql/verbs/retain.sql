@@ -6,5 +6,7 @@ WITH again AS (
   DELETE FROM tenure.thinned AS t
 )
 INSERT INTO tenure.queues AS q (queue, retention_seconds) VALUES (:queue, :retention_seconds::float8)
-ON CONFLICT (queue) DO UPDATE SET retention_seconds = EXCLUDED.retention_seconds, updated_at = clock_timestamp()
+ON CONFLICT (queue) DO UPDATE
+SET retention_seconds = EXCLUDED.retention_seconds,
+    updated_at = clock_timestamp()  -- implied: people read it, to the second
 RETURNING q.queue
