@@ -116,10 +116,15 @@ def test_cancelled_rows_go_by_their_queue(world: World) -> None:
     world.run(queues.retain("mail", 2 * DAY))
     world.run(queues.retain("bills", 30 * DAY))
     ids = [world.enqueue("k", queue=queue) for queue in ("mail", "bills", "other")]
+    for queue in ("mail", "bills", "other"):
+        claimed = world.claim_one(lanes=[Lane(queue)])
+        assert world.run(verbs.once(claimed, "mail"))
+        world.retry(claimed.lease)
     world.run(verbs.cancel(ids))
     world.sql("UPDATE dead SET finished_at = clock_timestamp() - interval '5 days'")
     assert keep(world)["cancelled_forgotten"] == 1
     assert {queue for (queue,) in world.sql("SELECT queue FROM dead")} == {"bills", "other"}
+    assert (world.count("attempts"), world.count("effects")) == (2, 2), "what belonged to the row goes with it"
     world.sql("UPDATE dead SET finished_at = clock_timestamp() - interval '20 days'")
     assert keep(world)["cancelled_forgotten"] == 1
     assert world.sql("SELECT queue FROM dead") == [("bills",)]
