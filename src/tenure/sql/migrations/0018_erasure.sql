@@ -160,11 +160,11 @@ BEGIN
   n := 0;
   FOR part IN
     SELECT d.relname, d.day FROM tenure.days() AS d
-    WHERE d.day >= (oldest AT TIME ZONE 'UTC')::date
+    WHERE d.day >= (oldest AT TIME ZONE 'UTC')::date  -- implied: what is older is dropped whole, below
       AND d.day < (GREATEST(usual, (SELECT max(s.oldest) FROM tenure.retentions() AS s)) AT TIME ZONE 'UTC')::date  -- implied: later days have nothing to delete
     ORDER BY d.day
   LOOP
-    EXIT WHEN n >= most;
+    EXIT WHEN n >= most;  -- implied: with no room left a day loses nothing
     n := n + tenure.thin_day(part.relname, part.day, usual, most - n::int);
   END LOOP;
   what := 'rows_forgotten'; RETURN NEXT;
@@ -204,7 +204,7 @@ BEGIN
   LOOP
     BEGIN
       EXECUTE format('DROP TABLE tenure.%I', part.relname);
-      DELETE FROM tenure.thinned WHERE day = part.day;
+      DELETE FROM tenure.thinned WHERE day = part.day;  -- implied: without it days are looked through again
       n := n + 1;
     EXCEPTION WHEN lock_not_available
     THEN
