@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages pin audit dist clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages bench-encryption pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -91,6 +91,9 @@ bench-shares: setup ## what an idle and a busy fleet cost the server beside a mi
 
 bench-order: setup ## what order costs: one hot key, many keys, cold keys beside a hot one, against unordered rows
 	@timeout 120 $(BIN)/python -m bench.order
+
+bench-encryption: setup ## what encrypted payloads cost: a backlog drained encrypted, against the same in clear
+	@$(BIN)/python -m bench.encryption
 
 bench-pages: setup ## every page of the dashboard with a million rows, in SQL and over HTTP
 	@$(BIN)/python -m bench.pages

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
+from tenure.app.codec import Codec
 from tenure.app.inbox import Inbox
 
 quick = Inbox()
 long = Inbox()
+secret = Inbox(codec=Codec({"k1": b"a key for a bench, and no other"[:31] + b"."}))
 
 
 @quick.handler("nothing")
@@ -26,3 +28,13 @@ async def waits(seconds: float) -> None:
 def blocks(seconds: float) -> None:
     """Work that cannot: it writes when it wakes, however late that is."""
     time.sleep(seconds)
+
+
+@secret.handler("in_clear", encrypt=False, key="order:{order_id}")
+async def in_clear(order_id: int, email: str, note: str) -> None:
+    """No work, with a payload that anybody may read."""
+
+
+@secret.handler("encrypted", encrypt=["email", "note"], key="order:{order_id}")
+async def encrypted(order_id: int, email: str, note: str) -> None:
+    """No work, with a payload that has to be opened first."""

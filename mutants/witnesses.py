@@ -17,6 +17,7 @@ LEFT_OUT = (
     "test_mutants_slice.py",
     "test_embedded.py",
     # Whole workers: too slow to run once for each guard, and what they show of the SQL others show alone.
+    "test_at_rest.py",
     "test_drain.py",
     "test_idle_fleet.py",
     "test_leases_kept.py",
@@ -83,6 +84,8 @@ WORDS = {
     "sweep_pages": ("sweep_pages",),
     "note_forgotten": ("note_forgotten",),
     "keep_archive": ("archive(", "retention"),
+    **dict.fromkeys(("thin_day", "retentions", "days"), ("retain(",)),
+    "content": ("encrypt", "idempotency_key"),
     "live": ("CheckViolation", "half"),
     "attempts": ("UniqueViolation", "tape"),
     "keys": ("UniqueViolation", "claim_ordered"),

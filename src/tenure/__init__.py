@@ -6,9 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .app.codec import Codec
     from .app.fence import fenced
     from .app.inbox import Inbox
     from .app.job import Job
+    from .app.key_ring import keys_from_env, keys_from_file
     from .errors import (
         Cancelled,
         IdempotencyConflict,
@@ -39,6 +41,8 @@ _HOME_OF = {
     **dict.fromkeys(("shard", "shards", "unsharded"), "model.shards"),
     **dict.fromkeys(("Cancelled", "IdempotencyConflict", "InvalidPayload", "SchemaMismatch"), "errors"),
     **dict.fromkeys(("RolledBack", "StaleFence", "StaleLease", "TenureError"), "errors"),
+    **dict.fromkeys(("keys_from_env", "keys_from_file"), "app.key_ring"),
+    "Codec": "app.codec",
     "Inbox": "app.inbox",
     "Job": "app.job",
     "Terms": "worker.config",
@@ -51,6 +55,7 @@ _MODULES = {"migrate": "postgres.migrate", "questions": "verbs.questions", "sett
 __all__ = [
     "Cancelled",
     "Claimed",
+    "Codec",
     "Completed",
     "DeadLetter",
     "Enqueued",
@@ -78,6 +83,8 @@ __all__ = [
     "Terms",
     "Worker",
     "fenced",
+    "keys_from_env",
+    "keys_from_file",
     "run",
     "shard",
     "shards",

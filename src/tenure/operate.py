@@ -13,7 +13,7 @@ from psycopg import Connection, IsolationLevel, pq
 from psycopg.errors import LockNotAvailable
 
 from .errors import NO, USAGE, BadSettings, TenureError
-from .model.filter import IDS_MAX, Filter
+from .model.filter import IDS_MAX, Filter, without_content
 from .operator_verbs import ON_ROWS, OperatorVerb
 from .postgres.runner import run
 from .settings import DEFAULT_SCHEMA
@@ -88,6 +88,14 @@ def would(conn: Connection[Any], verb: str, filter: Filter, schema: str = DEFAUL
         return run(conn, search.count(narrowed, cap=None), schema).n
 
 
+def left_out(conn: Connection[Any], verb: str, filter: Filter, schema: str = DEFAULT_SCHEMA) -> int:
+    """How many rows match that a verb on ended and waiting rows leaves because a worker holds them."""
+    if "processing" in ON_ROWS[verb].statuses or (filter.statuses and "processing" not in filter.statuses):
+        return 0
+    with conn.transaction():
+        return run(conn, search.count(replace(filter, statuses=("processing",)), cap=None), schema).n
+
+
 def narrow(verb: str, filter: Filter) -> Filter | None:
     """The filter with the statuses that the verb changes; None if it changes none of those in the filter."""
     if verb not in ON_ROWS:
@@ -133,9 +141,8 @@ def act(
         if expect is not None and matched > expect:
             raise CountChanged(verb, matched, expect)
         with conn.transaction():
-            action = run(
-                conn, operators.begin_audit(actor.name, actor.via, verb, str(narrowed or filter), reason), schema
-            )
+            target = _target(verb, narrowed or filter)
+            action = run(conn, operators.begin_audit(actor.name, actor.via, verb, target, reason), schema)
         if began is not None:
             began(action)
         so_far = Done(action, verb, matched, 0, 0, False)
@@ -145,7 +152,14 @@ def act(
             so_far = _batch(conn, so_far, replace(narrowed or filter, ids=ids), reason, schema)
             if progress is not None:
                 progress(len(ids))
+        if verb == "erase":
+            with conn.transaction():
+                run(conn, operators.erase_rest(filter.ids, filter.idempotency_key), schema)
         return so_far
+
+
+def _target(verb: str, filter: Filter) -> str:
+    return str(without_content(filter) if ON_ROWS[verb].private else filter)
 
 
 @contextlib.contextmanager

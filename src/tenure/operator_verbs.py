@@ -32,6 +32,7 @@ class OperatorVerb(NamedTuple):
     statuses: tuple[str, ...] = ()  # of the rows it takes
     waits: bool = False  # for rows that another session has locked; other verbs skip them
     told: bool = False  # the reason is written to the row too
+    private: bool = False  # the audit does not keep the values it was asked with
 
     @property
     def brief(self) -> str:
@@ -112,6 +113,20 @@ OPERATOR_VERBS = {
             statuses=("pending", "completed", "failed", "dead_letter", "cancelled"),
         ),
         OperatorVerb(
+            "erase",
+            on="rows",
+            role="admin",
+            does="Erase rows that nobody holds with all that is known of them; their attempts, effects and idempotency "
+            "keys go too, so that a late duplicate is a new row, and the audit keeps no value of the filter.",
+            past="erased",
+            command="erase",
+            statement="erase",
+            button="Erase",
+            grave=True,
+            statuses=("pending", "completed", "failed", "dead_letter", "cancelled"),
+            private=True,
+        ),
+        OperatorVerb(
             "pause_queue",
             on="queue",
             role="operate",
@@ -143,6 +158,19 @@ OPERATOR_VERBS = {
             statement="limit",
             button="Save",
             asks="never",
+        ),
+        OperatorVerb(
+            "retain_queue",
+            on="queue",
+            role="admin",
+            does="Say how long the completed and cancelled rows of a queue are kept; a day of them is deleted when the "
+            "last of it is that old.",
+            past="retained",
+            command="queues retain",
+            statement="retain",
+            button="Save",
+            asks="never",
+            grave=True,
         ),
         OperatorVerb(
             "drain_worker",

@@ -130,7 +130,7 @@ def test_a_dry_run_counts_and_changes_nothing(world: World, verb: str) -> None:
     world.enqueue("a", delay_seconds=HOUR)
     before = world.sql("SELECT id, status, available_at, cancel_asked FROM inbox ORDER BY id")
     said = call(world, FACES[verb], "kind:a", "--dry-run").output.splitlines()
-    assert said[0].startswith(f"{verb}  {2 if verb in ('cancel', 'delete') else 1} row")
+    assert said[0].startswith(f"{verb}  {2 if verb in ('cancel', 'delete', 'erase') else 1} row")
     assert said[1] == "nothing was changed: this was a dry run"
     assert world.sql("SELECT id, status, available_at, cancel_asked FROM inbox ORDER BY id") == before
     assert world.count("audit") == 0

@@ -32,7 +32,7 @@ from world import World
 CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "connections", "pooler", "listen", "schema",
     "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping", "leases",
-    "paused", "fleet", "kinds", "keys", "lag",
+    "paused", "fleet", "kinds", "encryption", "keys", "lag",
 ]  # fmt: skip
 
 

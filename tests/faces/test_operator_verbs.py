@@ -38,7 +38,8 @@ def statement_of(verb: OperatorVerb) -> Statement[Any]:
     makers = {"rows": operators, "worker": operators, "key": operators, "queue": queues, "schedule": schedules}
     make: Callable[..., Statement[Any]] = getattr(makers[verb.on], verb.statement)
     given: dict[str, list[Any]] = {"rows": [[UUID(int=1)]], "key": ["default", "order:1"]}
-    more = {"max_running": 1} if verb.statement == "limit" else {"reason": "why"} if verb.told else {}
+    of_queues: dict[str, dict[str, Any]] = {"limit": {"max_running": 1}, "retain": {"retention_seconds": 86_400.0}}
+    more: dict[str, Any] = of_queues.get(verb.statement) or ({"reason": "why"} if verb.told else {})
     return make(*given.get(verb.on, ["one"]), **more)
 
 
@@ -104,7 +105,7 @@ def test_rows_are_acted_on_by_one_route_that_names_every_verb() -> None:
     assert described["components"]["schemas"]["ActionAsked"]["properties"]["verb"]["enum"] == sorted(ON_ROWS)
     said = described["paths"]["/api/actions"]["post"]["description"]
     assert [line for line in said.splitlines() if "admin" in line] == [
-        f"- delete needs the role admin: {OPERATOR_VERBS['delete'].does}"
+        f"- {name} needs the role admin: {OPERATOR_VERBS[name].does}" for name in ("delete", "erase")
     ]
 
 
@@ -124,7 +125,7 @@ def test_a_page_has_its_button(verb: OperatorVerb) -> None:
 
 
 def test_no_page_lists_the_verbs_on_rows_again() -> None:
-    lists = re.compile(r"\b(redrive|retry|release|cancel|delete): *[{\[\"]")
+    lists = re.compile(r"\b(redrive|retry|release|cancel|delete|erase): *[{\[\"]")
     assert not [name for name, text in PAGES.items() if lists.search(text)]
 
 

@@ -224,6 +224,7 @@ def test_keeping_the_archive_twice_changes_nothing(world: World) -> None:
     kept = world.run(verbs.archive())
     assert set(kept) == {
         "partitions_made", "partitions_dropped", "partitions_locked", "stray_rows_forgotten", "cancelled_forgotten",
+        "rows_forgotten",
         "idempotency_keys_forgotten", "attempts_forgotten", "effects_forgotten",
         "slots_forgotten", "refusals_forgotten", "memberships_forgotten",
     }  # fmt: skip

@@ -14,7 +14,7 @@ from guarantees.facts import until, user_connection
 from tenure import verbs
 from tenure.model.ring import Ring
 from tenure.model.rows import Claimed, Lane, NewRow
-from tenure.verbs import fleet, questions, queues
+from tenure.verbs import fleet, questions, queues, settle
 from world import World
 
 BUSY = {"queues": ["default"], "kinds": ["send_receipt"], "slots": 4, "slots_used": 4}
@@ -574,6 +574,17 @@ def test_the_sweep_passes_by_a_row_that_somebody_has_locked(world: World) -> Non
         f"{OVER} 5; process {_pid(other)} of the server has locked it for 0 s: the next sweep after that returns it "
         "to pending."
     )
+
+
+def test_a_row_that_a_worker_gave_back_for_want_of_its_encryption_key(world: World) -> None:
+    world.run(fleet.register("A", FREE))
+    id = world.enqueue()
+    reason = "encrypted with key 'k1', which this worker does not have"
+    world.run(settle.release([world.claim_one("A").lease], errors=[reason], delays=[3600.0]))
+    world.sql("UPDATE live SET available_at = clock_timestamp() + interval '59.5 minutes'")
+    sentence = _why(world, id)
+    assert "a worker gave it back (encrypted with key 'k1', which this worker does not have)" in sentence
+    assert sentence.endswith(": give its workers that key, then `tenure retry` makes it due.")
 
 
 # -- the SQL behind it

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { done_words, shares, takes } from "../../src/tenure/web/static/lib/verbs.js";
 import { countdown } from "../../src/tenure/web/static/pages/dead/countdown.js";
-import { asked, limit_words } from "../../src/tenure/web/static/pages/queues/limit_words.js";
+import { asked, kept_seconds, limit_words } from "../../src/tenure/web/static/pages/queues/limit_words.js";
 import * as workers from "../../src/tenure/web/static/pages/workers/words.js";
 
 const redrive = { past: "redriven", statuses: ["failed", "dead_letter"] };
@@ -50,6 +50,10 @@ test("limits are sent as numbers, null where nothing was typed, and as typed whe
   assert.deepEqual(asked({ a: "Infinity", b: "1e3" }), { a: "Infinity", b: 1000 });
 });
 
+test("days are sent as seconds, null where nothing was typed, and as typed where it is no number", () => {
+  assert.deepEqual(["7", " 0.5 ", "", "week"].map(kept_seconds), [604_800, 43_200, null, "week"]);
+});
+
 test("only limits that are set are told", () => {
   const queue = /** @type {any} */ ({
     running: 4,
@@ -57,8 +61,9 @@ test("only limits that are set are told", () => {
     max_per_key: 1,
     rate_per_second: 10,
     burst: 10,
+    retention_seconds: 604_800,
   });
-  assert.equal(limit_words(queue), "4 of 8 run · 1 per key · 10 per second, burst 10");
+  assert.equal(limit_words(queue), "4 of 8 run · 1 per key · 10 per second, burst 10 · kept 7 d");
   assert.equal(limit_words(/** @type {any} */ ({ running: 4 })), "");
 });
 

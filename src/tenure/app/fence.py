@@ -39,9 +39,10 @@ class fenced:
         *,
         schema: str = DEFAULT_SCHEMA,
         accept_late: bool = False,
+        keep_payload: bool = True,
     ) -> None:
         self._conn, self._lease, self._schema = conn, lease, schema
-        self._completion = complete([lease], accept_late=accept_late)
+        self._completion = complete([lease], accept_late=accept_late, keep_payload=keep_payload)
         self._block: Any = None
 
     def __enter__(self) -> Connection[Any]:

@@ -22,6 +22,7 @@ from ..model.rows import Enqueued, NewRow
 from ..postgres.runner import run
 from ..telemetry.tracing import Span, Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX, enqueue
+from .encryption import CLEAR, Encryption
 from .job import Job
 from .signature import Signature
 
@@ -59,8 +60,11 @@ class Handling:
     timeout_seconds: float | None = None
     backoff: Backoff | None = None
     late_completion: Literal["reject", "accept"] = "reject"
+    keep_payload: bool = True  # in the archive, once the row is completed
 
     def __post_init__(self) -> None:
+        if not isinstance(self.keep_payload, bool):
+            raise BadSettings(f"keep_payload={self.keep_payload!r} must be True or False")
         if self.pool not in get_args(Pool):
             raise BadSettings(f"pool={self.pool!r} is not known: choose from {', '.join(get_args(Pool))}")
         if not _within(self.lease_seconds, LEASE_SECONDS_MIN, LEASE_SECONDS_MAX):
@@ -93,12 +97,14 @@ class Handler(Generic[P, R]):
         payload: type[Any] | None = None,
         bus: Bus | None = None,
         tracing: Tracing | None = None,
+        encryption: Encryption = CLEAR,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.kind, self.schema = function, kind, schema
         self.options, self.handling = check_options(kind, options), handling
         self.signature = Signature(function, kind, payload)
         check_key(kind, options.key, self.signature.fields)
+        self.encryption = encryption.checked(kind, self.signature.fields, fields_of_key(options.key))
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -127,7 +133,14 @@ class Handler(Generic[P, R]):
 
     def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the function for this job; InvalidPayload if its payload does not fit."""
-        return self.signature.arguments(job, job.claimed.payload)
+        text, veil = self.encryption.decrypted(job.claimed)
+        if veil is None:
+            return self.signature.arguments(job, text)
+        job.veil = veil
+        try:
+            return self.signature.arguments(job, text)
+        except InvalidPayload:
+            raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}; {veil.why}") from None
 
 
 @dataclass(frozen=True)
@@ -179,7 +192,8 @@ class Sender:
         options = replace(self.handler.options, **self.changed)
         sent = self.handler.signature.payload(payload, fields)
         plain = {name: getattr(options, name) for name in Options.__dataclass_fields__ if name != "key"}
-        return NewRow(self.handler.kind, sent, key=self._key(options, sent), **plain)
+        row = NewRow(self.handler.kind, sent, key=self._key(options, sent), **plain)
+        return self.handler.encryption.encrypted(row)
 
     def _key(self, options: Options, sent: Any) -> str | None:
         if options.key is None or (isinstance(options.key, str) and "{" not in options.key):
@@ -215,18 +229,22 @@ def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
 
 def check_key(kind: str, key: object, fields: tuple[str, ...] | None) -> None:
     """BadSettings if a key such as 'order:{order_id}' cannot be made, as far as that is known without a payload."""
-    if not isinstance(key, str):
-        return
     try:
-        named = [name for _, name, _, _ in Formatter().parse(key) if name is not None]
+        named = fields_of_key(key)
     except ValueError as error:
         raise BadSettings(
             f"handler {kind!r} has key={key!r}, which cannot be read ({error}): write a brace twice"
         ) from None
-    for name in (re.split(r"[.\[]", each)[0] for each in named):
+    for name in named:
         if fields is not None and name not in fields:
             takes = ", ".join(fields) or "no fields"
             raise BadSettings(f"handler {kind!r} has key={key!r}, but it does not take {name!r}: it takes {takes}")
+
+
+def fields_of_key(key: object) -> list[str]:
+    """The fields of the payload that a key such as 'order:{order_id}' names."""
+    named = [name for _, name, _, _ in Formatter().parse(key) if name is not None] if isinstance(key, str) else []
+    return [re.split(r"[.\[]", each)[0] for each in named]
 
 
 def check_options(kind: str, options: Options) -> Options:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Never, ParamSpec, TypeVar
 
 from ..errors import BadSettings, UnknownHandler
@@ -13,6 +14,8 @@ from ..model.rows import NewRow
 from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
+from .codec import Codec
+from .encryption import Encryption
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
 
 P = ParamSpec("P")
@@ -23,13 +26,14 @@ _SOME_TICK = "2000-01-01T00:00:00Z"  # an example of a time to come
 class Inbox:
     """The handlers of an application: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions.
 
-    Its rows are in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`.
+    Its rows are in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`. With a codec, the
+    payloads of its handlers are encrypted, unless a handler says encrypt=False.
     """
 
-    def __init__(self, *, schema: str | None = None, trace: Mode | None = None) -> None:
+    def __init__(self, *, schema: str | None = None, trace: Mode | None = None, codec: Codec | None = None) -> None:
         found = find("TENURE_SCHEMA", schema, "schema")
         self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
-        self.bus, self.tracing = Bus(), Tracing(trace)
+        self.bus, self.tracing, self.codec = Bus(), Tracing(trace), codec
         self.handlers: dict[str, Handler[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
 
@@ -55,20 +59,21 @@ class Inbox:
         late_completion: Literal["reject", "accept"] = "reject",
         payload: type[Any] | None = None,
         pool: Pool | None = None,
+        encrypt: bool | Sequence[str] | None = None,
+        keep_payload: bool = True,
         **unknown: Never,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
-        """Make a function the handler of a kind: async functions run on the loop, others in threads or processes."""
+        """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
+
+        `encrypt` names the fields to encrypt; True, the default with a codec, is the whole payload. With
+        keep_payload=False, the archive has a completed row without its payload.
+        """
         _check_known(kind, unknown)
-        if not isinstance(kind, str):
-            raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
-        if kind in self.handlers:
-            raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
-        if ordered and key is None:
-            raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
+        self._check_new(kind, ordered and key is None)
 
         def decorate(function: Callable[P, R]) -> Handler[P, R]:
             where = default_pool(function) if pool is None else pool
-            handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion)
+            handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload)
             check_pool(kind, function, where)
             made = Handler(
                 function,
@@ -79,11 +84,20 @@ class Inbox:
                 payload=payload,
                 bus=self.bus,
                 tracing=self.tracing,
+                encryption=Encryption(self.codec, encrypt),
             )
             self.handlers[kind] = made
             return made
 
         return decorate
+
+    def _check_new(self, kind: Any, keyless: bool) -> None:
+        if not isinstance(kind, str):
+            raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
+        if kind in self.handlers:
+            raise BadSettings(f"kind {kind!r} has a handler already: {self.handlers[kind].function.__qualname__}")
+        if keyless:
+            raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
 
     def schedule(
         self,
@@ -106,12 +120,14 @@ class Inbox:
             raise BadSettings(f"schedule {name!r} calls {handler!r}: give it a handler, made with @inbox.handler(…)")
         tick = {tick_as: _SOME_TICK} if tick_as is not None and not payload else {}
         row = handler.row(*payload, **fields, **tick)
+        if tick:
+            row = handler.encryption.encrypted(replace(row, payload=fields))  # the tick is added in the database
         _check_can_tick(name, row)
         self.schedules[name] = Schedule(
             name,
             cron,
             row.kind,
-            fields if tick else row.payload,
+            row.payload,
             zone=zone,
             queue=row.queue,
             key=row.key,

@@ -13,6 +13,7 @@ import msgspec
 
 from ..errors import Cancelled, StaleLease
 from ..model.rows import Claimed, Lease
+from ..model.veil import Veil
 from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..telemetry.tracing import NOTHING, Span, Tracing
@@ -47,9 +48,11 @@ class Job:
         "claimed",
         "completion",
         "deadline",
+        "keep_payload",
         "lost",
         "schema",
         "tracing",
+        "veil",
     )
 
     def __init__(
@@ -61,6 +64,7 @@ class Job:
         schema: str = DEFAULT_SCHEMA,
         accept_late: bool = False,
         tracing: Tracing | None = None,
+        keep_payload: bool = True,
     ) -> None:
         self.claimed, self.schema = claimed, schema
         self.deadline = deadline  # on the monotonic clock, counted from when the claim was sent
@@ -68,7 +72,9 @@ class Job:
         self.cancel_asked = False
         self.completion: Completion = "open"
         self._connections, self._accept_late = connections, accept_late
+        self.keep_payload = keep_payload  # in the archive, once it is completed
         self.tracing = tracing  # makes the span of its completion
+        self.veil: Veil | None = None  # what must not be told, once an encrypted payload was opened
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
@@ -211,7 +217,8 @@ class JobFence:
         self._job.completion = "committed"
 
     def _fenced(self, conn: Any) -> fenced:
-        return fenced(conn, self._job.claimed, schema=self._job.schema, accept_late=self._job._accept_late)
+        job = self._job
+        return fenced(conn, job.claimed, schema=job.schema, accept_late=job._accept_late, keep_payload=job.keep_payload)
 
     def _span(self, error: BaseException | None) -> Span:
         """The span of the completion; none after an error, which rolls back."""

@@ -116,12 +116,31 @@ def _act(
         said = str(operate.narrow(verb, filter) or filter)
         click.echo(f"{verb}  {_rows(matched)}  {printable(said)}", err=as_json)
         answer = {"schema": 1, "verb": verb, "filter": said, "matched": matched, "dry_run": dry_run}
-        if matched and not dry_run:
+        rest = verb == "erase" and bool(filter.ids or filter.idempotency_key)  # of rows that are gone
+        if (matched or rest) and not dry_run:
             _confirm(verb, matched, yes)
             answer |= _change(conn, database, verb, filter, reason, matched, yes)
+        if verb == "erase":
+            answer["processing"] = operate.left_out(conn, verb, filter, database.schema)
     click.echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer), err="interrupted" in answer)
     if "interrupted" in answer:
         raise click.exceptions.Exit(INTERRUPTED)
+    if answer.get("processing") or (verb == "erase" and answer.get("skipped")):
+        _say_unfinished(answer)
+
+
+def _say_unfinished(answer: dict[str, Any]) -> None:
+    """An erasure that left something is told, and its exit code says no."""
+    if held := answer.get("processing"):
+        left = (
+            "1 row is processing and left as it is"
+            if held == 1
+            else f"{held:,} rows are processing and left as they are"
+        )
+        whom = "its worker" if held == 1 else "their workers"
+        click.echo(f"tenure: {left}: `tenure cancel` asks {whom} to stop; then erase again", err=True)
+    if not answer["dry_run"]:
+        raise click.exceptions.Exit(NO)
 
 
 def _change(
@@ -149,6 +168,9 @@ def _confirm(verb: str, matched: int, yes: bool) -> None:
     if yes:
         return
     attended(f"{verb} would change {_rows(matched)}")
+    if not matched:
+        agreed(f"{verb} what is left of rows that are gone?")
+        return
     if matched <= TYPED_ABOVE:
         agreed(f"{verb} {_rows(matched)}?")
         return
@@ -191,7 +213,7 @@ def _told(answer: dict[str, Any]) -> str:
         line = f" · line {answer['action']} of the audit" if "action" in answer else ""
         were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {ON_ROWS[answer['verb']].past}"
         return f"interrupted: {were}{line}"
-    if not answer["matched"]:
+    if not answer["matched"] and "action" not in answer:
         takes = f"{answer['verb']} takes rows that are {_takes(answer['verb'])}"
         return f"no row matches: nothing to do ({takes}{_others(answer['verb'], answer['filter'])})"
     if answer["dry_run"]:

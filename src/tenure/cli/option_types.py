@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 from uuid import UUID
 
 import click
+
+from ..model.filter_words import UNITS
 
 NEXT = "`tenure rows` lists the rows with their ids."
 
@@ -22,6 +25,21 @@ class RowId(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it t
             return value if isinstance(value, UUID) else UUID(str(value).strip())
         except ValueError:
             self.fail(f"{str(value)[:60]!r} must be the id of a row. {NEXT}", param, ctx)
+
+
+class Span(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none
+    """A span of time in one unit: 90s, 36h, 7d; as seconds."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds, or a usage error."""
+        text = str(value).strip()
+        if isinstance(value, float):
+            return value
+        if not re.fullmatch(r"\d{1,9}[smhdw]", text):
+            self.fail(f"{text[:60]!r} must be a span of time: write 36h, 7d or 4w", param, ctx)
+        return float(text[:-1]) * UNITS[text[-1]]
 
 
 class Number(click.FloatRange):

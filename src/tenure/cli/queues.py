@@ -1,4 +1,4 @@
-"""`tenure queues`: the rows and settings of each queue; pause, resume and limit one, free a key."""
+"""`tenure queues`: the rows and settings of each queue; pause, resume, limit and retain one, free a key."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from .. import operate, postgres
 from ..errors import NO, BadSettings
+from ..model.filter_words import in_unit
 from ..model.rows import BlockedKey, Depth
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
@@ -21,6 +22,7 @@ from ..verbs.queues import Queue
 from ..verbs.statement import Statement
 from .database import opened, options
 from .operators import answer, me, named, noting
+from .option_types import Span
 from .output import as_json as one_document
 from .output import remark, show
 from .suggest import Suggesting
@@ -43,7 +45,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     """
     if ctx.invoked_subcommand is not None:
         given = {"database_url": database_url, "schema": schema, "as_json": as_json}
-        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "free", "blocked"), given)
+        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "retain", "free", "blocked"), given)
         return
     with _place(database_url, schema) as place:
         depth, known = place.run(questions.depth()), place.run(queues.queues())
@@ -102,6 +104,34 @@ def limit(name: str, reason: str, as_json: bool, database_url: str | None, schem
         place.noted(statement, target, reason)
         (now,) = (queue._asdict() for queue in place.run(queues.queues()) if queue.queue == name)
     answer(as_json, f"{name}: {_words(now) or 'no limits'}", **now)
+
+
+@named(command, "retain_queue")
+@click.argument("name")
+@click.option("--retention", type=Span(), metavar="AGE", help="How long: 36h, 7d, 4w; an hour at least.")
+@click.option("--clear", is_flag=True, help="As long as the workers' own setting says.")
+@noting
+def retain(
+    name: str,
+    retention: float | None,
+    clear: bool,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    schema: str | None,
+) -> None:
+    """Failed rows and dead letters stay until somebody acts on them."""
+    if (retention is None) != clear:
+        raise click.UsageError("keep its rows for how long? Give --retention 7d, or --clear for the workers' setting")
+    try:
+        statement = queues.retain(name, retention)
+    except BadSettings:
+        raise click.UsageError("--retention must be between 1h and ten years") from None
+    with _place(database_url, schema) as place:
+        place.warn_of(name, "; it is kept in mind all the same, for rows that may come")
+        place.noted(statement, f"{name} {'default' if retention is None else in_unit(retention)}", reason)
+        (now,) = (queue._asdict() for queue in place.run(queues.queues()) if queue.queue == name)
+    answer(as_json, f"{name}: {_words(now) or 'kept as the workers say'}", **now)
 
 
 @named(command, "free_key")
@@ -207,4 +237,6 @@ def _words(queue: Mapping[str, Any]) -> str:
         said.append(f"{queue['max_per_key']} per key")
     if queue.get("rate_per_second"):
         said.append(f"{queue['rate_per_second']:g} per second, burst {queue['burst']}")
+    if queue.get("retention_seconds"):
+        said.append(f"kept for {in_unit(queue['retention_seconds'])}")
     return " · ".join(said)

@@ -10,6 +10,7 @@ import click
 
 from .. import postgres
 from ..errors import NO
+from ..model.envelope import shown
 from ..model.rows import Attempt, Row
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
@@ -111,7 +112,7 @@ def _lines(picture: Picture) -> list[str]:
     error, payload, headers = fields.pop("last_error"), fields.pop("payload"), fields.pop("headers")
     every = [printable(picture.why), ""]
     every += [f"{LABELS.get(name, name):<16}  {said(value)}" for name, value in fields.items() if value is not None]
-    every += [f"{'payload':<16}  {printable(payload)}"]
+    every += [f"{'payload':<16}  {printable(shown(payload))}"]
     every += [f"{'headers':<16}  {printable(headers)}"] if headers else []
     every += _section(
         "earlier error" if picture.row.status == "completed" else "last error",

@@ -86,6 +86,7 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("paused", lambda: fleet.paused(ask(queues.queues())))
     yield _look("fleet", lambda: fleet.fleet(ask(workers())))
     yield _look("kinds", lambda: _kinds(ask))
+    yield _look("encryption", lambda: fleet.encryption(ask(search.page(fleet.LEFT, n=1000, head=0)).rows))
     yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
     yield _look("lag", lambda: fleet.lag(ask(search.overview())))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model.envelope import ENCRYPTED_WITH
 from ..model.filter import Filter
 from ..model.rows import BlockedKey, Row
 from ..verbs.questions import Member, spoken
@@ -13,6 +14,7 @@ from .questions import Chore
 LATE_SECONDS_MIN = 60.0  # a chore may be this late, however often it runs
 LAG_SECONDS = 300.0
 KEYS_MAX = 10_000  # of all blocked ordered keys; most of them only wait for their time
+LEFT = Filter(statuses=("pending",), error=ENCRYPTED_WITH)
 TURNED_AWAY = Filter(statuses=("pending",), error="no handler for kind")
 
 
@@ -94,6 +96,17 @@ def _nobody_has(row: Row, alive: list[Member]) -> bool:
     """Whether workers serve the row's queue and none has its kind; a worker that lists no kinds may have any."""
     serving = [worker.metadata for worker in alive if row.queue in worker.metadata.get("queues", [row.queue])]
     return bool(serving) and not any(row.kind in said.get("kinds", [row.kind]) for said in serving)
+
+
+def encryption(left: list[Row]) -> Finding:
+    """Rows that a worker gave back because it could not open their payload."""
+    reasons = sorted({(row.last_error or "").splitlines()[0] for row in left})
+    if not left:
+        return Finding("encryption", "ok", [], "no row waits for an encryption key")
+    rows = "1 row waits" if len(left) == 1 else f"{len(left)} rows wait"
+    said = f"{rows} for an encryption key: {'; '.join(reasons[:3])}"
+    step = f"give the key to the workers, then `tenure retry 'error:\"{ENCRYPTED_WITH}\"'`"
+    return Finding("encryption", "fault", reasons, said, step)
 
 
 def keys(stand_still: list[BlockedKey]) -> Finding:

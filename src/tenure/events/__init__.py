@@ -149,6 +149,21 @@ class HandlerOverran(Event):
     timeout_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class EncryptionKeyMissing(Event):
+    """A row was given back: its payload is encrypted, and this worker cannot open it. The attempt is not counted."""
+
+    name: ClassVar[str] = "encryption_key_missing"
+    level: ClassVar[str] = "error"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str
+    queue: str
+    key: str
+    reason: str
+
+
 # -- many rows
 
 

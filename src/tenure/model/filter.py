@@ -24,6 +24,7 @@ WORDS_MAX = 100
 LENGTH_MAX = 250_000
 AGE_SECONDS_MAX = 3_155_760_000.0
 
+HIDDEN = "…"
 _WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|[^\s"])+(?P<open>"\S*)?|"\S*', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HEX = re.compile(r"[0-9a-f]{12}")
@@ -84,6 +85,14 @@ class Filter:
     def __bool__(self) -> bool:
         """False when every row matches."""
         return self != EVERYTHING
+
+
+def without_content(filter: Filter) -> Filter:
+    """The filter for a record that must not hold what it names: its texts of producers are left out, ids stay."""
+    texts: dict[str, Any] = {
+        name: HIDDEN for name in ("key", "error", "idempotency_key") if getattr(filter, name) is not None
+    }
+    return dataclasses.replace(filter, **texts, payload=tuple((name, HIDDEN) for name, _ in filter.payload))
 
 
 def is_prefix(text: str) -> bool:

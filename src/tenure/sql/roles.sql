@@ -97,12 +97,13 @@ GRANT UPDATE (available_at, cancel_asked, last_error), DELETE ON tenure.live TO 
 GRANT INSERT (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key,
   idempotency_key, payload, last_error, headers) ON tenure.live TO tenure_operator;  -- redrive: a row comes back as it was, and free
 GRANT INSERT, DELETE ON tenure.dead TO tenure_operator;
-GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.refusals TO tenure_operator;
+GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.refusals, tenure.idempotency TO tenure_operator;
 GRANT INSERT (queue, partition_key, seq) ON tenure.arrivals TO tenure_operator;  -- a key to be looked at again
 GRANT UPDATE (blocks) ON tenure.dead TO tenure_operator;
 GRANT UPDATE (priority) ON tenure.dead, tenure.archive TO tenure_operator;  -- to lock a row takes the right to change some column of it
-GRANT INSERT (queue, paused, max_running, max_per_key, rate_per_second, burst),
-  UPDATE (paused, max_running, max_per_key, rate_per_second, burst, tokens, refilled_at, updated_at) ON tenure.queues TO tenure_operator;
+GRANT INSERT (queue, paused, max_running, max_per_key, rate_per_second, burst, retention_seconds),
+  UPDATE (paused, max_running, max_per_key, rate_per_second, burst, tokens, refilled_at, updated_at, retention_seconds) ON tenure.queues TO tenure_operator;
+GRANT SELECT, DELETE ON tenure.thinned TO tenure_operator;  -- days to be looked through again
 GRANT UPDATE (paused, updated_at), DELETE ON tenure.schedules TO tenure_operator;
 GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
 GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring

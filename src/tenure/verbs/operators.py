@@ -53,6 +53,20 @@ def delete(ids: Sequence[UUID]) -> Statement[list[UUID]]:
     return Statement("delete", {"ids": array(sorted(ids))}, _ids)
 
 
+def erase(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Delete rows that nobody holds with all that is known of them, their idempotency keys too.
+
+    A late duplicate of an erased row is a new row. Rows that are held or locked are skipped.
+    """
+    return Statement("erase", {"ids": array(sorted(ids))}, _ids)
+
+
+def erase_rest(ids: Sequence[UUID], idempotency_key: str | None = None) -> Statement[int]:
+    """Erase what retention has left of rows that are gone; how many entries that were."""
+    params = {"ids": array(sorted(ids)), "idempotency_key": idempotency_key}
+    return Statement("erase_rest", params, lambda rows: int(rows[0][0]))
+
+
 def free_key(queue: str, key: str) -> Statement[bool]:
     """Let an ordered key go on that waits for an operator; its first row stays ended. False if it does not wait."""
     params = {"queue": check_name(queue, "queue"), "partition_key": _within(key, "key", KEY_BYTES_MAX)}

@@ -15,6 +15,7 @@ from .statement import Statement, array
 
 SLOTS_MAX = 10_000
 RATE_MAX = 1_000_000
+RETENTION_SECONDS_MIN, RETENTION_SECONDS_MAX = 3600.0, 315_576_000.0
 RATE_MIN = 0.000_001  # one row in eleven days; far below, the arithmetic of the rate underflows
 
 
@@ -30,6 +31,7 @@ class Queue(NamedTuple):
     running: int  # rows that hold a permit
     tokens: float | None  # how many rows the rate allows to start now
     updated_at: datetime
+    retention_seconds: float | None = None  # how long its ended rows are kept; None: as the workers say
 
     @property
     def limited(self) -> bool:
@@ -111,6 +113,20 @@ def limit(
         "clear": clear,
     }
     return Statement("limit", params, lambda _rows: None)
+
+
+def retain(queue: str, retention_seconds: float | None) -> Statement[None]:
+    """Keep the completed and cancelled rows of a queue for so long; None: as long as the workers' setting says."""
+    number = isinstance(retention_seconds, int | float) and not isinstance(retention_seconds, bool)
+    if retention_seconds is not None and not (
+        number and RETENTION_SECONDS_MIN <= retention_seconds <= RETENTION_SECONDS_MAX
+    ):
+        raise BadSettings(
+            f"retention_seconds={retention_seconds!r} must be between {RETENTION_SECONDS_MIN:.0f} (an hour) "
+            f"and {RETENTION_SECONDS_MAX:.0f} (ten years)"
+        )
+    params = {"queue": check_name(queue, "queue"), "retention_seconds": retention_seconds}
+    return Statement("retain", params, lambda _rows: None)
 
 
 def queues() -> Statement[list[Queue]]:

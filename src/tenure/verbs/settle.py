@@ -13,12 +13,15 @@ from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
 
-def complete(leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True) -> Statement[list[Settled]]:
+def complete(
+    leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True, keep_payload: bool = True
+) -> Statement[list[Settled]]:
     """Complete these rows; accept_late also accepts it after the lease ran out, if nobody else has taken the row.
 
-    ordered=False says that none of them has an ordered key, which saves the database a look.
+    ordered=False says that none of them has an ordered key, which saves the database a look. keep_payload=False leaves
+    their payloads out of the archive.
     """
-    return _settle("complete", leases, {"accept_late": accept_late, "ordered": ordered})
+    return _settle("complete", leases, {"accept_late": accept_late, "ordered": ordered, "keep": keep_payload})
 
 
 def retry(
@@ -57,7 +60,7 @@ def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Stateme
         params["errors"] = [clean_error(extra["errors"][n]) for n in in_order]
     if "delays" in extra:
         params["delays"] = array([_check_delay(extra["delays"][n]) for n in in_order])
-    params |= {name: extra[name] for name in ("accept_late", "ordered") if name in extra}
+    params |= {name: extra[name] for name in ("accept_late", "ordered", "keep") if name in extra}
 
     def read(rows: Rows) -> list[Settled] | Statement[list[Settled]]:
         if verb == "complete" and rows[0][0] == len(leases):

@@ -7,6 +7,7 @@ import re
 import shlex
 from uuid import UUID
 
+from ..model.envelope import ENCRYPTED_WITH
 from ..sql import in_schema, text
 from .obstacles import locked, obstacle, standstill
 from .statement import Statement
@@ -124,6 +125,8 @@ def _behind(row: Facts) -> str:
 
 def _waiting(row: Facts) -> str:
     so_far = f" after {row.attempts} of {row.max_attempts} attempts ({row.error})" if row.attempts else ""
+    if (row.last_error or "").startswith(ENCRYPTED_WITH):
+        so_far += f"; a worker gave it back ({row.error}): give its workers that key, then `tenure retry` makes it due"
     if row.seconds_to_wait == math.inf:
         return f"It is never due{so_far}: its time is infinity; `tenure retry` makes it due."
     if row.seconds_to_wait > 0:

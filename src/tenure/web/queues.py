@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import msgspec
 
 from .. import postgres
+from ..model.filter_words import in_unit
 from ..verbs import questions
 from ..verbs import queues as verbs
 from ..verbs.questions import QueueDepth
-from ..verbs.queues import RATE_MAX, RATE_MIN, SLOTS_MAX
+from ..verbs.queues import RATE_MAX, RATE_MIN, RETENTION_SECONDS_MAX, RETENTION_SECONDS_MIN, SLOTS_MAX
 from .route import Ask, Asked, Route, when
 
 
@@ -31,6 +32,7 @@ class QueueShape(msgspec.Struct, frozen=True):
     max_per_key: int | None
     rate_per_second: float | None
     burst: int | None
+    retention_seconds: float | None
     running: int
 
 
@@ -63,6 +65,12 @@ class LimitsAsked(Asked, frozen=True):
     burst: Annotated[int, msgspec.Meta(ge=1, le=RATE_MAX)] | None = None
 
 
+class RetentionAsked(Asked, frozen=True):
+    """How long the ended rows of a queue are kept; null: as long as the workers' own setting says."""
+
+    retention_seconds: Annotated[float, msgspec.Meta(ge=RETENTION_SECONDS_MIN, le=RETENTION_SECONDS_MAX)] | None
+
+
 async def queues(ask: Ask[Any, None]) -> QueuesShape:
     """Every queue with its rows by state, its limits and its lag."""
     schema = ask.site.store.schema
@@ -85,6 +93,7 @@ def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: verbs.Q
         oldest_runnable_seconds=lag,
         paused=known is not None and known.paused,
         running=known.running if known else 0,
+        retention_seconds=known.retention_seconds if known else None,
         **given,
         **counts,
     )
@@ -107,6 +116,14 @@ async def limit(ask: Ask[Any, LimitsAsked]) -> LimitsAsked:
     return ask.body
 
 
+async def retain(ask: Ask[Any, RetentionAsked]) -> RetentionAsked:
+    """Set how long the ended rows of a queue are kept."""
+    seconds = ask.body.retention_seconds
+    said = "default" if seconds is None else in_unit(seconds)
+    await ask.change(verbs.retain(ask.path["name"], seconds), ask.path["name"], said)
+    return ask.body
+
+
 def _words(asked: LimitsAsked) -> str:
     given = [f"{name}={value:g}" for name, value in msgspec.structs.asdict(asked).items() if value is not None]
     return " ".join(given) or "no limits"
@@ -116,5 +133,8 @@ ROUTES = (
     Route("GET", "/api/queues", "read", queues, {200: QueuesShape}),
     Route("POST", "/api/queues/{name:text}/pause", "pause_queue", pause, {200: Changed}),
     Route("POST", "/api/queues/{name:text}/resume", "resume_queue", resume, {200: Changed}),
+    Route(
+        "PUT", "/api/queues/{name:text}/retention", "retain_queue", retain, {200: RetentionAsked}, body=RetentionAsked
+    ),
     Route("PUT", "/api/queues/{name:text}/limits", "limit_queue", limit, {200: LimitsAsked}, body=LimitsAsked),
 )

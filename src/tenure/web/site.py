@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from ..events import Bus
+from ..model.envelope import shown
 from ..model.filter import BadFilter, Filter, parse
 from ..telemetry.fleet_metrics import FleetMetrics
 from .access import COOKIE, Access, Door
@@ -89,8 +90,8 @@ class Site:
         return self.hide_payloads or self.redaction.covers(name) or self.redaction(value) != value
 
     def payload(self, text: str | None) -> str | None:
-        """A payload as this site shows it: hidden, or with the values of secret names replaced."""
-        return None if text is None or self.hide_payloads else self.redaction(text)
+        """A payload as this site shows it: hidden, or without secret values, and encrypted ones by their key's name."""
+        return None if text is None or self.hide_payloads else self.redaction(shown(text))
 
     @property
     def closed(self) -> bool:

@@ -92,6 +92,16 @@ class Attempt:
         return self.handler is not None and self.handler.handling.late_completion == "accept"
 
     @property
+    def keep_payload(self) -> bool:
+        """True if the archive shall have its payload."""
+        return self.handler is None or self.handler.handling.keep_payload
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long its handler may run; 0: as long as it likes."""
+        return (self.handler and self.handler.handling.timeout_seconds) or 0.0
+
+    @property
     def settled(self) -> bool:
         """True if the database has answered, or need not be asked."""
         return self.state in (State.ABANDONED, State.OVER)
@@ -164,3 +174,8 @@ class Attempt:
         """Stop its handler, if it runs and can be stopped."""
         if self.stop is not None:
             self.stop()
+
+    def disarm(self) -> None:
+        """Its time can no longer be up."""
+        if self.timer is not None:
+            self.timer.cancel()

@@ -104,6 +104,7 @@ class Claims:
             schema=terms.schema,
             accept_late=handler is not None and handler.handling.late_completion == "accept",
             tracing=handler.tracing if handler is not None else None,
+            keep_payload=handler is None or handler.handling.keep_payload,
         )
         attempt = Attempt(job, handler, source=claim.source)
         attempt.started, attempt.lease_seconds = at, terms.lease_seconds

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..app.handler import Handler
 from ..app.job import Job
-from ..errors import BadSettings, InvalidPayload
+from ..errors import BadSettings, InvalidPayload, StaleLease
+from ..model.envelope import MissingKey
 from ..model.outcome import COMPLETED, Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
 from ..model.payload import DELAY_SECONDS_MAX
+from ..model.veil import Veil
 
+TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
+LATER_SECONDS_MAX = 600.0
 _UNDONE = (Retry, Snooze, Fail, DeadLetter, Release)
 
 
@@ -31,11 +36,18 @@ def arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], di
         raise Poison(str(error)) from None
 
 
-def as_outcome(value: Any) -> Outcome:
-    """What a handler returned, as an outcome for the database.
+def as_outcome(value: Any, veil: Veil | None = None) -> Outcome:
+    """What a handler returned, as an outcome for the database; under a veil, its error tells no value of the payload.
 
     Any other value means Completed, except a mistake: the class of an outcome, or an exception.
     """
+    outcome = _as_outcome(value)
+    if veil is not None and isinstance(outcome, _UNDONE) and outcome.error:
+        return replace(outcome, error=veil.over(outcome.error))
+    return outcome
+
+
+def _as_outcome(value: Any) -> Outcome:
     for kind in (Completed, *_UNDONE):
         if isinstance(value, kind):
             try:
@@ -78,14 +90,28 @@ def _seconds(name: str, value: Any) -> float:
     return float(value)
 
 
-def said(error: BaseException) -> str:
-    """An exception with its traceback, even if its own text cannot be made."""
-    if isinstance(error, Poison | ChildError):
+def said(error: BaseException, veil: Veil | None = None) -> str:
+    """An exception with its traceback, even if its own text cannot be made; under a veil, without that text."""
+    if isinstance(error, Poison | ChildError | MissingKey):
         return str(error)
+    if veil is not None:
+        return veil.traceback(error)
     try:
         return "".join(traceback.format_exception(error))[-8000:]
     except Exception:
         return f"{type(error).__name__} (its text cannot be read)"
+
+
+def veiled(error: BaseException, job: Job) -> BaseException:
+    """The exception for a trace; under a veil, one of the same name that tells nothing."""
+    if job.veil is None or isinstance(error, StaleLease | MissingKey | Poison):
+        return error
+    return job.veil.over_error(error)
+
+
+def later(job: Job, why: str, seconds: float = TURNED_AWAY_SECONDS) -> Snooze:
+    """Give the row back for longer each time, so that a row nobody can start is not claimed all the time."""
+    return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(job.token - 1, 10)), why)
 
 
 def _text(value: Any, words: Callable[[Any], str] = str) -> str:

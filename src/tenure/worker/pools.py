@@ -11,20 +11,19 @@ from typing import Any
 
 from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
-from ..events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
-from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry, Snooze
+from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, StaleWriteBlocked
+from ..model.envelope import MissingKey
+from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
 from .news import News
-from .outcomes import Poison, arguments, as_outcome, said
+from .outcomes import Poison, arguments, as_outcome, later, said, veiled
 from .processes import ChildJob, Children, NotStarted, import_path
 from .shared import Shared
 
-TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
 NOT_STARTED_SECONDS = 0.5
-LATER_SECONDS_MAX = 600.0
 STUBBORN_SECONDS = 10.0  # how long after its timeout a process may take to stop
 OUR_OWN = (
     "lease_expired",
@@ -74,7 +73,7 @@ class Pools:
 
     def _turn_away(self, attempt: Attempt, why: str) -> None:
         attempt.lose("drained")  # in case it starts after all
-        self._end(attempt, _later(attempt, TURNED_AWAY_SECONDS, why))  # its run ends with it
+        self._end(attempt, later(attempt.job, why))  # its run ends with it
 
     # -- on the loop
 
@@ -102,10 +101,10 @@ class Pools:
                 args, fields = arguments(handler, attempt.job)
                 # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
                 attempt.job.check()  # a slow start may have cost the lease
-                outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
+                outcome: Outcome | None = as_outcome(await handler.function(*args, **fields), attempt.job.veil)
             except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
                 outcome = self._of_error(attempt, error)
-                span.ended(outcome, error)
+                span.ended(outcome, veiled(error, attempt.job))
             else:
                 span.ended(outcome)
         if (following := self._end(attempt, outcome)) is not None:
@@ -130,10 +129,10 @@ class Pools:
                     self._set_timer(attempt)
                     args, fields = arguments(handler, attempt.job)
                     attempt.job.check()  # a slow start may have cost the lease
-                    outcome = as_outcome(handler.function(*args, **fields))
+                    outcome = as_outcome(handler.function(*args, **fields), attempt.job.veil)
             except BaseException as error:
                 outcome = self._of_error(attempt, error)
-                span.ended(outcome, error)
+                span.ended(outcome, veiled(error, attempt.job))
             else:
                 span.ended(outcome)
         if (following := self._end(attempt, outcome)) is not None:
@@ -158,7 +157,7 @@ class Pools:
     # -- when time is up
 
     def _set_timer(self, attempt: Attempt) -> None:
-        if seconds := _timeout_seconds(attempt):
+        if seconds := attempt.timeout_seconds:
             self._call_on_loop(self._arm, attempt, seconds)
 
     def _arm(self, attempt: Attempt, seconds: float) -> None:
@@ -170,7 +169,7 @@ class Pools:
 
         A process that does not stop is killed. Nothing ends a thread.
         """
-        job, seconds = attempt.job, _timeout_seconds(attempt)
+        job, seconds = attempt.job, attempt.timeout_seconds
         if job.lost or not self.let_go(attempt, Retry(f"timed out after {seconds:g} s")):
             return
         attempt.lose("timed_out")
@@ -214,8 +213,8 @@ class Pools:
         If its row was settled before it returned, only its slot is left to free.
         """
         before = attempt.handler_returns(outcome)
-        if _timeout_seconds(attempt):
-            self._call_on_loop(_disarm, attempt)
+        if attempt.timeout_seconds:
+            self._call_on_loop(attempt.disarm)
         if before is State.RUNNING:
             following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
             # Before the next begins: rows of a run are settled in order.
@@ -259,8 +258,12 @@ class Pools:
         if isinstance(error, Poison):
             return DeadLetter(str(error))
         if isinstance(error, NotStarted):
-            return _later(attempt, NOT_STARTED_SECONDS, str(error))
-        return Retry(said(error))
+            return later(job, str(error), NOT_STARTED_SECONDS)
+        if isinstance(error, MissingKey):
+            about = (job.id, job.token, job.kind, job.queue)
+            self._bus.emit(EncryptionKeyMissing(self._shared.worker_id, *about, error.key, error.why))
+            return later(job, str(error))
+        return Retry(said(error, job.veil))
 
     def close(self) -> None:
         """Start no more. Threads that still run are not waited for; child processes are killed."""
@@ -269,20 +272,6 @@ class Pools:
         self._children.close()
 
 
-def _later(attempt: Attempt, seconds: float, why: str) -> Snooze:
-    """Give the row back for longer each time, so that a row nobody can start is not claimed all the time."""
-    return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(attempt.job.token - 1, 10)), why)
-
-
-def _timeout_seconds(attempt: Attempt) -> float:
-    return (attempt.handler and attempt.handler.handling.timeout_seconds) or 0.0
-
-
 def _kill(attempt: Attempt) -> None:
     if attempt.kill is not None and not attempt.handler_returned:
         attempt.kill()
-
-
-def _disarm(attempt: Attempt) -> None:
-    if attempt.timer is not None:
-        attempt.timer.cancel()

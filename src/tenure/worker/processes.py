@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..app.handler import Handler
 from ..app.job import Job
 from ..errors import BadSettings, Cancelled, StaleLease
+from ..model.envelope import MissingKey
 from ..model.outcome import Outcome
 from ..model.rows import Claimed
 from ..postgres.handler_pool import HandlerPool
@@ -184,12 +185,12 @@ def _work(job: Job, sent: ChildJob, started: Callable[[float], None]) -> ChildRe
     ended: Outcome | partial[Any]
     try:
         handler = _find(sent.module, sent.qualname)
-        job.tracing = handler.tracing
+        job.tracing, job.keep_payload = handler.tracing, handler.handling.keep_payload
         args, fields = arguments(handler, job)
         job.check()  # it may be lost already
         started(time.monotonic())  # all processes share this clock
         with within(sent.trace):
-            ended = as_outcome(handler.function(*args, **fields))
+            ended = as_outcome(handler.function(*args, **fields), job.veil)
     except BaseException as error:
         ended = _again(job, error)
     return ChildReply(ended, job.completion == "committed")
@@ -200,4 +201,6 @@ def _again(job: Job, error: BaseException) -> partial[Any]:
         return partial(StaleLease, job.claimed, error.verb, error.reason, error.current)
     if isinstance(error, Cancelled):
         return partial(Cancelled, job.id)
-    return partial(Poison if isinstance(error, Poison) else ChildError, said(error))
+    if isinstance(error, MissingKey):
+        return partial(MissingKey, error.key, error.why)
+    return partial(Poison if isinstance(error, Poison) else ChildError, said(error, job.veil))

@@ -29,6 +29,7 @@ from .outcomes import said
 from .shared import Shared
 
 Batch = tuple[list[Attempt], Statement[list[Settled]]]
+_Kind = tuple[type[Outcome], bool, bool, bool]  # its outcome, accepted late, ordered, payload kept
 
 _ENDED: dict[str | None, type[JobRetried]] = {
     "pending": JobRetried,
@@ -106,38 +107,38 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
 
     A row that fails ends its run: the rows behind it must be given back before it is.
     """
-    groups: dict[tuple[type[Outcome], bool, bool], list[Attempt]] = {}
+    groups: dict[_Kind, list[Attempt]] = {}
     for attempt in attempts:
-        kind = (type(attempt.outcome), attempt.accept_late, attempt.source != UNORDERED)
+        kind = (type(attempt.outcome), attempt.accept_late, attempt.source != UNORDERED, attempt.keep_payload)
         groups.setdefault(kind, []).append(attempt)
-    for (outcome, late, ordered), group in sorted(groups.items(), key=_turn):
+    for (outcome, late, ordered, keep), group in sorted(groups.items(), key=_turn):
         try:
-            made = [(group, _statement(outcome, late, group, ordered))]
+            made = [(group, _statement(outcome, late, group, ordered, keep=keep))]
         except Exception:
             made = [_alone(outcome, late, attempt) for attempt in group]
         yield from made
 
 
-def _turn(group: tuple[tuple[type[Outcome], bool, bool], list[Attempt]]) -> tuple[int, bool]:
-    (kind, _, ordered), _ = group
+def _turn(group: tuple[_Kind, list[Attempt]]) -> tuple[int, bool]:
+    (kind, _, ordered, _), _ = group
     return (0 if kind is Completed else 1 if kind is Release else 2, not ordered)
 
 
 def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
     """One attempt of a batch whose statement could not be made: if its outcome is the reason, the attempt failed."""
     try:
-        return [attempt], _statement(kind, late, [attempt])
+        return [attempt], _statement(kind, late, [attempt], keep=attempt.keep_payload)
     except Exception as error:
         attempt.outcome = Retry(said(error))
         return [attempt], _statement(Retry, late, [attempt])
 
 
 def _statement(
-    kind: type[Outcome], late: bool, attempts: list[Attempt], ordered: bool = True
+    kind: type[Outcome], late: bool, attempts: list[Attempt], ordered: bool = True, *, keep: bool = True
 ) -> Statement[list[Settled]]:
     held = [attempt.claimed for attempt in attempts]
     if kind is Completed:
-        return settle.complete(held, accept_late=late, ordered=ordered)
+        return settle.complete(held, accept_late=late, ordered=ordered, keep_payload=keep)
     if kind is Retry:
         return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
     if kind is Fail:

@@ -97,6 +97,19 @@ def test_limits_are_set_and_taken_away(visit: Visit, yard: Yard) -> None:
     assert yard.deeds("limit")[0][2] == "default"
 
 
+def test_ended_rows_are_kept_for_as_long_as_is_said(visit: Visit, yard: Yard) -> None:
+    yard.world.run(queues.limit("default", max_running=4))
+    page = visit("queues", url=yard.url)
+    page.get_by_role("button", name="Edit the limits of default").click()
+    form = page.get_by_role("form", name="Retention of default")
+    form.get_by_label("Keep ended rows for days").fill("7")
+    form.get_by_role("button", name="Save days").click()
+    expect(row(page, "default")).to_contain_text("0 of 4 run · kept 7 d")
+    (queue,) = yard.world.run(queues.queues())
+    assert (queue.retention_seconds, queue.max_running) == (604_800.0, 4)
+    assert yard.deeds("retain")[0][2] == "default"
+
+
 def test_a_limit_that_cannot_be_is_refused_in_the_form(visit: Visit, yard: Yard) -> None:
     yard.world.run(queues.limit("default", max_running=4))
     page = visit("queues", url=yard.url, expect="400")

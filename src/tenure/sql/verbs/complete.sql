@@ -1,5 +1,5 @@
 -- complete: end these attempts well and move their rows to the archive, if the leases are still current
--- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean, ordered boolean (some of the rows may be)
+-- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean, ordered boolean (some of the rows may be), keep boolean (their payloads)
 -- out: n, accepted uuid[], their fences bigint[] (both NULL: all of them)
 -- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
 -- else has taken the row). What is not accepted was refused. IS TRUE keeps the planner from making a join of the tokens:
@@ -40,7 +40,7 @@ WITH behind AS MATERIALIZED (
                               idempotency_key, payload, last_error, headers)
   SELECT id, created_at, available_at, claimed_at, clock_timestamp(), lease_generation, fence_token, attempts,
          max_attempts, priority, ordered, kind, queue, partition_key, claimed_by,
-         idempotency_key, payload, last_error, headers
+         idempotency_key, CASE WHEN :keep THEN payload ELSE '{"$not_kept": "keep_payload=False"}' END, last_error, headers
   FROM done
 ), freed AS (
   INSERT INTO tenure.arrivals (queue, partition_key, seq)

@@ -9,6 +9,7 @@ import { html, useState } from "../../lib/ui.js";
 import { filter_word } from "../../lib/words.js";
 import { limit_words } from "./limit_words.js";
 import { Limits } from "./limits.js";
+import { Retention } from "./retention.js";
 
 /** @typedef {import("./limit_words.js").Queue} Queue */
 
@@ -91,6 +92,7 @@ function Line({ queue, open, toggle }) {
       <tr class="editing">
         <td colspan=${4 + STATES.length}>
           <${Limits} key=${queue.queue} queue=${queue} close=${toggle} />
+          ${can("retain_queue") && html`<${Retention} queue=${queue} close=${toggle} />`}
         </td>
       </tr>
     `}

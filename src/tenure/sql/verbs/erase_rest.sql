@@ -1,0 +1,27 @@
+-- erase_rest: erase what retention has left of rows that are gone: tape and effects by their ids, and one idempotency key
+-- in: ids uuid[], idempotency_key text
+-- out: n bigint
+-- why: a key outlives its row, so that a late duplicate is known. What belongs to a row that still exists is not touched: erase
+-- takes it with the row.
+WITH tape AS (
+  DELETE FROM tenure.attempts AS t
+  WHERE t.row_id = ANY (:ids::uuid[])
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = t.row_id)
+  RETURNING t.row_id
+), refused AS (
+  DELETE FROM tenure.refusals AS r
+  WHERE r.row_id = ANY (:ids::uuid[])
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = r.row_id)
+  RETURNING r.row_id
+), marks AS (
+  DELETE FROM tenure.effects AS e
+  WHERE e.row_id = ANY (:ids::uuid[])
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = e.row_id)
+  RETURNING e.row_id
+), keys AS (
+  DELETE FROM tenure.idempotency AS k
+  WHERE k.key = :idempotency_key
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = k.row_id)
+  RETURNING k.row_id
+)
+SELECT (SELECT count(*) FROM tape) + (SELECT count(*) FROM refused) + (SELECT count(*) FROM marks) + (SELECT count(*) FROM keys)
