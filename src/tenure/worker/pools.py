@@ -11,14 +11,14 @@ from typing import Any
 
 from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
-from ..events import ExecutionStarted, HandlerOverran, StaleWriteBlocked
+from ..events import ExecutionStarted, HandlerOverran, RaisedAfterCompletion, StaleWriteBlocked
 from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry, Snooze
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
 from .news import News
-from .outcomes import Poison, arguments, as_outcome, said
+from .outcomes import Poison, after_completion, arguments, as_outcome, said
 from .processes import ChildJob, Children, NotStarted, import_path
 from .shared import Shared
 
@@ -213,7 +213,10 @@ class Pools:
 
         If its row was settled before it returned, only its slot is left to free.
         """
-        before = attempt.handler_returns(outcome)
+        before, job = attempt.handler_returns(outcome), attempt.job
+        if attempt.completed_itself and (error := after_completion(outcome)):
+            told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error)
+            self._bus.emit(RaisedAfterCompletion(*told))
         if _timeout_seconds(attempt):
             self._call_on_loop(_disarm, attempt)
         if before is State.RUNNING:
