@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from .. import settings
+
+if TYPE_CHECKING:
+    from .. import embedded
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,6 +23,8 @@ class Database(NamedTuple):
     schema: str
     source: str  # which setting the address came from, or "embedded"
     words: str  # for people: what it is and how it came up
+    project: embedded.Project | None = None  # whose database of the embedded Postgres it is
+    made: bool = False  # that database was made just now
 
 
 def options(command: F) -> F:
@@ -41,9 +46,16 @@ def setting(name: str, more: str = "") -> str:
 
 @contextmanager
 def opened(
-    database_url: str | None, schema: str | None, flag: str = "--database-url", *, leave_nothing: bool = False
+    database_url: str | None,
+    schema: str | None,
+    flag: str = "--database-url",
+    *,
+    leave_nothing: bool = False,
+    shared: bool = False,
 ) -> Iterator[Database]:
     """The database of these options. The embedded one runs at least as long as the block.
+
+    There it is the database of the project in the working folder; with `shared` the one for all.
 
     It stays a little longer, so that the next command starts faster; with `leave_nothing` it ends with the block.
     """
@@ -51,20 +63,23 @@ def opened(
     if chosen.database_url is not None:
         yield Database(chosen.database_url, chosen.schema, chosen.database_from, f"given by {chosen.database_from}")
         return
-    with embedded(chosen.schema, leave_nothing=leave_nothing) as database:
+    with of_our_own(chosen.schema, leave_nothing=leave_nothing, shared=shared) as database:
         yield database
 
 
 @contextmanager
-def embedded(schema: str = settings.DEFAULT_SCHEMA, *, leave_nothing: bool = False) -> Iterator[Database]:
+def of_our_own(
+    schema: str = settings.DEFAULT_SCHEMA, *, leave_nothing: bool = False, shared: bool = False
+) -> Iterator[Database]:
     """The embedded Postgres, even if the settings name another database."""
-    from ..embedded import attach, wait_for_end
+    from ..embedded import SHARED, attach, wait_for_end
 
-    server = attach(linger_seconds=0.1 if leave_nothing else 2.0)
+    server = attach(database=SHARED if shared else None, linger_seconds=0.1 if leave_nothing else 2.0)
     try:
         with server:
             how = f"started in {server.seconds:.1f} s" if server.started else "already running"
-            yield Database(server.url, schema, "embedded", f"{server.version}, embedded, {how}")
+            words = f"{server.version}{server.programs}, embedded, {how}"
+            yield Database(server.url, schema, "embedded", words, server.project, server.made)
     finally:
         if leave_nothing and server.started:
             wait_for_end(server.folder)
