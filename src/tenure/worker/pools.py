@@ -105,9 +105,9 @@ class Pools:
                 outcome: Outcome | None = as_outcome(await handler.function(*args, **fields))
             except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
                 outcome = self._of_error(attempt, error)
-                span.ended(outcome, error)
+                span.ended(attempt.told(outcome), error)
             else:
-                span.ended(outcome)
+                span.ended(attempt.told(outcome))
         if (following := self._end(attempt, outcome)) is not None:
             self._go_on(following)
 
@@ -133,9 +133,9 @@ class Pools:
                     outcome = as_outcome(handler.function(*args, **fields))
             except BaseException as error:
                 outcome = self._of_error(attempt, error)
-                span.ended(outcome, error)
+                span.ended(attempt.told(outcome), error)
             else:
-                span.ended(outcome)
+                span.ended(attempt.told(outcome))
         if (following := self._end(attempt, outcome)) is not None:
             self.start([following])
 

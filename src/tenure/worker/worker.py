@@ -216,6 +216,7 @@ class Worker:
             "kinds": sorted(self.inbox.handlers),
             "slots": self.terms.slots,
             "slots_used": self.held.slots_used,
+            "slots_stuck": self.held.slots_stuck,
             "wakeup": "notify" if self.lease_keeper.listening else "poll",
         }
 
