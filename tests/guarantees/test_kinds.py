@@ -131,13 +131,25 @@ def test_of_two_ways_the_one_counts_whose_worker_started_last(world: World) -> N
 
 
 def test_a_way_that_nobody_declares_for_a_month_is_forgotten(world: World) -> None:
-    for kind in ("old", "kept", "young"):
+    for kind in ("old", "kept", "young", "changed"):
         world.run(kinds.declare("A", [Declaration(kind)]))
-    world.sql("UPDATE kinds SET seen_at = seen_at - interval '31 days' WHERE kind <> 'young'")
-    world.run(kinds.declare("B", [Declaration("kept"), Declaration("kept", "q")]))
+    world.run(kinds.declare("A", [Declaration("changed", "between")]))
+    world.sql("UPDATE kinds SET seen_at = seen_at - interval '31 days' WHERE queue = 'default' AND kind <> 'young'")
+    world.run(kinds.declare("B", [Declaration("kept"), Declaration("kept", "q"), Declaration("changed", "q")]))
     assert world.sql("SELECT kind, queue FROM kinds ORDER BY 1, 2") == [
-        ("kept", "default"), ("kept", "q"), ("young", "default"),
+        ("changed", "between"), ("changed", "q"), ("kept", "default"), ("kept", "q"), ("young", "default"),
     ]  # fmt: skip
+
+
+def test_what_is_to_be_forgotten_is_not_waited_for(world: World) -> None:
+    world.run(kinds.declare("A", [Declaration("old")]))
+    world.sql("UPDATE kinds SET seen_at = seen_at - interval '31 days'")
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT FROM kinds FOR UPDATE")
+        world.sql("SET statement_timeout = '10s'")
+        assert world.run(kinds.declare("B", [Declaration("new")])) == 1
+    assert world.count("kinds") == 2
 
 
 def test_workers_that_declare_at_once_do_not_wait_for_each_other_for_ever(world: World) -> None:

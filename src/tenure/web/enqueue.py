@@ -16,7 +16,7 @@ from ..model.payload import DELAY_SECONDS_MAX
 from ..model.rows import NewRow
 from ..verbs.kinds import declared
 from .http_errors import Refused
-from .route import Ask, Asked, Key, Name, Reply, Route, together
+from .route import Ask, Asked, Key, Name, Reply, Route, together, when
 
 HeaderName = Annotated[str, msgspec.Meta(max_length=256)]
 HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -25,7 +25,12 @@ HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
 class NewRowAsked(Asked, frozen=True):
     """A row as a producer sends it; what is left out or null is what the handler of the kind declared."""
 
-    rules = ({"not": together({"at": {"type": "string"}, "delay_seconds": {"exclusiveMinimum": 0}})},)
+    rules = (
+        {"not": together({"at": {"type": "string"}, "delay_seconds": {"exclusiveMinimum": 0}})},
+        # Of a kind that nobody has declared; else a handler may have declared the rest.
+        when({"ordered": {"const": True}}, {"key": {"type": "string"}}),
+        when({"hold": {"const": True}}, {"ordered": {"const": True}}),
+    )
 
     kind: Name
     payload: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))

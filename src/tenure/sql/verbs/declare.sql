@@ -11,7 +11,7 @@ WITH said AS (
 ), forgotten AS (
   DELETE FROM tenure.kinds AS k
   USING (SELECT old.kind, old.form FROM tenure.kinds AS old
-         WHERE old.seen_at < clock_timestamp() - interval '30 days'
+         WHERE old.seen_at < clock_timestamp() - interval '30 days'  -- implied: a month need not be exact to the transaction
            AND NOT EXISTS (SELECT FROM said WHERE said.kind = old.kind AND said.form = old.form)
          ORDER BY old.kind, old.form
          LIMIT 1000
@@ -21,7 +21,8 @@ WITH said AS (
 )
 INSERT INTO tenure.kinds AS k (kind, form, queue, keyed, key_template, ordered, hold, priority, max_attempts, worker, started_at, seen_at)
 SELECT s.kind, s.form, s.queue, s.keyed, s.key_template, s.ordered, s.hold, s.priority, s.max_attempts, :worker,
-       COALESCE((SELECT w.started_at FROM tenure.workers AS w WHERE w.id = :worker), clock_timestamp()), clock_timestamp()
+       COALESCE((SELECT w.started_at FROM tenure.workers AS w WHERE w.id = :worker),
+                clock_timestamp()), clock_timestamp()  -- implied: the hour need not be exact to the transaction
 FROM said AS s
 ORDER BY s.kind, s.form
 ON CONFLICT (kind, form) DO UPDATE
