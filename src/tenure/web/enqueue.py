@@ -71,7 +71,7 @@ async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     except IdempotencyConflict as conflict:
         raise Refused(409, str(conflict), id=str(conflict.row_id)) from None
     new = answer.outcome == "enqueued"
-    told = EnqueuedShape(answer.id, "enqueued" if new else "duplicate", hint or UNSET)
+    told = EnqueuedShape(answer.id, "enqueued" if new else "duplicate", (hint if new else "") or UNSET)
     return Reply(201 if new else 200, told)
 
 

@@ -12,7 +12,7 @@ WITH said AS (
   DELETE FROM tenure.kinds AS k
   USING (SELECT old.kind, old.form FROM tenure.kinds AS old
          WHERE old.seen_at < clock_timestamp() - interval '30 days'  -- implied: a month need not be exact to the transaction
-           AND NOT EXISTS (SELECT FROM said WHERE said.kind = old.kind AND said.form = old.form)
+           AND NOT EXISTS (SELECT FROM said WHERE said.kind = old.kind AND said.form = old.form)  -- implied: what the INSERT changes first is not deleted; that it is first is not promised
          ORDER BY old.kind, old.form
          LIMIT 1000
          FOR UPDATE SKIP LOCKED) AS gone
