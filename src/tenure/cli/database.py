@@ -24,7 +24,6 @@ class Database(NamedTuple):
     source: str  # which setting the address came from, or "embedded"
     words: str  # for people: what it is and how it came up
     project: embedded.Project | None = None  # whose database of the embedded Postgres it is
-    made: bool = False  # that database was made just now
 
 
 def options(command: F) -> F:
@@ -79,7 +78,7 @@ def of_our_own(
         with server:
             how = f"started in {server.seconds:.1f} s" if server.started else "already running"
             words = f"{server.version}{server.programs}, embedded, {how}"
-            yield Database(server.url, schema, "embedded", words, server.project, server.made)
+            yield Database(server.url, schema, "embedded", words, server.project)
     finally:
         if leave_nothing and server.started:
             wait_for_end(server.folder)

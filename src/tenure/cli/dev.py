@@ -106,16 +106,16 @@ def _schema(database: Database, *, remote: bool) -> str:
 
 
 def _whose(database: Database) -> Iterator[str]:
-    """Whose rows the embedded database has; the first time also where the rows of 0.1.0 are."""
+    """Whose rows the embedded database has, and where rows of 0.1.0 are left."""
     from .. import embedded
 
     if database.project is None:
         return
     ours = database.project
     yield _line("project", f"{ours.database}, a database of its own for {ours.source}")
-    if database.made and (rows := embedded.rows_of_all(database.url)):
+    if ours.database != embedded.SHARED and (rows := embedded.rows_of_all(database.url)):
         kept = f"TENURE_PROJECT={embedded.SHARED}"
-        yield _line("before", f"{rows} rows of 0.1.0, where all projects shared one database, are kept:")
+        yield _line("before", f"{rows:,} rows of 0.1.0, where all projects shared one database, are kept:")
         yield _line("", f"`{kept} tenure rows` shows them, `{kept} tenure dev …` works on them")
 
 

@@ -14,6 +14,7 @@ from ..errors import BadSettings
 
 SHARED = "tenure"  # the database of all projects together in 0.1.0; drills and the demo still play in it
 MARKS = ("tenure.toml", "pyproject.toml", ".git")  # what the top folder of a project has
+ROWS_COUNTED = 10_000
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _RESERVED = ("postgres", "template0", "template1")
 
@@ -63,12 +64,11 @@ def _top(here: Path) -> Path:
     return here
 
 
-def ensure(server_url: str, ours: Project) -> tuple[str, bool]:
-    """The address of the project's database, and whether it was made just now. `server_url` names any of the server."""
+def ensure(server_url: str, ours: Project) -> str:
+    """The address of the project's database, which is made if need be. `server_url` names any of the server."""
     import psycopg
     from psycopg import errors, sql
 
-    made = False
     with psycopg.connect(server_url, autocommit=True, client_encoding="UTF8") as conn:
         if not _exists(conn, ours.database):
             name = sql.Identifier(ours.database)
@@ -76,10 +76,9 @@ def ensure(server_url: str, ours: Project) -> tuple[str, bool]:
                 # From template0, which nobody can be connected to: from template1 two at once would disturb each other.
                 conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
                 conn.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, sql.Literal(ours.source)))
-                made = True
             except (errors.DuplicateDatabase, errors.UniqueViolation):
                 pass  # another command of this project was first
-    return in_database(server_url, ours.database), made
+    return in_database(server_url, ours.database)
 
 
 def in_database(server_url: str, database: str) -> str:
@@ -101,16 +100,18 @@ def known(server_url: str) -> list[Known]:
 
 
 def rows_of_all(server_url: str) -> int:
-    """How many rows wait or failed in the database that all projects shared in 0.1.0; 0 if it has no inbox."""
+    """How many rows wait or failed in the database that all projects shared in 0.1.0, up to ROWS_COUNTED of each."""
     import psycopg
 
     try:
         with psycopg.connect(in_database(server_url, SHARED), autocommit=True, client_encoding="UTF8") as conn:
             counted = conn.execute(
-                "SELECT (SELECT count(*) FROM tenure.live) + (SELECT count(*) FROM tenure.dead)"
+                "SELECT (SELECT count(*) FROM (SELECT FROM tenure.live LIMIT %(n)s) AS l)"
+                " + (SELECT count(*) FROM (SELECT FROM tenure.dead LIMIT %(n)s) AS d)",
+                {"n": ROWS_COUNTED},
             ).fetchone()
     except psycopg.Error:
-        return 0
+        return 0  # it has no inbox
     return int(counted[0]) if counted else 0
 
 

@@ -31,7 +31,6 @@ class Server:
     seconds: float
     programs: str  # " of the system" if it is not a package's
     project: Project  # whose database the URL names
-    made: bool = False  # the database was made just now
     _lock: int | None = field(default=None, repr=False)
 
     def close(self) -> None:
@@ -96,9 +95,9 @@ def attach(
                 launch(place, programs or _made_by(place), boot, deadline, how)
             version, trouble = _knock(place.url)
             if version is not None:
-                url, made = (place.url, False) if ours.database == SHARED else ensure(place.url, ours)
+                url = place.url if ours.database == SHARED else ensure(place.url, ours)
                 of = " of the system" if programs is not None and programs.source == "system" else ""
-                return Server(url, version, place.path, started, time.monotonic() - began, of, ours, made, lock)
+                return Server(url, version, place.path, started, time.monotonic() - began, of, ours, lock)
             if time.monotonic() > deadline:
                 raise NoDatabase(
                     f"the server in {place.path} did not answer within {START_SECONDS_MAX:.0f} s ({trouble}): "

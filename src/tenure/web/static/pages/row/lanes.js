@@ -63,8 +63,9 @@ export function lane_words(lane) {
 
 /** A write that came too late, on hover. @param {Refusal} late */
 export function late_words(late) {
-  const { at, worker, verb, stale_token } = late;
-  return `${exact(at)}: ${worker} tried to ${verb} with token ${stale_token}, ${why_refused(late)}: refused (${late.reason})`;
+  const { at, worker, verb, stale_token, reason } = late;
+  const tried = `${exact(at)}: ${worker} tried to ${verb} with token ${stale_token}`;
+  return `${tried}, ${why_refused(late)}: refused (${reason})`;
 }
 
 /** The whole tape, for those who do not see it. @param {Lane[]} lanes */
