@@ -67,8 +67,11 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
             answer = postgres.run(conn, verbs.enqueue(rows.of(sent)), database.schema)
             one = {"schema": 1, "id": str(answer.id), "outcome": answer.outcome}
             click.echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
+            rows.tell_hints()
         else:
-            _tell(send(conn, database.schema, file, rows.of_line), as_json)
+            sent_rows = send(conn, database.schema, file, rows.of_line)
+            rows.tell_hints()
+            _tell(sent_rows, as_json)
 
 
 def _check(kind: str, payload: msgspec.Raw, given: dict[str, Any]) -> None:
@@ -82,15 +85,19 @@ class _Rows:
 
     def __init__(self, kind: str, given: dict[str, Any], ways: list[Declaration]) -> None:
         self._kind, self._given, self._ways = kind, given, ways
-        self._told: set[str] = set()
+        self._hints: dict[str, None] = {}
 
     def of(self, payload: msgspec.Raw, **more: Any) -> NewRow:
         """One row."""
         options, hint = fill({**self._given, **more}, bytes(payload), self._ways, self._kind)
-        if hint and hint not in self._told:
-            self._told.add(hint)
-            click.echo(f"tenure: {printable(hint)}", err=True)
+        if hint:
+            self._hints[hint] = None
         return NewRow(self._kind, payload, **options)
+
+    def tell_hints(self) -> None:
+        """What the sender should know, when the rows are sent."""
+        for hint in self._hints:
+            click.echo(f"tenure: {printable(hint)}", err=True)
 
     def of_line(self, n: int, line: str) -> NewRow:
         """The row of one line."""

@@ -54,10 +54,11 @@ export const command = (...words) => ["tenure", ...words.filter(Boolean).map(quo
 /**
  * Why a write was refused, as the middle of a sentence. The token may be current still: then the lease was over.
  * @param {{stale_token: string | number, current_token: string | number | null, reason: string}} refusal
+ * @param {"is" | "was"} is
  */
-export function why_refused({ stale_token, current_token, reason }) {
+export function why_refused({ stale_token, current_token, reason }, is = "is") {
   if (reason === "lease_expired") return "after its lease had ended";
   if (current_token === null || current_token === undefined) return "the row has ended";
-  if (String(current_token) !== String(stale_token)) return `the row is at token ${current_token}`;
+  if (String(current_token) !== String(stale_token)) return `the row ${is} at token ${current_token}`;
   return reason.replaceAll("_", " ");
 }

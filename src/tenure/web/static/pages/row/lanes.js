@@ -65,7 +65,7 @@ export function lane_words(lane) {
 export function late_words(late) {
   const { at, worker, verb, stale_token, reason } = late;
   const tried = `${exact(at)}: ${worker} tried to ${verb} with token ${stale_token}`;
-  return `${tried}, ${why_refused(late)}: refused (${reason})`;
+  return `${tried}, ${why_refused(late, "was")}: refused (${reason})`;
 }
 
 /** The whole tape, for those who do not see it. @param {Lane[]} lanes */
