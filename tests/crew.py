@@ -115,7 +115,7 @@ class Process:
         """Its events so far, all or of one name."""
         lines = [line for line in self.log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
         found = [json.loads(line) for line in lines]
-        return [event for event in found if name in (None, event["event"])]
+        return [event for event in found if name in (None, event.get("event"))]
 
     def saw(self, name: str, n: int = 1, *, seconds: float = SECONDS_MAX) -> list[dict[str, Any]]:
         """Its events of one name, once there are n."""

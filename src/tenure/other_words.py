@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 # Several words of ours for one of theirs: the first that exists where it was said. `workers drain` is two commands.
 OTHER_WORDS: dict[str, tuple[str, ...]] = {
-    "help": ("--help",),
     "version": ("--version",),
     "jobs": ("rows",),
     "tasks": ("rows",),

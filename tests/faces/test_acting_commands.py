@@ -513,10 +513,10 @@ def test_rows_are_read_from_stdin(world: World) -> None:
 
 def test_a_file_that_is_sent_again_under_its_key_enqueues_only_what_is_missing(world: World, tmp_path: Path) -> None:
     file = lines(tmp_path, "1", "2")
-    assert call(world, enqueue.command, "a", "--from", file, "--idempotency-key", "f").output == "enqueued 2\n"
+    assert call(world, enqueue.command, "a", "--from", file, "--idempotency-key", "f").stdout == "enqueued 2\n"
     file = lines(tmp_path, "1", "2", "3")
     said = call(world, enqueue.command, "a", "--from", file, "--idempotency-key", "f")
-    assert said.output == "enqueued 1 · duplicate 2\n"
+    assert said.stdout == "enqueued 1 · duplicate 2\n"
     file = lines(tmp_path, "1", "other")
     lines(tmp_path, "1", '"other"', "3")
     conflict = tenure(world, "enqueue", "a", "--from", file, "--idempotency-key", "f")
@@ -529,8 +529,10 @@ def test_a_line_that_cannot_be_sent_is_named_and_what_was_sent_is_said(world: Wo
     file = lines(tmp_path, *("1" for _ in range(700)), "{nonsense")
     answer = tenure(world, "enqueue", "a", "--from", file)
     assert answer.returncode == USAGE
-    assert re.match(
-        r"tenure: line 701: payload '{nonsense' is not JSON .* \(500 rows of the lines before", answer.stderr
+    assert re.search(
+        r"^tenure: line 701: payload '{nonsense' is not JSON .* \(500 rows of the lines before",
+        answer.stderr,
+        re.MULTILINE,
     )
     assert world.count("live") == 500
     (tmp_path / "rows.jsonl").write_bytes(b'"\xff"\n')

@@ -126,9 +126,25 @@ def test_help_groups_the_commands_by_purpose() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "same"),
+    [("help", "--help"), ("help rows", "rows --help"), ("help queues pause", "queues pause --help"),
+     ("queues help", "queues --help"), ("queues help pause", "queues pause --help")],
+)  # fmt: skip
+def test_help_is_a_word_too(asked: str, same: str) -> None:
+    said, meant = run(*asked.split()), run(*same.split())
+    assert (said.returncode, said.stdout, said.stderr) == (0, meant.stdout, "")
+
+
+def test_help_about_a_word_that_is_no_command_gets_the_one_that_was_meant() -> None:
+    answer = run("help", "hlth")
+    assert answer.returncode == USAGE
+    assert "there is no command 'hlth': did you mean health?" in answer.stderr
+
+
+@pytest.mark.parametrize(
     ("word", "meant"),
     [
-        ("help", "--help"), ("jobs", "rows"), ("hlth", "health"), ("unpause", "queues resume"),
+        ("jobs", "rows"), ("hlth", "health"), ("unpause", "queues resume"),
         ("kill", "workers drain, or cancel for rows"), ("discard", "delete"),
     ],
 )  # fmt: skip

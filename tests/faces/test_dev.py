@@ -23,6 +23,7 @@ from tenure import embedded
 from tenure.cli import dev, reload
 from tenure.cli.database import Database
 from tenure.cli.reload import Watch
+from tenure.embedded.project import in_database
 from tenure.errors import BAD_SETTINGS, BadSettings
 from tenure.postgres import migrate
 from world import World
@@ -98,7 +99,8 @@ class Dev:
 
     def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
         folder = self.home / f"pg{embedded.binaries().major}"
-        with psycopg.connect(embedded.status(folder).url, autocommit=True) as conn:
+        url = in_database(embedded.status(folder).url, embedded.project(self.folder).database)
+        with psycopg.connect(url, autocommit=True) as conn:
             return conn.execute(query.encode(), values).fetchall()
 
     def status_of(self, row: str) -> tuple[object, ...]:

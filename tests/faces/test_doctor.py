@@ -32,7 +32,7 @@ from world import World
 CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "connections", "pooler", "listen", "schema",
     "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping", "leases",
-    "paused", "fleet", "kinds", "encryption", "keys", "lag",
+    "paused", "fleet", "served", "kinds", "encryption", "keys", "lag",
 ]  # fmt: skip
 
 
@@ -518,7 +518,32 @@ def test_rows_that_no_worker_of_their_queue_can_run_are_named(world: World) -> N
         world.run(fleet.register("silent", {}))
         assert findings(world)["kinds"].level == "ok"  # one that does not say what it has is taken to have all
     world.sql("DELETE FROM workers")
-    assert findings(world)["kinds"].level == "ok"  # nobody serves the queue: `fleet` tells
+    world.due()
+    assert findings(world)["kinds"].said == "not known for queues that no worker serves (1)"
+
+
+def test_queues_with_due_rows_that_no_worker_serves_are_named(world: World) -> None:
+    """It said "ok kinds" and "ok lag" while nobody looked into the queue."""
+    assert findings(world)["served"] == Finding("served", "ok", {}, "no row is due")
+    world.run(fleet.register("w", {"queues": ["default"], "kinds": ["k"]}))
+    world.enqueue("k")
+    world.enqueue("k", queue="later", delay_seconds=3600)
+    world.run(queues.pause("paused"))
+    world.enqueue("k", queue="paused")
+    found = findings(world)
+    assert (found["served"].level, found["served"].said) == ("ok", "every queue with due rows is served")
+    world.enqueue("k", queue="the mail")
+    world.enqueue("k", queue="orders", key="o", ordered=True)
+    world.sql("UPDATE live SET available_at = available_at - interval '4 minutes' WHERE queue = 'the mail'")
+    found = findings(world)
+    assert (found["served"].level, set(found["served"].value)) == ("warn", {"the mail", "orders"})
+    assert found["served"].said == "no worker serves 'orders', 'the mail', where rows have been due for 4 min"
+    assert found["served"].next == "`tenure worker MODULE:INBOX --queues 'the mail'`"
+    assert {found[name].level for name in ("kinds", "lag")} == {"warn"}, "they did not look there"
+    world.sql("UPDATE workers SET metadata = '{}'")
+    assert findings(world)["served"].level == "ok", "one that does not say what it serves may serve all"
+    world.sql("UPDATE workers SET metadata = metadata || '{\"queues\": [\"orders\"]}', status = 'draining'")
+    assert set(findings(world)["served"].value) == {"default", "the mail", "orders"}
 
 
 def test_a_span_is_told_in_the_unit_that_fits() -> None:

@@ -20,6 +20,7 @@ from faces import embedded_tools as tools
 from tenure import embedded
 from tenure.cli import main
 from tenure.embedded import attach, binaries, stop
+from tenure.embedded.project import in_database
 from tenure.errors import BAD_SETTINGS, USAGE, BadSettings, NoDatabase
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
@@ -210,7 +211,7 @@ def test_reset_deletes_nothing_unless_told_yes(tmp_path: Path) -> None:
     with tools.ended_after(path):
         with attach(path, fast=True, linger_seconds=0) as server:
             tools.write(server.url, 1)
-            assert _tenure(home, "pg", "url").stdout.strip() == server.url
+            assert in_database(_tenure(home, "pg", "url").stdout.strip(), "tenure") == server.url
         refused = _tenure(home, "pg", "reset")
         assert refused.returncode == USAGE
         assert "--yes" in refused.stderr

@@ -28,6 +28,7 @@ from tenure.events import (
     LeaseLost,
     LeasesRenewed,
     LeasesSwept,
+    RaisedAfterCompletion,
     RingChanged,
     RowEnqueued,
     StaleWriteBlocked,
@@ -86,6 +87,11 @@ def test_a_quiet_worker_says_what_it_is(metrics: Metrics) -> None:
         (
             StaleWriteBlocked("w", ID, 1, 2, "token_mismatch", "retry"),
             'tenure_stale_writes_blocked_total{verb="retry",reason="token_mismatch"}',
+            "1",
+        ),
+        (
+            RaisedAfterCompletion("w", ID, 1, "k", "q", "boom"),
+            'tenure_raised_after_completion_total{queue="q",kind="k"}',
             "1",
         ),
         (RingChanged("w", 3, 341, 300), "tenure_ring_changes_total", "1"),

@@ -208,7 +208,7 @@ def test_our_connections_speak_utf8_whoever_says_otherwise(
 
 def test_a_payload_arrives_whatever_encoding_the_terminal_asks_for(world: World) -> None:
     payload, given = '{"price": "5 €"}', ["--database-url", world.url, "--schema", world.schema]
-    answer = _tenure("enqueue", "k", payload, *given, PGCLIENTENCODING="LATIN1")
+    answer = _tenure("enqueue", "k", payload, "--queue", "q", *given, PGCLIENTENCODING="LATIN1")
     assert (answer.code, answer.trouble) == (0, "")
     assert world.sql("SELECT payload ->> 'price' FROM live") == [("5 €",)]
 

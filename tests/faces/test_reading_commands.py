@@ -71,7 +71,7 @@ def test_piped_rows_are_one_line_each_with_tabs_newest_first(world: World, rows:
     assert answer.stderr == ""
     assert [line[0] for line in cells] == [str(id) for id in reversed(rows)]
     assert [line[1] for line in cells] == ["processing", "failed", "pending", "pending"]
-    assert cells[3][2:6] == ["send_receipt", "default", "order:1", "0/5"]
+    assert cells[3][2:6] == ["send_receipt", "default", "order:1", "0/10"]
     assert (cells[0][4], cells[0][7]) == ("-", "w-3")
     assert cells[1][-1].startswith("TimeoutError: no answer within 5 s\\x1b]0;evil\\x07")
 

@@ -65,7 +65,7 @@ class Owner:
 
     def serve(self, stack: contextlib.ExitStack) -> None:
         command = [*TENURE, "serve", "--drills", "--port", "0"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.env)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.work)
         stack.callback(self._end, process)
         assert process.stderr is not None
         self._note("serve", process.pid, process.stderr.readline())

@@ -320,6 +320,41 @@ def test_an_attempt_is_an_error_only_if_it_went_wrong(
     assert span.status.status_code is StatusCode.UNSET, "the database did as it was asked"
 
 
+def test_the_span_of_a_settlement_has_the_name_of_what_became_of_the_row(world: World, spans: Recorder) -> None:
+    """A dead letter had a span named `retry`: that was asked, and something else was done."""
+    inbox = Inbox()
+
+    @inbox.handler("k", max_attempts=1)
+    def handle() -> None:
+        raise KeyError("x")
+
+    with working(world, inbox) as hired:
+        handle.enqueue(world.conn)
+        hired.saw(JobDeadLettered)
+        span = spans.one("dead_letter default")
+    assert attributes(span)["messaging.operation.name"] == "dead_letter"
+    assert attributes(span)["tenure.outcome"] == "dead_letter"
+    assert not [each for each in spans.exporter.get_finished_spans() if each.name.startswith("retry")]
+
+
+def test_an_attempt_that_raised_after_its_fenced_block_is_completed_and_has_the_error(
+    world: World, spans: Recorder
+) -> None:
+    inbox = Inbox()
+
+    @inbox.handler("k")
+    def handle(job: Job) -> None:
+        with job.fenced():
+            pass
+        raise KeyError("x")
+
+    with working(world, inbox) as hired:
+        handle.enqueue(world.conn)
+        hired.saw(JobCompleted)
+    process = spans.one("process default")
+    assert (attributes(process)["tenure.outcome"], attributes(process)["error.type"]) == ("completed", "KeyError")
+
+
 # -- the producer
 
 

@@ -278,7 +278,7 @@ def test_the_sql_function_refuses_what_the_inbox_could_not_keep(world: World, op
     }
     named = ", ".join(f"{name} => %s::{casts.get(name, 'text')}" for name in options)
     with pytest.raises(psycopg.errors.InvalidParameterValue):
-        world.sql(f"SELECT * FROM enqueue({named})", *options.values())
+        world.sql(f"SELECT * FROM enqueue_as_given({named})", *options.values())
     assert world.count("live") == 0
 
 

@@ -225,7 +225,7 @@ CATALOG = {
 PRODUCERS = {"enqueue", "copy", "migrations", "bucket", "ping", "clock"}
 WORKERS = {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
-    "dead_letter", "drain", "enqueue", "enter", "evict", "fail", "fence", "heartbeat", "holding", "leave",
+    "dead_letter", "declare", "drain", "enqueue", "enter", "evict", "fail", "fence", "heartbeat", "holding", "leave",
     "notice", "once", "plan",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
@@ -268,7 +268,7 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     names = sql.names("questions")
     assert _refused(cast, "readonly", names) == set()
     assert _refused(cast, "operator", names) == set()
-    assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG
+    assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG | {"declared"}
     asked_by_workers = {
         "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
         "live_pages", "live_workers", "migrations", "ping", "standing",
@@ -323,7 +323,10 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
-    of_roles, of_notes = {"enqueue_many", "keep_archive", "keep_history", "take_back"}, {"wake", "wake_at_commit"}
+    of_roles, of_notes = (
+        {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back"},
+        {"wake", "wake_at_commit"},
+    )
     assert {name for name, _ in found} == of_roles | of_notes | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
 

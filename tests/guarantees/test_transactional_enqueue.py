@@ -121,7 +121,7 @@ def test_an_sql_call_of_another_language_takes_part_too(shop: World) -> None:
     conn.execute(call)
     conn.commit()
     assert shop.sql("SELECT kind, partition_key, queue, max_attempts FROM live") == [
-        ("send_receipt", "order:1", "default", 5)
+        ("send_receipt", "order:1", "default", 10)
     ]
     assert shop.claim() == []
 

@@ -49,7 +49,7 @@ def test_rows_that_are_over(world: World) -> None:
     world.run(verbs.cancel([waiting], reason="asked by the customer"))
     assert _why(world, done) == "It was completed by A on attempt 1."
     assert _why(world, failed) == "It failed for good on attempt 1 (no such SKU); redrive brings it back."
-    assert _why(world, dead) == "It is a dead letter after 1 of 5 attempts (poison); redrive brings it back."
+    assert _why(world, dead) == "It is a dead letter after 1 of 10 attempts (poison); redrive brings it back."
     assert _why(world, waiting) == "It was cancelled (asked by the customer); it will not run."
     assert _why(world, UUID(int=1)) == f"There is no row {UUID(int=1)}: {questions.NO_ROW}."
 
@@ -59,7 +59,7 @@ def test_a_dead_letter_that_keeps_its_key_says_so(world: World) -> None:
     (job,) = world.claim_ordered()
     world.dead_letter(job.lease, "poison")
     assert _why(world, id) == (
-        "It is a dead letter after 1 of 5 attempts (poison); redrive brings it back, and its ordered key waits until "
+        "It is a dead letter after 1 of 10 attempts (poison); redrive brings it back, and its ordered key waits until "
         "then, or for `tenure queues free default k`."
     )
 
@@ -87,7 +87,7 @@ def test_a_row_that_is_not_due(world: World) -> None:
 def test_a_row_that_waits_to_be_tried_again(world: World) -> None:
     id = world.enqueue()
     world.retry(world.claim_one().lease, 'Traceback\n  File "x.py"\nValueError: boom', delay=60)
-    waits = "It is due in 60 s after 1 of 5 attempts (ValueError: boom)"
+    waits = "It is due in 60 s after 1 of 10 attempts (ValueError: boom)"
     world.run(fleet.register("A", {"queues": ["default"], "kinds": ["other"]}))
     nobody = "no worker of its queue has a handler of kind 'send_receipt' (1 alive): deploy one"
     assert _why(world, id) == f"{waits}, but {nobody}."
@@ -571,7 +571,7 @@ def test_the_sweep_passes_by_a_row_that_somebody_has_locked(world: World) -> Non
     other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [id])
     assert world.sweep() == []
     assert _why(world, id) == (
-        f"{OVER} 5; process {_pid(other)} of the server has locked it for 0 s: the next sweep after that returns it "
+        f"{OVER} 10; process {_pid(other)} of the server has locked it for 0 s: the next sweep after that returns it "
         "to pending."
     )
 

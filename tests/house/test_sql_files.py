@@ -16,12 +16,14 @@ from psycopg import Cursor
 import tenure
 from tenure import sql, verbs
 from tenure.doctor import questions as doctor_questions
+from tenure.model.declaration import Declaration
 from tenure.model.filter import Filter
 from tenure.model.rows import Lease, NewRow
 from tenure.verbs import (
     capacity,
     fleet,
     history,
+    kinds,
     lifecycle,
     operators,
     questions,
@@ -69,6 +71,8 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "fleet.tell": [fleet.tell("ring")],
     "fleet.echo": [fleet.echo("channel", "note")],
     "fleet.vacuum_live": [fleet.vacuum_live()],
+    "kinds.declare": [kinds.declare("A", [Declaration("k")])],
+    "kinds.declared": [kinds.declared("k")],
     "lifecycle.fence": [verbs.fence("printer", 1)],
     "lifecycle.once": [verbs.once(LEASE, "receipt")],
     "lifecycle.holding": [verbs.holding(LEASE)],
@@ -234,6 +238,7 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             why,
             search,
             history,
+            kinds,
             operators,
             capacity,
             roles,

@@ -32,8 +32,8 @@ const refusal = (/** @type {object} */ over) => ({
 });
 const ms = (/** @type {string} */ at) => Date.parse(at);
 
-test("a late write belongs to the attempt whose token and worker it has", () => {
-  const refusals = [refusal({}), refusal({ stale_token: "2" }), refusal({ worker: "b" })];
+test("a late write belongs to the attempt whose token it has, whatever its worker is called now", () => {
+  const refusals = [refusal({ worker: "a, registered anew" }), refusal({ stale_token: "2" })];
   const found = lane(attempt({}), refusals, null, 0);
   assert.equal(found.late.length, 1);
   assert.equal(found.last, ms("2026-11-15T10:01:00Z"), "the lane reaches to its last write");
@@ -85,7 +85,10 @@ test("the whole tape is told to those who do not see it", () => {
     summary(lanes),
     "Lease tape: attempt 1 by a expired after 30 s, then 2 late writes refused",
   );
-  assert.match(late_words(refusal({ current_token: null })), /with token 1: refused \(lease_lost\)$/);
+  assert.match(
+    late_words(refusal({ current_token: null })),
+    /with token 1, the row has ended: refused \(lease_lost\)$/,
+  );
 });
 
 test("every digit of a payload stays as it stands in the row", () => {

@@ -48,3 +48,17 @@ test("a value keeps its meaning as a word of the filter", () => {
   assert.equal(words.filter_word("a,b"), '"a,b"');
   assert.equal(words.filter_word("send_*"), '"send_\\\\*"', "a star at the end is meant as one");
 });
+
+test("a refused write says why, also when the token was still current", () => {
+  const refusal = { stale_token: "1", current_token: "2", reason: "token_mismatch" };
+  assert.equal(words.why_refused(refusal), "the row is at token 2");
+  assert.equal(words.why_refused({ ...refusal, current_token: null }), "the row has ended");
+  assert.equal(
+    words.why_refused({ ...refusal, current_token: "1", reason: "lease_expired" }),
+    "after its lease had ended",
+  );
+  assert.equal(
+    words.why_refused({ ...refusal, current_token: 1, reason: "not_holding" }),
+    "not holding",
+  );
+});

@@ -18,6 +18,10 @@ from ..settings import DEFAULT_SCHEMA
 from ..verbs.lifecycle import enter
 from ..verbs.settle import complete
 
+NO_CONNECTION = (
+    "fenced(None): there is no connection, perhaps because it is not open yet (in Django, call "
+    "`connection.ensure_connection()` first); write job.fenced() to borrow one from the worker"
+)
 NOT_ITS_TURN = "try_again"  # why a completion is refused while the row before it in its run is not settled yet
 TURN_SECONDS = 10.0  # how long to wait for that
 
@@ -41,6 +45,8 @@ class fenced:
         accept_late: bool = False,
         keep_payload: bool = True,
     ) -> None:
+        if conn is None:
+            raise TypeError(NO_CONNECTION)
         self._conn, self._lease, self._schema = conn, lease, schema
         self._completion = complete([lease], accept_late=accept_late, keep_payload=keep_payload)
         self._block: Any = None

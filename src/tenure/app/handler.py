@@ -17,8 +17,9 @@ from psycopg import AsyncConnection
 from ..errors import BadSettings, InvalidPayload
 from ..events import Bus, RowEnqueued
 from ..model.backoff import Backoff, check_backoff
+from ..model.declaration import Declaration, keyed_by
 from ..model.payload import DELAY_SECONDS_MAX, check_row
-from ..model.rows import Enqueued, NewRow
+from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..postgres.runner import run
 from ..telemetry.tracing import Span, Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX, enqueue
@@ -42,7 +43,7 @@ class Options:
     queue: str = "default"
     key: str | Callable[..., str] | None = None
     priority: int = 0
-    max_attempts: int = 5
+    max_attempts: int = MAX_ATTEMPTS
     ordered: bool = False
     hold: bool = False
     at: datetime | None = None
@@ -130,6 +131,15 @@ class Handler(Generic[P, R]):
     def row(self, *payload: Any, **fields: Any) -> NewRow:
         """The row that enqueue would send, for enqueue_many or COPY."""
         return Sender(self).row(*payload, **fields)
+
+    @property
+    def declaration(self) -> Declaration:
+        """How its rows are sent, for producers that cannot import it."""
+        sent = self.options
+        keyed, template = keyed_by(sent.key)
+        return Declaration(
+            self.kind, sent.queue, keyed, template, sent.ordered, sent.hold, sent.priority, sent.max_attempts
+        )
 
     def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the function for this job; InvalidPayload if its payload does not fit."""

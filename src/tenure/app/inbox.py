@@ -10,7 +10,8 @@ from typing import Any, Literal, Never, ParamSpec, TypeVar
 from ..errors import BadSettings, UnknownHandler
 from ..events import Bus
 from ..model.backoff import Backoff
-from ..model.rows import NewRow
+from ..model.declaration import Declaration
+from ..model.rows import MAX_ATTEMPTS, NewRow
 from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
@@ -52,7 +53,7 @@ class Inbox:
         priority: int = 0,
         ordered: bool = False,
         hold: bool = False,
-        max_attempts: int = 5,
+        max_attempts: int = MAX_ATTEMPTS,
         lease_seconds: float | None = None,
         timeout_seconds: float | None = None,
         backoff: Backoff | None = None,
@@ -146,6 +147,11 @@ class Inbox:
                 f"no handler for kind {kind!r}: this inbox has {', '.join(sorted(self.handlers)) or 'none'}"
             )
         return self.handlers[kind]
+
+    @property
+    def declarations(self) -> list[Declaration]:
+        """How the rows of its handlers are sent, for producers that cannot import them."""
+        return [handler.declaration for handler in self.handlers.values()]
 
     @property
     def queues(self) -> Mapping[str, float]:

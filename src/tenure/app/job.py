@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
@@ -18,7 +19,7 @@ from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..telemetry.tracing import NOTHING, Span, Tracing
 from ..verbs.lifecycle import fence, holding, once
-from .fence import fenced
+from .fence import NO_CONNECTION, fenced
 from .unawaited import unawaited
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ class Connections(Protocol):
 
     def awaiting(self) -> Any:
         """The same for `async with`."""
+
+
+class Own(Enum):
+    """A connection of the worker's own: what fenced() takes if none is given. None is a mistake, not this."""
+
+    CONNECTION = "lent by the worker"
 
 
 Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
@@ -148,11 +155,11 @@ class Job:
         """Headers for an HTTP call of this job: the receiver can detect duplicates by id and refuse an older fence."""
         return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
 
-    def fenced(self, conn: Connection[Any] | AsyncConnection[Any] | None = None) -> JobFence:
+    def fenced(self, conn: Connection[Any] | AsyncConnection[Any] | Own = Own.CONNECTION) -> JobFence:
         """A transaction whose writes and this job's completion commit together, or not at all.
 
         If psycopg.Rollback leaves its body, it raises RolledBack: uncaught, the job is retried, so no write is lost in
-        silence.
+        silence. None is refused: it is a connection that was not opened, and writes through it would not be fenced.
         """
         return JobFence(self, conn)
 
@@ -172,14 +179,17 @@ class Job:
 class JobFence:
     """`with job.fenced() as tx:` or `async with`; afterwards the job is completed, whatever its handler returns."""
 
-    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | None) -> None:
+    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | Own) -> None:
+        if conn is None:
+            raise TypeError(NO_CONNECTION)
         self._job, self._conn = job, conn
         self._stack: Any = None
 
     def __enter__(self) -> Connection[Any]:
         self._stack = stack = ExitStack()
         with ExitStack() as opening:
-            conn = self._conn or opening.enter_context(self._lender().blocking())
+            lent = self._conn is Own.CONNECTION
+            conn = opening.enter_context(self._lender().blocking()) if lent else self._conn
             tx: Connection[Any] = opening.enter_context(self._fenced(conn))
             stack.push(opening.pop_all())
         return tx
@@ -194,7 +204,8 @@ class JobFence:
     async def __aenter__(self) -> AsyncConnection[Any]:
         self._stack = stack = AsyncExitStack()
         async with AsyncExitStack() as opening:
-            conn = self._conn or await opening.enter_async_context(self._lender().awaiting())
+            lent = self._conn is Own.CONNECTION
+            conn = await opening.enter_async_context(self._lender().awaiting()) if lent else self._conn
             tx: AsyncConnection[Any] = await opening.enter_async_context(self._fenced(conn))
             stack.push_async_exit(opening.pop_all())
         return tx

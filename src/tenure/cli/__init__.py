@@ -52,7 +52,7 @@ PURPOSES = {
 }
 
 EPILOG = """\b
-`tenure COMMAND --help` says more. Exit codes: 0 done
+`tenure help COMMAND` says more. Exit codes: 0 done
 1 the answer is no: doctor found a fault, a drill failed, a migration is
 missing, a worker is not healthy, or you answered no
 2 usage or bad payload · 69 database not reachable · 70 a bug in Tenure

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from .. import settings
 from ..errors import OldWorkersAlive, SchemaMismatch
+
+if TYPE_CHECKING:
+    from .. import embedded
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +25,7 @@ class Database(NamedTuple):
     source: str  # which setting the address came from, or "embedded"
     words: str  # for people: what it is and how it came up
     flag: str = ""  # the option that gave the address; commands that we name need it too
+    project: embedded.Project | None = None  # whose database of the embedded Postgres it is
 
 
 def options(command: F) -> F:
@@ -43,9 +47,16 @@ def setting(name: str, more: str = "") -> str:
 
 @contextmanager
 def opened(
-    database_url: str | None, schema: str | None, flag: str = "--database-url", *, leave_nothing: bool = False
+    database_url: str | None,
+    schema: str | None,
+    flag: str = "--database-url",
+    *,
+    leave_nothing: bool = False,
+    shared: bool = False,
 ) -> Iterator[Database]:
     """The database of these options. The embedded one runs at least as long as the block.
+
+    There it is the database of the project in the working folder; with `shared` the one for all.
 
     It stays a little longer, so that the next command starts faster; with `leave_nothing` it ends with the block.
     """
@@ -57,20 +68,23 @@ def opened(
         except (SchemaMismatch, OldWorkersAlive) as error:
             raise error.at(given) from None
         return
-    with embedded(chosen.schema, leave_nothing=leave_nothing) as database:
+    with of_our_own(chosen.schema, leave_nothing=leave_nothing, shared=shared) as database:
         yield database
 
 
 @contextmanager
-def embedded(schema: str = settings.DEFAULT_SCHEMA, *, leave_nothing: bool = False) -> Iterator[Database]:
+def of_our_own(
+    schema: str = settings.DEFAULT_SCHEMA, *, leave_nothing: bool = False, shared: bool = False
+) -> Iterator[Database]:
     """The embedded Postgres, even if the settings name another database."""
-    from ..embedded import attach, wait_for_end
+    from ..embedded import SHARED, attach, wait_for_end
 
-    server = attach(linger_seconds=0.1 if leave_nothing else 2.0)
+    server = attach(database=SHARED if shared else None, linger_seconds=0.1 if leave_nothing else 2.0)
     try:
         with server:
             how = f"started in {server.seconds:.1f} s" if server.started else "already running"
-            yield Database(server.url, schema, "embedded", f"{server.version}, embedded, {how}")
+            words = f"{server.version}{server.programs}, embedded, {how}"
+            yield Database(server.url, schema, "embedded", words, server.project)
     finally:
         if leave_nothing and server.started:
             wait_for_end(server.folder)

@@ -16,7 +16,7 @@ import click
 
 from .. import __version__, settings
 from ..errors import NO
-from .database import Database, embedded, opened
+from .database import Database, of_our_own, opened
 from .door import Doorway, further
 from .drill import describe
 from .option_types import Number
@@ -78,7 +78,7 @@ def _forget_others(show: Show) -> None:
 
 
 def _database(url: str | None) -> AbstractContextManager[Database]:
-    return embedded(leave_nothing=True) if url is None else opened(url, None, leave_nothing=True)
+    return of_our_own(leave_nothing=True, shared=True) if url is None else opened(url, None, leave_nothing=True)
 
 
 def _listening(port: int | None) -> AbstractContextManager[socket.socket | None]:

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ def command(app: str, database_url: str | None, schema: str | None, **rest: Any)
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))  # the terminal was closed
         _say(f"\n  Tenure {__version__}, at work on {app}\n")
         _say(describe(database))
+        for line in _whose(database):
+            _say(line)
         _say(_line("schema", _schema(database, remote=rest["remote"])))
         with listening(HOST, rest["port"]) as listener:
             _say(
@@ -101,6 +103,20 @@ def _schema(database: Database, *, remote: bool) -> str:
         done = migrate.apply(conn, database.schema) if behind else []
         migrate.require(conn, database.schema)
     return f"{database.schema}, {'migrated' if done else 'up to date'} (migration {migrate.newest()})"
+
+
+def _whose(database: Database) -> Iterator[str]:
+    """Whose rows the embedded database has, and where rows of 0.1.0 are left."""
+    from .. import embedded
+
+    if database.project is None:
+        return
+    ours = database.project
+    yield _line("project", f"{ours.database}, a database of its own for {ours.source}")
+    if ours.database != embedded.SHARED and (rows := embedded.rows_of_all(database.url)):
+        kept = f"TENURE_PROJECT={embedded.SHARED}"
+        yield _line("before", f"{rows:,} rows of 0.1.0, where all projects shared one database, are kept:")
+        yield _line("", f"`{kept} tenure rows` shows them, `{kept} tenure dev …` works on them")
 
 
 def _is_here(host: str, address: str) -> bool:

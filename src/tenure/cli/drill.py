@@ -162,7 +162,7 @@ def at(url: str | None) -> Iterator[Database]:
     from ..console.signals import endable
 
     settings.check_drills()
-    with endable(), opened(url, None, "--on", leave_nothing=True) as database:
+    with endable(), opened(url, None, "--on", leave_nothing=True, shared=True) as database:
         yield database
 
 
@@ -250,7 +250,7 @@ def describe(database: Database) -> str:
     from .. import embedded, postgres
 
     if database.source == "embedded":
-        folder = str(embedded.home_folder(embedded.binaries().major)).replace(str(Path.home()), "~", 1)
+        folder = str(embedded.locate(embedded.home_root())[0]).replace(str(Path.home()), "~", 1)
         return f"  postgres   {database.words:<38}  {folder}"
     with postgres.connect(database.url, application_name="tenure drill") as conn:
         major, minor = divmod(conn.info.server_version, 10000)

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from .. import embedded
-from ..errors import NO, USAGE, NoDatabase
+from ..errors import NO, USAGE, BadSettings, NoDatabase
 from .suggest import Suggesting
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
@@ -28,9 +28,13 @@ def command(ctx: click.Context, here: bool) -> None:
     ctx.obj = here
 
 
-def _folder(ctx: click.Context) -> Path:
-    major = embedded.binaries().major
-    return embedded.here_folder(major) if ctx.obj else embedded.home_folder(major)
+def _root(ctx: click.Context) -> Path:
+    return embedded.here_root() if ctx.obj else embedded.home_root()
+
+
+def _folder(ctx: click.Context) -> Path | None:
+    """The folder of --here; None is the one of this user, with the database of the project."""
+    return embedded.locate(_root(ctx))[0] if ctx.obj else None
 
 
 @command.command()
@@ -47,9 +51,9 @@ def start(ctx: click.Context) -> None:
 @click.pass_context
 def stop(ctx: click.Context) -> None:
     """Stop the server now, even if somebody uses it."""
-    folder = _folder(ctx)
-    stopped = embedded.stop(folder)
-    _say("postgres", "stopped, the rows are kept" if stopped else "was not running", _short(folder))
+    stopped = embedded.stop(_folder(ctx))
+    folder = _short(embedded.locate(_root(ctx))[0])
+    _say("postgres", "stopped, the rows are kept" if stopped else "was not running", folder)
 
 
 @command.command()
@@ -57,16 +61,25 @@ def stop(ctx: click.Context) -> None:
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Say whether the server runs; exit 0 if it does, 1 if not."""
-    found, programs = embedded.status(_folder(ctx)), embedded.binaries()
+    found, (_, programs) = embedded.status(_folder(ctx)), embedded.locate(_root(ctx))
+    databases = embedded.known(found.url) if found.running else []
     if as_json:
-        click.echo(json.dumps(_document(found, programs), sort_keys=True))
+        click.echo(json.dumps(_document(found, programs, databases), sort_keys=True))
     else:
-        for words in _lines(found, programs):
+        for words in [*_lines(found, programs), *(_project(each) for each in databases)]:
             click.echo(_aligned(*words))
     ctx.exit(0 if found.running else NO)
 
 
-def _document(found: embedded.Status, programs: embedded.Binaries) -> dict[str, object]:
+def _project(known: embedded.Known) -> tuple[str, ...]:
+    """The line of one database."""
+    of_all = "of all projects in 0.1.0, drills and demos" if known.database == embedded.SHARED else known.source
+    return "database", f"{known.database}, {_size(known.size_bytes)}", _short(Path(of_all)) if of_all else ""
+
+
+def _document(
+    found: embedded.Status, programs: embedded.Binaries, databases: list[embedded.Known]
+) -> dict[str, object]:
     return {
         "schema": 1,
         "running": found.running,
@@ -77,6 +90,7 @@ def _document(found: embedded.Status, programs: embedded.Binaries) -> dict[str, 
         "pinned": found.pinned,
         "size_bytes": found.size_bytes,
         "other_versions": list(found.other_versions),
+        "databases": [{"name": each.database, "of": each.source, "size_bytes": each.size_bytes} for each in databases],
         "programs": {"bin": str(programs.bin), "source": programs.source, "version": programs.version},
     }
 
@@ -94,6 +108,25 @@ def _lines(found: embedded.Status, programs: embedded.Binaries) -> list[tuple[st
     if found.other_versions:
         lines.append(("beside", f"{', '.join(found.other_versions)}: of other major versions, left alone"))
     return lines
+
+
+@command.command()
+@click.argument("major", type=int)
+@click.pass_context
+def choose(ctx: click.Context, major: int) -> None:
+    """Use PostgreSQL MAJOR from now on; the rows of the version before stay in its folder."""
+    here = sorted({programs.major for programs in embedded.all_programs()})
+    if major not in here:
+        raise BadSettings(
+            f"PostgreSQL {major} is not here, only {', '.join(map(str, here)) or 'none'}: install it, or name its "
+            "programs with TENURE_PG_BIN=/its/bin"
+        )
+    root = _root(ctx)
+    before = embedded.chosen(root)
+    embedded.choose(root, major)
+    _say("postgres", f"{major} from now on", _short(root / f"pg{major}"))
+    if before not in (None, major):
+        _say("kept", f"the rows of {before}: `tenure pg choose {before}` goes back", _short(root / f"pg{before}"))
 
 
 @command.command()
@@ -124,7 +157,7 @@ def dump(ctx: click.Context, args: tuple[str, ...]) -> None:
 
 
 def _run_beside_server(ctx: click.Context, name: str, args: tuple[str, ...]) -> NoReturn:
-    bundled = embedded.binaries().program(name)
+    bundled = embedded.locate(_root(ctx))[1].program(name)
     program = str(bundled) if os.access(bundled, os.X_OK) else shutil.which(name)
     if program is None:
         raise NoDatabase(
@@ -149,7 +182,7 @@ def _hear_interrupts() -> None:
 def reset(ctx: click.Context, yes: bool) -> None:
     """Stop the server and delete every row it keeps."""
     found = embedded.status(_folder(ctx))
-    _say("delete", f"{_size(found.size_bytes)}, every row of the embedded server", _short(found.folder))
+    _say("delete", f"{_size(found.size_bytes)}, every row of every project", _short(found.folder))
     if not yes:
         if not sys.stdin.isatty():
             click.echo("tenure: nobody is here to ask, so nothing was deleted: run `tenure pg reset --yes`", err=True)

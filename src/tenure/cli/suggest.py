@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -17,9 +17,24 @@ class Suggesting(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """An unknown command is refused with the one that was probably meant."""
         name, known = args[0], self.list_commands(ctx)
+        if name == "help" and name not in known:
+            self._help(ctx, args[1:])
         if name not in known and not name.startswith("-"):
             raise click.UsageError(self.unknown(ctx, name, known), ctx)
         return super().resolve_command(ctx, args)
+
+    def _help(self, ctx: click.Context, words: list[str]) -> NoReturn:
+        """`tenure help` is `tenure --help`, and `tenure help queues pause` is `tenure queues pause --help`."""
+        shown: click.Command = self
+        for word in words:
+            assert isinstance(shown, click.Group)
+            name, found, _ = shown.resolve_command(ctx, [word])
+            assert found is not None
+            shown, ctx = found, click.Context(found, parent=ctx, info_name=name)
+            if not isinstance(shown, click.Group):
+                break
+        click.echo(shown.get_help(ctx))
+        ctx.exit()
 
     def unknown(self, ctx: click.Context, name: str, known: list[str]) -> str:
         """The sentence about it."""

@@ -8,16 +8,19 @@ import signal
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ..errors import BadSettings
+from ..errors import BUG, BadSettings
 from ..settings import find, number, session_url, whole
 from .database import opened, options, setting
-from .errors import tell
+from .errors import explain, tell
 
 if TYPE_CHECKING:
     from ..worker.worker import Worker
@@ -64,6 +67,11 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
     are given back at no cost. A second signal gives them back at once. Exit codes: 0 no row was left behind; 75 some
     were, because the database did not answer (their leases run out); 70 a bug in Tenure; 78 bad settings.
     """
+    with _in_json(rest["as_json"]):
+        _work(app, queues, rest)
+
+
+def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
     from ..events import Bus
     from ..telemetry.log import Log
     from ..worker.config import Terms
@@ -98,9 +106,46 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, host, port) as health:
             if port is not None:
-                click.echo(f"health on http://{host}:{health.port}", err=True)
-            code = _run(worker)
+                _tell_address(f"http://{host}:{health.port}", as_json=rest["as_json"])
+            code = _run(worker, _tell_json if rest["as_json"] else tell)
     _leave(code)
+
+
+@contextmanager
+def _in_json(wanted: bool) -> Iterator[None]:
+    """With --json, every line is: also that it could not start, and what libraries say."""
+    if not wanted:
+        yield
+        return
+    from ..telemetry.log import all_as_json
+
+    all_as_json(sys.stderr)
+    try:
+        yield
+    except Exception as error:
+        raise click.exceptions.Exit(_tell_json(error)) from None
+
+
+def _tell_json(error: BaseException) -> int:
+    """The error as a JSON line, a bug with its traceback; the exit code."""
+    sentence, code = explain(error)
+    more = {"traceback": "".join(traceback.format_exception(error))} if code == BUG else {}
+    _say_json("error", {"event": "command_failed", "exit_code": code, "error": sentence, **more})
+    return code
+
+
+def _tell_address(url: str, *, as_json: bool) -> None:
+    if as_json:
+        _say_json("info", {"event": "health_served", "url": url})
+    else:
+        click.echo(f"health on {url}", err=True)
+
+
+def _say_json(level: str, fields: dict[str, Any]) -> None:
+    from ..telemetry.log import as_json
+
+    with suppress(OSError):
+        click.echo(as_json(datetime.now(UTC), level, fields), err=True)
 
 
 def _said(name: str, given: object) -> str | None:
@@ -113,7 +158,7 @@ def _number(name: str, given: dict[str, Any]) -> float:
     return number(f"TENURE_{name.upper()}", given[name], f"--{name.replace('_', '-')}")
 
 
-def _run(worker: Worker) -> int:
+def _run(worker: Worker, tell: Callable[[BaseException], int]) -> int:
     """The exit code, also after an error: that is printed here, so that `_leave` is always reached."""
     try:
         return worker.run(at_last=_leave)

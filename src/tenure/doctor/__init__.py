@@ -16,7 +16,7 @@ from ..postgres.connection import Patience, QueueConnection, connect
 from ..postgres.runner import run
 from ..verbs import queues, search
 from ..verbs.fleet import echo
-from ..verbs.questions import blocked_keys, workers
+from ..verbs.questions import blocked_keys, queue_lags, workers
 from ..verbs.roles import grants
 from ..verbs.statement import Statement
 from . import config, fleet, questions, server, tables
@@ -85,10 +85,11 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("leases", lambda: fleet.leases(*ask(questions.overdue())))
     yield _look("paused", lambda: fleet.paused(ask(queues.queues())))
     yield _look("fleet", lambda: fleet.fleet(ask(workers())))
+    yield _look("served", lambda: _served(ask))
     yield _look("kinds", lambda: _kinds(ask))
     yield _look("encryption", lambda: fleet.encryption(ask(search.page(fleet.LEFT, n=1000, head=0)).rows))
     yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
-    yield _look("lag", lambda: fleet.lag(ask(search.overview())))
+    yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
 
 
 def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
@@ -96,8 +97,17 @@ def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
     return fleet.housekeeping(ask(questions.chores()), alive)
 
 
+def _served(ask: Callable[[Statement[Any]], Any]) -> Finding:
+    return fleet.served(ask(queue_lags()), _unserved(ask))
+
+
+def _unserved(ask: Callable[[Statement[Any]], Any]) -> dict[str, float]:
+    return fleet.unserved(ask(queue_lags()), ask(queues.queues()), ask(workers()))
+
+
 def _kinds(ask: Callable[[Statement[Any]], Any]) -> Finding:
-    return fleet.kinds(ask(search.page(fleet.TURNED_AWAY, n=1000, head=0)).rows, ask(workers()))
+    turned_away = ask(search.page(fleet.TURNED_AWAY, n=1000, head=0)).rows
+    return fleet.kinds(turned_away, ask(workers()), _unserved(ask))
 
 
 def _look(check: str, look: Callable[[], F]) -> F | Finding:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+
 from ..model.envelope import ENCRYPTED_WITH
 from ..model.filter import Filter
 from ..model.rows import BlockedKey, Row
@@ -81,11 +84,44 @@ def fleet(workers: list[Member]) -> Finding:
     return Finding("fleet", "ok", value, f"{len(alive)} alive, all of version {versions[0]}")
 
 
-def kinds(turned_away: list[Row], workers: list[Member]) -> Finding:
-    """Whether rows are given back again and again because no worker of their queue has a handler for them."""
-    alive = [worker for worker in workers if worker.status == "alive" and worker.present is not False]
+def unserved(lags: Mapping[str, float], queues: list[Queue], workers: list[Member]) -> dict[str, float]:
+    """The queues with due rows that no living worker serves, and for how long; paused ones are meant to wait."""
+    paused = {queue.queue for queue in queues if queue.paused}
+    alive = _alive(workers)
+    if any("queues" not in worker.metadata for worker in alive):
+        return {}  # one that does not say what it serves may serve all
+    taken = paused.union(*(worker.metadata["queues"] for worker in alive))
+    return {queue: seconds for queue, seconds in lags.items() if queue not in taken}
+
+
+def served(lags: Mapping[str, float], alone: Mapping[str, float]) -> Finding:
+    """Whether some worker serves each queue with due rows."""
+    if not alone:
+        said = "every queue with due rows is served" if lags else "no row is due"
+        return Finding("served", "ok", {}, said)
+    first = max(alone, key=lambda queue: alone[queue])
+    more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
+    names = ", ".join(map(repr, sorted(alone)[:3])) + more
+    said = f"no worker serves {names}, where rows have been due for {spoken(alone[first])}"
+    step = f"`tenure worker MODULE:INBOX --queues {shlex.quote(first)}`"
+    return Finding("served", "warn", dict(alone), said, step)
+
+
+def _alive(workers: list[Member]) -> list[Member]:
+    return [worker for worker in workers if worker.status == "alive" and worker.present is not False]
+
+
+def kinds(turned_away: list[Row], workers: list[Member], alone: Mapping[str, float]) -> Finding:
+    """Whether rows are given back again and again because no worker of their queue has a handler for them.
+
+    Of queues that no worker serves nobody can know it.
+    """
+    alive = _alive(workers)
     lost = [row for row in turned_away if _nobody_has(row, alive)]
     names = sorted({row.kind for row in lost})
+    if not names and alone:
+        said = f"not known for queues that no worker serves ({len(alone)})"
+        return Finding("kinds", "warn", [], said, "see `served`")
     if not names:
         return Finding("kinds", "ok", [], "no row waits for a handler that no worker has")
     said = f"rows cannot run: no worker of their queue has a handler for {', '.join(map(repr, names[:3]))}"
@@ -121,8 +157,8 @@ def keys(stand_still: list[BlockedKey]) -> Finding:
     return Finding("keys", "warn", value, said, "`tenure queues blocked`, then redrive its head or free the key")
 
 
-def lag(seen: Overview) -> Finding:
-    """How long the oldest runnable row has been due."""
+def lag(seen: Overview, alone: Mapping[str, float]) -> Finding:
+    """How long the oldest runnable row has been due; not well if nobody will take it."""
     runnable = f"{seen.runnable.n}{'+' if seen.runnable.more else ''}"
     oldest_seconds = seen.oldest_runnable_seconds
     if oldest_seconds is None and seen.runnable.n:
@@ -131,6 +167,8 @@ def lag(seen: Overview) -> Finding:
     if oldest_seconds is None:
         return Finding("lag", "ok", None, "no row is due")
     said = f"{runnable} runnable, the oldest for {spoken(oldest_seconds)}"
+    if alone:
+        return Finding("lag", "warn", oldest_seconds, f"{said}, and some that no worker serves", "see `served`")
     if oldest_seconds > LAG_SECONDS:
         return Finding("lag", "warn", oldest_seconds, said, "`tenure why ID` for one of `tenure rows status:runnable`")
     return Finding("lag", "ok", oldest_seconds, said)

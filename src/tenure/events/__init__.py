@@ -164,6 +164,20 @@ class EncryptionKeyMissing(Event):
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RaisedAfterCompletion(Event):
+    """A handler raised, or returned another outcome, after its `fenced()` block: the row stays completed."""
+
+    name: ClassVar[str] = "raised_after_completion"
+    level: ClassVar[str] = "error"
+    worker: str
+    job_id: UUID
+    token: int
+    kind: str
+    queue: str
+    error: str
+
+
 # -- many rows
 
 

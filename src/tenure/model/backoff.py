@@ -20,7 +20,7 @@ HOUR_SECONDS = 3600.0
 class Exponential:
     """Each wait is `factor` times the last, up to `most_seconds`. The defaults are the database's own backoff.
 
-    All waits together, without jitter: 30 s for 5 attempts, 17 minutes for 10, 9 hours for 20.
+    All waits together, without jitter: 17 minutes for the 10 attempts of the default, 30 s for 5, 9 hours for 20.
     """
 
     first_seconds: float = 2.0

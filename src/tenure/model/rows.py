@@ -96,6 +96,7 @@ class Claimed(NamedTuple):
 
 
 Held = Lease | Claimed
+MAX_ATTEMPTS = 10  # with the default backoff 17 minutes: docs/decisions/0011-retry-budget.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class NewRow:
     at: datetime | None = None
     delay_seconds: float = 0.0
     idempotency_key: str | None = None
-    max_attempts: int = 5
+    max_attempts: int = MAX_ATTEMPTS
     ordered: bool = False
     hold: bool = False
     headers: Mapping[str, str] | None = None

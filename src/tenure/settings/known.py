@@ -20,6 +20,7 @@ KNOWN = {
     "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, where TENURE_DATABASE_URL is a pooler",
     "TENURE_SCHEMA": "the schema of Tenure's tables (tenure)",
     "TENURE_HOME": "where the embedded Postgres keeps its files",
+    "TENURE_PROJECT": "the database of the embedded Postgres (one for each project's folder)",
     "TENURE_TRACE": "how spans of OpenTelemetry connect a job with its producer: link, parent or off (link)",
     "TENURE_PG_BIN": "the bin folder of another PostgreSQL for the embedded server",
     "TENURE_QUEUES": "which queues a worker serves",

@@ -37,6 +37,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 -- These functions run with the owner's rights, whoever calls them. They name every table with its schema, and the search path is
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
 --   enqueue_many   inserts and looks up idempotency keys; a caller learns whether its own key is taken, and by which id.
+--   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
 --   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
 --   take_back      takes held rows from their holders: they become pending, and no more than that.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
@@ -46,19 +47,21 @@ ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog
 ALTER FUNCTION tenure.take_back SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_many, tenure.new_id TO tenure_producer, tenure_worker, tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by
+  TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
   tenure.fences, tenure.heads, tenure.arrivals, tenure.key_lanes, tenure.lane_arrivals, tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
-  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership TO tenure_readonly, tenure_operator;
+  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership, tenure.kinds TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
 GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.next_transaction, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
   tenure.ordered_queues, tenure.refilled, tenure.priorities, tenure.sum_each, tenure.fingerprint
   TO tenure_readonly, tenure_operator, tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.declared TO tenure_readonly;
 GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state_counts, tenure.all_counts,
   tenure.seen_held, tenure.read_through, tenure.free_heads TO tenure_readonly, tenure_operator;
 
@@ -85,6 +88,9 @@ GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, te
   tenure.wake, tenure.free_heads, tenure.admitted, tenure.give_permits, tenure.open_transactions, tenure.begin_limits, tenure.adopt_running, tenure.fill_lanes,
   tenure.refresh_lanes, tenure.look_at_lanes, tenure.begin_lanes, tenure.due_from, tenure.due_lanes, tenure.lock_lane_rows, tenure.lock_due_rows, tenure.begin_era,
   tenure.must_read_committed, tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
+
+-- It says how its handlers send their kinds, for producers that cannot import them.
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.kinds TO tenure_worker;
 
 -- It writes the history, and lets keep_history forget what is past retention.
 GRANT SELECT, INSERT, UPDATE ON tenure.tally TO tenure_worker;

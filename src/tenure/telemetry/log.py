@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import threading
+import warnings
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from ..errors import telling_line
 from ..events import Event
+
+JSON_STREAMS: list[TextIO] = []  # those that must have JSON lines only; a child process does as its worker
 
 
 class Log:
@@ -47,6 +52,46 @@ class Bridge:
         if event.news and self._logger.isEnabledFor(level):
             fields = event.fields()
             self._logger.log(level, "%s %s", event.name, facts(fields), extra=fields)
+
+
+def all_as_json(stream: TextIO) -> None:
+    """From now on this process writes only JSON lines: also what libraries log, warnings, and errors of threads.
+
+    Where an application has set up logging, its own handlers go on as they are.
+    """
+    last = logging.StreamHandler(stream)
+    last.setFormatter(JsonFormatter())
+    last.setLevel(logging.WARNING)
+    logging.lastResort = last  # for records that no handler takes: Python would write them as plain text
+
+    def tell(level: int, logger: str, message: str, error: Any = None) -> None:
+        record = logging.LogRecord(logger, level, "", 0, message, None, error)
+        with suppress(OSError, ValueError):
+            last.handle(record)
+
+    def warned(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,  # noqa: ARG001
+        line: str | None = None,  # noqa: ARG001
+    ) -> None:
+        tell(logging.WARNING, "py.warnings", f"{filename}:{lineno}: {category.__name__}: {message}")
+
+    def died(args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is not SystemExit and args.exc_value is not None:
+            said = f"thread {args.thread.name if args.thread else '?'} ended with an error"
+            tell(logging.ERROR, "threading", said, (args.exc_type, args.exc_value, args.exc_traceback))
+
+    def passed_over(args: sys.UnraisableHookArgs) -> None:
+        error = (args.exc_type, args.exc_value, args.exc_traceback) if args.exc_value else None
+        tell(logging.ERROR, "python", args.err_msg or "an error that nobody could be told of", error)
+
+    warnings.showwarning, threading.excepthook = warned, died
+    sys.unraisablehook = passed_over
+    sys.excepthook = lambda *error: tell(logging.ERROR, "python", "an error that nothing caught", error)
+    JSON_STREAMS.append(stream)
 
 
 class JsonFormatter(logging.Formatter):

@@ -24,6 +24,7 @@ from ..events import (
     LeaseLost,
     LeasesRenewed,
     LeasesSwept,
+    RaisedAfterCompletion,
     RingChanged,
     RowEnqueued,
     StaleWriteBlocked,
@@ -118,6 +119,9 @@ class Metrics:
             "kind",
         )
         self.settled = Family("settled_total", "counter", "Attempts ended.", "queue", "kind", "outcome")
+        self.raised = Family(
+            "raised_after_completion_total", "counter", "Errors after the row was completed.", "queue", "kind"
+        )
         self.run = Histogram(
             "run_seconds", "From the start of a handler to the answer of the database.", "queue", "kind"
         )
@@ -174,6 +178,7 @@ class Metrics:
             LeasesSwept: lambda event: self.expired.add((event.reason,), event.rows),
             LeaseLost: lambda event: self.lost.add((event.reason,)),
             StaleWriteBlocked: lambda event: self.blocked.add((event.verb, event.reason)),
+            RaisedAfterCompletion: lambda event: self.raised.add(self._pair(event.queue, event.kind)),
             RingChanged: lambda _event: self.ring.add(),
             **dict.fromkeys((DatabaseUnreachable, StatementTurnedAway), self._failed),
             ChoreDone: lambda event: self.chores.set((event.chore,), self._clock()),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StaleLease
 from ..model.outcome import DeadLetter, Fail, Outcome, Release, Snooze
-from ..model.rows import Claimed, Enqueued
+from ..model.rows import Claimed, Enqueued, Settled
 
 # The conventions for messaging are still in development: to move to their next names, edit these lines.
 SYSTEM = "messaging.system"
@@ -25,6 +25,7 @@ CLIENT = "messaging.client.id"
 OPERATION, OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
 ERROR_TYPE = "error.type"
 GENERATION, ATTEMPT, KIND, OUTCOME = "tenure.lease.generation", "tenure.attempt", "tenure.kind", "tenure.outcome"
+_BECAME = {"completed": "complete", "failed": "fail", "dead_letter": "dead_letter", "cancelled": "cancel"}
 STALE, STALE_REASON = "stale_lease", "tenure.stale.reason"
 
 
@@ -117,6 +118,11 @@ class Span:
 
 
 NOTHING = Span()
+
+
+def became(answer: Settled) -> str:
+    """The name of a settlement: the verb, or what the database made of it. The last retry makes a dead letter."""
+    return _BECAME.get(answer.status or "", answer.verb) if answer.ok else answer.verb
 
 
 def about(row: Claimed, worker: str) -> dict[str, Any]:

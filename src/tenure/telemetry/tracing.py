@@ -105,9 +105,9 @@ class Tracing:
         assert isinstance(row, Claimed)
         links = self._links([row]) if context is None else []
         about = spans.about(row, worker)
-        begun = self._begin(
-            answer.verb, "settle", "CLIENT", row.queue, about, context, links=links, start_time=since_ns
-        )
+        done = spans.became(answer)
+        about = {**about, spans.OUTCOME: done} if answer.ok else about
+        begun = self._begin(done, "settle", "CLIENT", row.queue, about, context, links=links, start_time=since_ns)
         with Span(begun) as span:
             if not answer.ok and answer.reason != "already_completed":
                 span.stale(answer.verb, answer.reason or answer.standing)

@@ -195,6 +195,13 @@ def queue_lags() -> Statement[dict[str, float]]:
     return Statement("queue_lags", {}, lambda rows: dict(rows))
 
 
-def held_by_worker() -> Statement[dict[str, int]]:
-    """How many rows each worker holds, as far as a quick scan finds them."""
-    return Statement("held_by_worker", {}, lambda rows: dict(rows))
+class Holding(NamedTuple):
+    """How many rows a worker holds, and how many of its slots they take: the rows of a run share one."""
+
+    rows: int
+    slots: int
+
+
+def held_by_worker() -> Statement[dict[str, Holding]]:
+    """What each worker holds, as far as a quick scan finds it."""
+    return Statement("held_by_worker", {}, lambda rows: {worker: Holding(n, slots) for worker, n, slots in rows})

@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 
 from ..errors import BadSettings
 from ..model.payload import check_name, check_row, encode
-from ..model.rows import Enqueued, NewRow
+from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from .statement import Rows, Statement
 
 MISFIRES = ("once", "skip", "all")
@@ -48,7 +48,7 @@ class Schedule:
     queue: str = "default"
     key: str | None = None
     priority: int = 0
-    max_attempts: int = 5
+    max_attempts: int = MAX_ATTEMPTS
     ordered: bool = False
     misfire: str = "once"
     tick_as: str | None = None

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from .. import verbs
 from ..errors import IdempotencyConflict
+from ..model.declaration import fill
 from ..model.payload import DELAY_SECONDS_MAX
 from ..model.rows import NewRow
+from ..verbs.kinds import declared
 from .http_errors import Refused
 from .route import Ask, Asked, Key, Name, Reply, Route, together, when
 
@@ -20,10 +23,11 @@ HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class NewRowAsked(Asked, frozen=True):
-    """A row as a producer sends it; defaults are those of the Python API."""
+    """A row as a producer sends it; what is left out or null is what the handler of the kind declared."""
 
     rules = (
         {"not": together({"at": {"type": "string"}, "delay_seconds": {"exclusiveMinimum": 0}})},
+        # Of a kind that nobody has declared; else a handler may have declared the rest.
         when({"ordered": {"const": True}}, {"key": {"type": "string"}}),
         when({"hold": {"const": True}}, {"ordered": {"const": True}}),
     )
@@ -31,14 +35,14 @@ class NewRowAsked(Asked, frozen=True):
     kind: Name
     payload: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     key: Key | None = None
-    queue: Name = "default"
-    priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] = 0
+    queue: Name | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] | None = None
     at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     delay_seconds: Annotated[float, msgspec.Meta(ge=0, le=DELAY_SECONDS_MAX)] = 0.0
     idempotency_key: Key | None = None
-    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 5
-    ordered: bool = False
-    hold: bool = False
+    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    ordered: bool | None = None
+    hold: bool | None = None
     headers: Annotated[dict[HeaderName, HeaderText], msgspec.Meta(max_length=64)] | None = None
 
 
@@ -47,6 +51,7 @@ class EnqueuedShape(msgspec.Struct, frozen=True):
 
     id: UUID
     outcome: Literal["enqueued", "duplicate"]
+    hint: str | UnsetType = UNSET
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -58,11 +63,16 @@ class Conflict(msgspec.Struct, frozen=True):
 
 async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     """Put a row into the inbox: 201, 200 for a duplicate, 409 when the idempotency key has other content."""
+    given = msgspec.structs.asdict(ask.body)
+    kind, payload = given.pop("kind"), given.pop("payload")
+    options, hint = fill(given, bytes(payload), await ask.site.store.ask(declared(kind)), kind)
     try:
-        answer = await ask.change(verbs.enqueue(NewRow(**msgspec.structs.asdict(ask.body))), ask.body.kind)
+        answer = await ask.change(verbs.enqueue(NewRow(kind, payload, **options)), kind)
     except IdempotencyConflict as conflict:
         raise Refused(409, str(conflict), id=str(conflict.row_id)) from None
-    return Reply(201 if answer.outcome == "enqueued" else 200, answer._asdict())
+    new = answer.outcome == "enqueued"
+    told = EnqueuedShape(answer.id, "enqueued" if new else "duplicate", (hint if new else "") or UNSET)
+    return Reply(201 if new else 200, told)
 
 
 ROUTES = (

@@ -10,13 +10,17 @@ import msgspec
 from .. import operate, postgres
 from ..model.ring import rings_of
 from ..verbs import questions
-from ..verbs.questions import Member
+from ..verbs.questions import Holding, Member
 from .http_errors import Refused
 from .route import Ask, Error, Route
 
 
 class WorkerShape(msgspec.Struct, frozen=True):
-    """One process of the fleet, with what it reports at each heartbeat."""
+    """One process of the fleet, with what it reports at each heartbeat, and what it holds now.
+
+    The rows of an ordered key take turns in one slot. `slots_stuck` run handlers that did not stop when they should
+    have; all others of `slots_used` have a row.
+    """
 
     id: str
     status: str
@@ -24,7 +28,8 @@ class WorkerShape(msgspec.Struct, frozen=True):
     up_seconds: float
     present: bool | None
     slots: int | None
-    slots_used: int | None
+    slots_used: int
+    slots_stuck: int
     host: str | None
     pid: int | None
     version: str | None
@@ -56,10 +61,11 @@ async def workers(ask: Ask[Any, None]) -> WorkersShape:
         alive = await postgres.run(conn, questions.live_workers(), schema)
         held = await postgres.run(conn, questions.held_by_worker(), schema)
     owned = {id: len(ring.buckets_of(id)) for ring in rings_of(alive).values() for id in ring.workers}
-    return WorkersShape([_shape(each, owned.get(each.id, 0), held.get(each.id, 0)) for each in found])
+    nothing = Holding(0, 0)
+    return WorkersShape([_shape(each, owned.get(each.id, 0), held.get(each.id, nothing)) for each in found])
 
 
-def _shape(each: Member, buckets: int, held: int) -> WorkerShape:
+def _shape(each: Member, buckets: int, held: Holding) -> WorkerShape:
     said = each.metadata
     return WorkerShape(
         id=each.id,
@@ -68,14 +74,15 @@ def _shape(each: Member, buckets: int, held: int) -> WorkerShape:
         up_seconds=each.up_seconds,
         present=each.present,
         slots=_number(said, "slots"),
-        slots_used=_number(said, "slots_used"),
+        slots_used=held.slots + (stuck := _number(said, "slots_stuck") or 0),
+        slots_stuck=stuck,
         host=_text(said, "host"),
         pid=_number(said, "pid"),
         version=_text(said, "version"),
         wakeup=_text(said, "wakeup"),
         queues=_texts(said, "queues"),
         kinds=_texts(said, "kinds"),
-        held=held,
+        held=held.rows,
         buckets=buckets,
     )
 

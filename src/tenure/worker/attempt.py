@@ -28,7 +28,7 @@ from typing import Any
 
 from ..app.handler import Handler
 from ..app.job import Job
-from ..model.outcome import Outcome
+from ..model.outcome import COMPLETED, Outcome
 from ..model.rows import Claimed
 
 
@@ -115,6 +115,10 @@ class Attempt:
     def completed_itself(self) -> bool:
         """True if the handler completed the row in its own transaction."""
         return self.job.completion == "committed"
+
+    def told(self, outcome: Outcome | None) -> Outcome | None:
+        """What its trace says of its end: a row that the handler completed stays completed, whatever follows."""
+        return COMPLETED if self.completed_itself else outcome
 
     @property
     def ending(self) -> bool:

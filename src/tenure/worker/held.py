@@ -65,6 +65,12 @@ class HeldAttempts:
         """How many slots are taken."""
         return len(self._busy)
 
+    @property
+    def slots_stuck(self) -> int:
+        """How many slots run a handler whose row is settled already: it did not stop when it should have."""
+        with self._lock:
+            return len(self._busy - self._leased)
+
     def lose(self, attempt: Attempt, reason: str, worker_id: str) -> None:
         """Tell a handler that its lease is lost. Only the first reason counts."""
         with self._lock:

@@ -16,6 +16,7 @@ from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
 from ..verbs.questions import dead_share, first_claim, live_pages
+from ..verbs.statement import Statement
 from .cron import fire_due
 from .db_thread import DbThread
 from .news import News
@@ -23,6 +24,7 @@ from .shared import Shared
 
 PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4
+DECLARE_SECONDS = 3600.0
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its cost
 PAGES = 2_000  # of the hot table, looked at in one go
 FLOOR_MARGIN_SECONDS = 1.0
@@ -33,11 +35,14 @@ FORGETTING_SECONDS_MAX = 2.0  # in one go: leases must be swept meanwhile
 class Housekeeper(DbThread):
     """Asks for chores, at a pace that makes the whole fleet ask about once a second, and does those it gets."""
 
-    def __init__(self, shared: Shared, news: News, workers: Callable[[], int]) -> None:
+    def __init__(
+        self, shared: Shared, news: News, workers: Callable[[], int], declaration: Callable[[], Statement[int]]
+    ) -> None:
         super().__init__(
             "housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5, doubt_seconds=5)
         )
-        self._news, self._workers = news, workers
+        self._news, self._workers, self._declaration = news, workers, declaration
+        self._declare_at = time.monotonic() + DECLARE_SECONDS
         self._kept_dead = 0
         self._sweep_from = NO_FLOOR  # where the list of claims begins, by the database's clock
         self._searched_to = 0  # pages of the hot table, for keys that claims have forgotten
@@ -51,6 +56,7 @@ class Housekeeper(DbThread):
             "schedules": self._fire,
             "archive": self._archive,
             "vacuum": self._vacuum,
+            "declare": self._declare,
         }
 
     def work(self, conn: QueueConnection) -> None:
@@ -60,6 +66,9 @@ class Housekeeper(DbThread):
                 self._turn(conn)
             if self.shared.tally.due():
                 self._tally(conn)
+            if time.monotonic() > self._declare_at:
+                self._declare_at = time.monotonic() + DECLARE_SECONDS
+                self._do(conn, "declare")
             self.worked()
 
     def _turn(self, conn: QueueConnection) -> None:
@@ -167,6 +176,10 @@ class Housekeeper(DbThread):
             elif time.monotonic() > until:
                 break
         return ", ".join(f"{n} {what}" for what, n in done.items() if n)
+
+    def _declare(self, conn: QueueConnection) -> str:
+        """Say again what was declared at the start: what nobody says for a month is forgotten."""
+        return f"{run(conn, self._declaration())} kinds"
 
     def _vacuum(self, conn: QueueConnection) -> str:
         """Autovacuum runs at most once a minute; a busy queue makes too many dead versions in seconds."""

@@ -90,6 +90,17 @@ def _seconds(name: str, value: Any) -> float:
     return float(value)
 
 
+def after_completion(outcome: Outcome | None) -> str:
+    """What is to be told of a handler that ended like this after it had completed its row itself; "" for nothing.
+
+    None and Release are no errors of its own: its worker stopped it.
+    """
+    if not isinstance(outcome, Retry | Fail | DeadLetter | Snooze):
+        return ""
+    raised = outcome.error.startswith("Traceback")
+    return outcome.error if raised else f"{type(outcome).__name__}: {outcome.error}".removesuffix(": ")
+
+
 def said(error: BaseException, veil: Veil | None = None) -> str:
     """An exception with its traceback, even if its own text cannot be made; under a veil, without that text."""
     if isinstance(error, Poison | ChildError | MissingKey):

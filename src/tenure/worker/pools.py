@@ -11,7 +11,7 @@ from typing import Any
 
 from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
-from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, StaleWriteBlocked
+from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, RaisedAfterCompletion, StaleWriteBlocked
 from ..model.envelope import MissingKey
 from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry
 from ..postgres.handler_pool import HandlerPool
@@ -19,7 +19,7 @@ from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
 from .news import News
-from .outcomes import Poison, arguments, as_outcome, later, said, veiled
+from .outcomes import Poison, after_completion, arguments, as_outcome, later, said, veiled
 from .processes import ChildJob, Children, NotStarted, import_path
 from .shared import Shared
 
@@ -104,9 +104,9 @@ class Pools:
                 outcome: Outcome | None = as_outcome(await handler.function(*args, **fields), attempt.job.veil)
             except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
                 outcome = self._of_error(attempt, error)
-                span.ended(outcome, veiled(error, attempt.job))
+                span.ended(attempt.told(outcome), veiled(error, attempt.job))
             else:
-                span.ended(outcome)
+                span.ended(attempt.told(outcome))
         if (following := self._end(attempt, outcome)) is not None:
             self._go_on(following)
 
@@ -132,9 +132,9 @@ class Pools:
                     outcome = as_outcome(handler.function(*args, **fields), attempt.job.veil)
             except BaseException as error:
                 outcome = self._of_error(attempt, error)
-                span.ended(outcome, veiled(error, attempt.job))
+                span.ended(attempt.told(outcome), veiled(error, attempt.job))
             else:
-                span.ended(outcome)
+                span.ended(attempt.told(outcome))
         if (following := self._end(attempt, outcome)) is not None:
             self.start([following])
 
@@ -212,7 +212,10 @@ class Pools:
 
         If its row was settled before it returned, only its slot is left to free.
         """
-        before = attempt.handler_returns(outcome)
+        before, job = attempt.handler_returns(outcome), attempt.job
+        if attempt.completed_itself and (error := after_completion(outcome)):
+            told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error)
+            self._bus.emit(RaisedAfterCompletion(*told))
         if attempt.timeout_seconds:
             self._call_on_loop(attempt.disarm)
         if before is State.RUNNING:

@@ -7,6 +7,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from ..model.envelope import MissingKey
 from ..model.outcome import Outcome
 from ..model.rows import Claimed
 from ..postgres.handler_pool import HandlerPool
+from ..telemetry import log
 from ..telemetry.tracing import within
 from .outcomes import ChildError, Poison, arguments, as_outcome, said
 
@@ -57,7 +59,7 @@ class Child:
     def __init__(self) -> None:
         self._pipe, theirs = SPAWN.Pipe()
         self._sending = threading.Lock()
-        self.process = SPAWN.Process(target=_live, args=[theirs])
+        self.process = SPAWN.Process(target=_live, args=[theirs, bool(log.JSON_STREAMS)])
         self.process.start()
         theirs.close()  # only the child has this end now: if it dies, the pipe ends
 
@@ -154,8 +156,10 @@ def _pool_of(url: str) -> HandlerPool:
     return HandlerPool(url, idle_seconds=0.0)
 
 
-def _live(pipe: Any) -> None:
+def _live(pipe: Any, as_json: bool) -> None:
     """Job after job, until the worker ends."""
+    if as_json:
+        log.all_as_json(sys.stderr)
     for number in (signal.SIGINT, signal.SIGTERM):
         # A terminal or an init system signals all processes at once, but only the worker should act. An empty handler
         # is not inherited by what a job starts; SIG_IGN would be.

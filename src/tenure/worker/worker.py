@@ -21,7 +21,9 @@ from ..postgres import migrate
 from ..postgres.connection import Patience, connect
 from ..postgres.handler_pool import HandlerPool
 from ..postgres.runner import run
+from ..verbs.kinds import declare
 from ..verbs.schedules import plan
+from ..verbs.statement import Statement
 from .attempt import State
 from .claimer import Claimer
 from .claims import Claims
@@ -57,7 +59,7 @@ class Worker:
         self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
         claims = Claims(shared, self.held, inbox.handlers, self._connections)
         self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start)
-        self._housekeeper = Housekeeper(shared, news, lambda: len(self.lease_keeper.ring.workers))
+        self._housekeeper = Housekeeper(shared, news, lambda: len(self.lease_keeper.ring.workers), self._declaration)
         self._watchdog = Watchdog(shared, self.held, self.lease_keeper)
         self._news = news
 
@@ -100,6 +102,7 @@ class Worker:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
                 run(conn, plan(schedule))
+            run(conn, self._declaration())
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
             self.inbox.bus.subscribe(self.bus.emit)  # events of what its handlers enqueue
@@ -199,6 +202,10 @@ class Worker:
         """An operator's request comes with every heartbeat; it never means: leave at once."""
         self._begin_drain()
 
+    def _declaration(self) -> Statement[int]:
+        """What producers that cannot import the handlers should know of them."""
+        return declare(self.id, self.inbox.declarations)
+
     def _metadata(self) -> Mapping[str, Any]:
         return {
             "version": __version__,
@@ -209,6 +216,7 @@ class Worker:
             "kinds": sorted(self.inbox.handlers),
             "slots": self.terms.slots,
             "slots_used": self.held.slots_used,
+            "slots_stuck": self.held.slots_stuck,
             "wakeup": "notify" if self.lease_keeper.listening else "poll",
         }
 

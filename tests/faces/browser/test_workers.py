@@ -28,8 +28,21 @@ def _nobody(fleet: Yard) -> None:
 
 def test_a_card_tells_what_the_registry_knows(visit: Visit, fleet: Yard) -> None:
     fleet.hire("w-1", "mail", "default", kinds=["send_receipt"], host="node-1", pid=4711)
+    for _ in range(3):
+        fleet.world.enqueue("haul")
+    assert len(fleet.world.claim("w-1", 3)) == 3
     card = visit("workers", url=fleet.url).get_by_role("listitem").filter(has_text="w-1")
-    for told in ("alive", "3 of 8", "node-1 : 4711", "0.1.0", "mail", "send_receipt", "1,024 buckets", "notifications"):
+    for told in (
+        "alive",
+        "3 of 8",
+        "3 rows held",
+        "node-1 : 4711",
+        "0.1.0",
+        "mail",
+        "send_receipt",
+        "1,024 buckets",
+        "notifications",
+    ):
         expect(card).to_contain_text(told)
     expect(card.get_by_role("img", name="fresh")).to_be_visible()
     expect(card.get_by_role("img", name="3 of 8 slots taken")).to_be_visible()
@@ -48,7 +61,7 @@ def test_a_heartbeat_fades_and_the_dead_stand_below(visit: Visit, fleet: Yard) -
         expect(card.get_by_role("img", name=f"{word}: seen")).to_be_visible()
     expect(living.get_by_text("gone", exact=True)).to_have_count(0)
     expect(page.get_by_role("row", name="gone")).to_contain_text("15 m")
-    expect(page.locator(".note")).to_have_text("2 alive · 1 dead · 6 of 16 slots taken")
+    expect(page.locator(".note")).to_have_text("2 alive · 1 dead · 0 of 16 slots taken")
 
 
 def test_its_held_rows_are_one_step_away(visit: Visit, fleet: Yard) -> None:

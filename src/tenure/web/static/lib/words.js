@@ -50,3 +50,15 @@ export function filter_word(text) {
 
 /** The same as a command: command("rows", filter) is "tenure rows '...'". @param {...string} words */
 export const command = (...words) => ["tenure", ...words.filter(Boolean).map(quoted)].join(" ");
+
+/**
+ * Why a write was refused, as the middle of a sentence. The token may be current still: then the lease was over.
+ * @param {{stale_token: string | number, current_token: string | number | null, reason: string}} refusal
+ * @param {"is" | "was"} is
+ */
+export function why_refused({ stale_token, current_token, reason }, is = "is") {
+  if (reason === "lease_expired") return "after its lease had ended";
+  if (current_token === null || current_token === undefined) return "the row has ended";
+  if (String(current_token) !== String(stale_token)) return `the row ${is} at token ${current_token}`;
+  return reason.replaceAll("_", " ");
+}

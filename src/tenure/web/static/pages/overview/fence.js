@@ -3,7 +3,7 @@ import { Ago, clock } from "../../lib/clock.js";
 import { Worker } from "../../lib/parts.js";
 import { duration } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
-import { brief, number } from "../../lib/words.js";
+import { brief, number, why_refused } from "../../lib/words.js";
 
 const PICKETS = 60;
 const STEPS = [
@@ -86,21 +86,15 @@ function Pickets({ seconds, refusals }) {
 
 /** @param {{refusal: Refusal}} props */
 function Blocked({ refusal }) {
-  const { at, row, kind, key, worker, verb, stale_token, current_token } = refusal;
+  const { at, row, kind, key, worker, verb, stale_token, reason } = refusal;
   return html`
     <li>
       <${Ago} at=${at} />
       <span>
         <${Worker} id=${worker} /> tried to <b>${verb}</b>${" "}
         <a href=${`rows/${row}`}>${key ?? `${kind} ${brief(row)}`}</a> with token${" "}
-        <b class="stale">${stale_token}</b>,
-        ${current_token ? html`
-          ${" "}
-          the row is at token <b class="current">${current_token}</b>:${" "}
-        ` : (
-          " the row has ended: "
-        )}
-        <em>refused</em>
+        <b class="stale">${stale_token}</b>, ${why_refused(refusal)}: <em>refused</em>${" "}
+        <span class="quiet">(${reason})</span>
       </span>
     </li>
   `;

@@ -1,5 +1,6 @@
 /** The attempts of a row as lanes of its tape: their moments, their late writes, and their words. Pure. */
 import { duration, exact } from "../../lib/time.js";
+import { why_refused } from "../../lib/words.js";
 
 /**
  * @typedef {{generation: number, fence: string, worker: string, claimed_at: string, ended_at: string | null,
@@ -25,11 +26,9 @@ export function lane(attempt, refusals, lease_expires_at, now) {
   const held = !attempt.ended_at;
   const lease_end = held && lease_expires_at ? Date.parse(lease_expires_at) : null;
   const to = attempt.ended_at ? Date.parse(attempt.ended_at) : Math.max(from, now);
+  // By the token alone: a worker that was declared dead comes back under another name.
   const late = refusals
-    .filter(
-      (each) =>
-        String(each.stale_token) === String(attempt.generation) && each.worker === attempt.worker,
-    )
+    .filter((each) => String(each.stale_token) === String(attempt.generation))
     .map((each) => ({ ...each, ms: Date.parse(each.at) }));
   return {
     attempt,
@@ -48,8 +47,10 @@ const ran = ({ from, to }) => duration((to - from) / 1000);
 /** What stands beside its bar. @param {Lane} lane */
 export function label(lane) {
   const { attempt, held, late } = lane;
-  if (late.length) return `expired after ${ran(lane)}, ${late[0].verb} refused`;
-  return held ? `held for ${ran(lane)}` : `${attempt.outcome.replace("_", " ")} after ${ran(lane)}`;
+  const ending = held
+    ? `held for ${ran(lane)}`
+    : `${attempt.outcome.replace("_", " ")} after ${ran(lane)}`;
+  return late.length ? `${ending}, ${late[0].verb} refused` : ending;
 }
 
 /** All there is to say about it, on hover. @param {Lane} lane */
@@ -61,9 +62,10 @@ export function lane_words(lane) {
 }
 
 /** A write that came too late, on hover. @param {Refusal} late */
-export function late_words({ at, worker, verb, stale_token, current_token, reason }) {
-  const current = current_token ? `, the row was at token ${current_token}` : "";
-  return `${exact(at)}: ${worker} tried to ${verb} with token ${stale_token}${current}: refused (${reason})`;
+export function late_words(late) {
+  const { at, worker, verb, stale_token, reason } = late;
+  const tried = `${exact(at)}: ${worker} tried to ${verb} with token ${stale_token}`;
+  return `${tried}, ${why_refused(late, "was")}: refused (${reason})`;
 }
 
 /** The whole tape, for those who do not see it. @param {Lane[]} lanes */

@@ -6,7 +6,7 @@ import { Bar } from "../../lib/parts.js";
 import { duration } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
 import { filter_word, number, plural, worker_colour } from "../../lib/words.js";
-import { PRESENCE, STATUS, WAKEUP, freshness, held_by, presence, rows_held } from "./words.js";
+import { PRESENCE, STATUS, WAKEUP, freshness, held_by, in_turn, presence, rows_held } from "./words.js";
 
 const KINDS_SHOWN = 6;
 const CELLS_MAX = 40;
@@ -33,6 +33,19 @@ export function Living({ worker, usual }) {
       <${Slots} used=${worker.slots_used} all=${worker.slots} />
       <p class="fleet-holds">
         <a href=${held_by(worker)}>${rows_held(worker)} held</a>
+        ${in_turn(worker) > 0 && html`
+          <span class="quiet" title="Rows of an ordered key run one after the other, in one slot.">
+            ${number(in_turn(worker))} wait for their turn
+          </span>
+        `}
+        ${(worker.slots_stuck ?? 0) > 0 && html`
+          <span
+            class="tag warn"
+            title="Their time is up and their rows are settled: nothing ends a thread."
+          >
+            ${plural(worker.slots_stuck ?? 0, "handler")} did not stop
+          </span>
+        `}
         ${worker.buckets > 0 && html`
           <a href=${to("ring", { queues: worker.queues.join(",") })}>
             ${plural(worker.buckets, "bucket")}

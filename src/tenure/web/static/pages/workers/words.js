@@ -4,7 +4,8 @@ import { filter_word, number, plural } from "../../lib/words.js";
 
 /**
  * @typedef {{id: string, status: string, seen_seconds: number, up_seconds: number, present: boolean | null,
- *   slots: number | null, slots_used: number | null, host: string | null, pid: number | null,
+ *   slots: number | null, slots_used: number | null,
+ *   slots_stuck: number | null, host: string | null, pid: number | null,
  *   version: string | null, wakeup: string | null, queues: string[], kinds: string[] | null,
  *   held: number | null, buckets: number}} Member
  */
@@ -70,6 +71,10 @@ export function summary(workers) {
 /** The rows it holds, as a link. @param {Member} worker */
 export const held_by = (worker) =>
   to("rows", { filter: `status:processing worker:${filter_word(worker.id)}` });
+
+/** How many of its rows wait for their turn: the rows of an ordered key share a slot. @param {Member} worker */
+export const in_turn = ({ held, slots_used, slots_stuck }) =>
+  Math.max(0, (held ?? 0) - (slots_used ?? 0) + (slots_stuck ?? 0));
 
 /** "3 rows", or "rows" where nobody counted. @param {Member} worker */
 export const rows_held = ({ held }) => (held === null ? "rows" : plural(held, "row"));
