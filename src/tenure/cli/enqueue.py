@@ -33,7 +33,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.option("--from", "file", type=click.File("rb"), metavar="FILE", help="A JSON payload on each line; - is stdin.")
 @click.option("--key", help="Partition key, e.g. order:9182 [as the handler declared].")
 @click.option("--queue", help="The queue of the row [as the handler declared; default].")
-@click.option("--priority", type=int, help="Higher runs sooner, -100 to 100; not for ordered rows [as the handler declared; 0].")
+@click.option(
+    "--priority", type=int, help="Higher runs sooner, -100 to 100; not for ordered rows [as the handler declared; 0]."
+)
 @click.option("--at", metavar="TIME", help="When: +5m, +2h, or an ISO time with its zone.")
 @click.option("--idempotency-key", metavar="KEY", help="Sent twice with the same key and content, it is one row.")
 @click.option("--max-attempts", type=int, help=f"How many attempts it gets [as the handler declared; {MAX_ATTEMPTS}].")
