@@ -106,3 +106,30 @@ def test_the_audit_does_not_tell_what_is_hidden(world: World) -> None:
         assert "hunter2" not in web.get(f"/api/actions/{lines[0]['id']}").text
     with served(world, hide_payloads=True) as web:
         assert "payload.password:*** payload.order:***" in web.get("/api/audit").json()["audit"][1]["target"]
+
+
+def test_a_payload_that_is_hidden_is_not_guessed_by_its_idempotency_key(world: World) -> None:
+    """The same content and another under a known key: the same answer, and the same line of the audit."""
+    world.enqueue("k", {"pin": 1234}, idempotency_key="order:1")
+    with served(world, hide_payloads=True) as web:
+        sent = {"kind": "k", "idempotency_key": "order:1"}
+        answers = [web.post("/api/rows", json={**sent, "payload": {"pin": pin}}) for pin in (1234, 1235)]
+        lines = web.get("/api/audit").json()["audit"]
+        assert web.post("/api/rows", json={"kind": "k", "payload": {"pin": 9}}).status_code == 201
+    right, wrong = answers
+    assert (right.status_code, right.json()) == (wrong.status_code, wrong.json())
+    assert right.json()["outcome"] == "known"
+    told = [{name: value for name, value in line.items() if name not in ("id", "at", "done_at")} for line in lines]
+    assert told[0] == told[1]
+    assert (told[0]["verb"], told[0]["target"], told[0]["rows"], len(told)) == ("enqueue", "k", 0, 2)
+    assert world.count("live") == 2
+
+
+def test_a_conflict_has_its_line_in_the_audit(world: World) -> None:
+    world.enqueue("k", {"n": 1}, idempotency_key="order:1")
+    with served(world) as web:
+        sent = {"kind": "k", "idempotency_key": "order:1"}
+        codes = [web.post("/api/rows", json={**sent, "payload": {"n": n}}).status_code for n in (1, 2)]
+        lines = web.get("/api/audit").json()["audit"]
+    assert codes == [200, 409]
+    assert [(line["verb"], line["rows"], line["done_at"] is not None) for line in lines] == [("enqueue", 0, True)] * 2

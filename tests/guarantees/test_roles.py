@@ -23,7 +23,7 @@ from tenure.errors import IdempotencyConflict
 from tenure.events import ChoreDone, ChoreFailed
 from tenure.model.rows import NewRow
 from tenure.postgres import migrate
-from tenure.verbs import fleet, questions, queues, schedules, settle
+from tenure.verbs import fleet, operators, questions, queues, schedules, settle
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -285,6 +285,10 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "forget_lanes",
         "note_membership",
         "refuse_key",
+        "refuse_rows",
+        "refuse_name",
+        "refuse_idempotency_key",
+        "refuse_line",
     }
     nobody |= {
         "live_seq_seq",
@@ -320,6 +324,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_lanes"}
+    triggers |= {"refuse_rows", "refuse_name", "refuse_idempotency_key"}
     of_roles, of_notes = {"enqueue_many", "keep_archive", "keep_history", "take_back"}, {"wake", "wake_at_commit"}
     assert {name for name, _ in found} == of_roles | of_notes | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
@@ -591,3 +596,20 @@ def _reminded(where: list[str]) -> None:
     answer = CliRunner().invoke(command, where)
     assert (answer.exit_code, "--roles` again" in answer.output) == (0, True)
     assert "again" not in CliRunner().invoke(command, where).output
+
+
+def test_nobody_carries_on_the_line_of_the_audit_that_another_has_begun(cast: Cast) -> None:
+    mine = cast.connect("operator")
+    line = postgres.run(mine, operators.begin_audit("ann", "cli", "cancel", "kind:k"), cast.world.schema)
+    other = f"{cast.prefix}_other"
+    cast.world.sql(f"CREATE ROLE {other} LOGIN IN ROLE {cast.prefix}_operator")
+    try:
+        url = psycopg.conninfo.make_conninfo(cast.world.url, user=other)
+        with postgres.connect(url) as theirs, pytest.raises(InsufficientPrivilege, match=r"begun by .*_operator_login"):
+            postgres.run(theirs, operators.mark(line, 500, done=True), cast.world.schema)
+    finally:
+        cast.world.sql(f"DROP ROLE {other}")
+    with pytest.raises(InsufficientPrivilege, match="only that user carries it on"):  # nor the owner, by accident
+        cast.world.run(operators.mark(line, 500, done=True))
+    assert postgres.run(mine, operators.mark(line, 2, done=True), cast.world.schema)
+    assert cast.world.sql("SELECT rows, done_at IS NOT NULL FROM audit") == [(2, True)]

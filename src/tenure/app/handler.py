@@ -17,7 +17,8 @@ from psycopg import AsyncConnection
 from ..errors import BadSettings, InvalidPayload
 from ..events import Bus, RowEnqueued
 from ..model.backoff import Backoff, check_backoff
-from ..model.payload import DELAY_SECONDS_MAX, check_row
+from ..model.limits import DELAY_SECONDS_MAX
+from ..model.payload import check_row
 from ..model.rows import Enqueued, NewRow
 from ..postgres.runner import run
 from ..telemetry.tracing import Span, Tracing

@@ -46,7 +46,7 @@ ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog
 ALTER FUNCTION tenure.take_back SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_many, tenure.new_id TO tenure_producer, tenure_worker, tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_many, tenure.new_id, tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
 

@@ -7,14 +7,28 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
+from psycopg import Connection
 
 from .. import verbs
 from ..errors import IdempotencyConflict
-from ..model.payload import DELAY_SECONDS_MAX
-from ..model.rows import NewRow
+from ..model.limits import ATTEMPTS_MAX, DELAY_SECONDS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PRIORITY_MAX
+from ..model.rows import Enqueued, NewRow
+from ..postgres import run
+from ..verbs import operators
+from ..verbs.statement import Statement
 from .http_errors import Refused
-from .route import Ask, Asked, Key, Name, Reply, Route, together, when
+from .route import Ask, Asked, Reply, Route, together, when
 
+# Their limits are in the description alone: the check that every door has refuses, in its words.
+RowName = Annotated[
+    str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": NAME_BYTES_MAX, "format": "tenure-name"})
+]
+RowKey = Annotated[
+    str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": KEY_BYTES_MAX, "format": "tenure-name"})
+]
+Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -PRIORITY_MAX, "maximum": PRIORITY_MAX})]
+Attempts = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": ATTEMPTS_MAX})]
+Seconds = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": DELAY_SECONDS_MAX})]
 HeaderName = Annotated[str, msgspec.Meta(max_length=256)]
 HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
 
@@ -28,25 +42,28 @@ class NewRowAsked(Asked, frozen=True):
         when({"hold": {"const": True}}, {"ordered": {"const": True}}),
     )
 
-    kind: Name
+    kind: RowName
     payload: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
-    key: Key | None = None
-    queue: Name = "default"
-    priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] = 0
+    key: RowKey | None = None
+    queue: RowName = "default"
+    priority: Priority = 0
     at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    delay_seconds: Annotated[float, msgspec.Meta(ge=0, le=DELAY_SECONDS_MAX)] = 0.0
-    idempotency_key: Key | None = None
-    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 5
+    delay_seconds: Seconds = 0.0
+    idempotency_key: RowKey | None = None
+    max_attempts: Attempts = 5
     ordered: bool = False
     hold: bool = False
     headers: Annotated[dict[HeaderName, HeaderText], msgspec.Meta(max_length=64)] | None = None
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):
-    """The id of the new row, or of the row that already has the idempotency key."""
+    """The id of the new row, or of the row that already has the idempotency key.
+
+    Where payloads are hidden, such a key is `known`, whatever was sent with it: nobody learns a payload by guessing.
+    """
 
     id: UUID
-    outcome: Literal["enqueued", "duplicate"]
+    outcome: Literal["enqueued", "duplicate", "known"]
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -58,11 +75,29 @@ class Conflict(msgspec.Struct, frozen=True):
 
 async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     """Put a row into the inbox: 201, 200 for a duplicate, 409 when the idempotency key has other content."""
-    try:
-        answer = await ask.change(verbs.enqueue(NewRow(**msgspec.structs.asdict(ask.body))), ask.body.kind)
-    except IdempotencyConflict as conflict:
-        raise Refused(409, str(conflict), id=str(conflict.row_id)) from None
-    return Reply(201 if answer.outcome == "enqueued" else 200, answer._asdict())
+    row = NewRow(**msgspec.structs.asdict(ask.body))
+    statement = verbs.enqueue_many([row])
+    answer = await ask.site.store.blocking(lambda conn: _audited(conn, statement, ask, row.kind))
+    if answer.outcome == "enqueued":
+        return Reply(201, answer._asdict())
+    if ask.site.hide_payloads:
+        return Reply(200, {"id": answer.id, "outcome": "known"})
+    if answer.outcome == "conflict":
+        conflict = IdempotencyConflict(str(row.idempotency_key), answer.id)
+        raise Refused(409, str(conflict), id=str(answer.id))
+    return Reply(200, answer._asdict())
+
+
+def _audited(
+    conn: Connection[Any], statement: Statement[list[Enqueued]], ask: Ask[Any, NewRowAsked], kind: str
+) -> Enqueued:
+    """Send it and write its line of the audit, both or neither: one row, or none for a key that is known."""
+    schema, actor = ask.site.store.schema, ask.actor
+    with conn.transaction():
+        action = run(conn, operators.begin_audit(actor.name, actor.via, "enqueue", kind), schema)
+        (answer,) = run(conn, statement, schema)
+        run(conn, operators.mark(action, int(answer.outcome == "enqueued"), done=True), schema)
+    return answer
 
 
 ROUTES = (

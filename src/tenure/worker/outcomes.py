@@ -9,8 +9,8 @@ from typing import Any
 from ..app.handler import Handler
 from ..app.job import Job
 from ..errors import BadSettings, InvalidPayload
+from ..model.limits import DELAY_SECONDS_MAX
 from ..model.outcome import COMPLETED, Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
-from ..model.payload import DELAY_SECONDS_MAX
 
 _UNDONE = (Retry, Snooze, Fail, DeadLetter, Release)
 
