@@ -148,3 +148,16 @@ def test_the_source_archive_has_what_a_contributor_needs() -> None:
     top = {path.name for path in ROOT.iterdir()} & {".ci", ".editorconfig", ".github", ".pre-commit-config.yaml"}
     assert top <= set(packed)
     assert {"requirements", "tools", "*.md", "Makefile", "LICENSE"} <= set(packed)
+
+
+def test_only_one_module_writes_to_the_terminal() -> None:
+    """Whatever else is printed would pass the control characters of a name."""
+    ways = re.compile(r"\bclick\.(echo|secho|style)\(|(?<![\w.])print\(|sys\.std(out|err)\.write\(|\.print_exc")
+    allowed = {
+        "console/terminal.py": "the door itself",
+        "drills/actors/protocol.py": "lines to the process that started it",
+        "demo/show.py": "the foot, which passes `shown`",
+    }
+    package = ROOT / "src/tenure"
+    found = {str(path.relative_to(package)) for path in package.rglob("*.py") if ways.search(path.read_text())}
+    assert found == set(allowed)

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from .. import postgres, verbs
+from ..console.terminal import echo
 from ..errors import NO, InvalidPayload
 from ..model.rows import NewRow
 from ..postgres import migrate
@@ -53,7 +54,7 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
         if statement is not None:
             answer = postgres.run(conn, statement, database.schema)
             one = {"schema": 1, "id": str(answer.id), "outcome": answer.outcome}
-            click.echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
+            echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
         elif file is not None:
             _tell(send(conn, database.schema, file, lambda n, line: _of_line(kind, n, line, options)), as_json)
 
@@ -67,9 +68,9 @@ def _of_line(kind: str, n: int, line: str, options: dict[str, Any]) -> NewRow:
 def _tell(outcomes: Counter[str], as_json: bool) -> None:
     counts = {name: outcomes[name] for name in ("enqueued", "duplicate", "conflict")}
     said = " · ".join(f"{name} {n:,}" for name, n in counts.items() if n)
-    click.echo(json.dumps({"schema": 1, **counts}, sort_keys=True) if as_json else said or "no rows: the file is empty")
+    echo(json.dumps({"schema": 1, **counts}, sort_keys=True) if as_json else said or "no rows: the file is empty")
     if counts["conflict"]:
-        click.echo("tenure: an idempotency key was sent before with another payload: its row was not written", err=True)
+        echo("tenure: an idempotency key was sent before with another payload: its row was not written", err=True)
         raise click.exceptions.Exit(NO)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from ..console.terminal import echo
 from ..errors import BadSettings
 from ..settings import find, number, session_url, whole
 from .database import opened, options, setting
@@ -98,7 +99,7 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, host, port) as health:
             if port is not None:
-                click.echo(f"health on http://{host}:{health.port}", err=True)
+                echo(f"health on http://{host}:{health.port}", err=True)
             code = _run(worker)
     _leave(code)
 

@@ -46,7 +46,7 @@ class Bridge:
         level = logging.getLevelNamesMapping()[event.level.upper()]
         if event.news and self._logger.isEnabledFor(level):
             fields = event.fields()
-            self._logger.log(level, "%s %s", event.name, facts(fields), extra=fields)
+            self._logger.log(level, "%s %s", event.name, printable(facts(fields)), extra=fields)
 
 
 class JsonFormatter(logging.Formatter):
