@@ -111,7 +111,7 @@ DECLARE
       format('at=%s must be within ten years from now', at)
     WHEN at IS NOT NULL AND delay_seconds <> 0 THEN
       format('at=%s and delay_seconds=%s are two answers to one question: give one', at, delay_seconds)
-    ELSE tenure.fault_of(kind, queue, partition_key, idempotency_key, payload, headers, priority, max_attempts, statement_timestamp(), ordered, hold)
+    ELSE tenure.fault_of(kind, queue, partition_key, idempotency_key, payload, headers, priority, max_attempts, statement_timestamp(), ordered, hold)  -- implied: any time within ten years
   END;
 BEGIN
   IF fault IS NOT NULL THEN
