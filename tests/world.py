@@ -51,6 +51,13 @@ class World:
         cursor = self.conn.execute(query.encode(), params or None)
         return cursor.fetchall() if cursor.description else []
 
+    @contextlib.contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """While no check is at the door: rows from before there was one, or of an owner who has dropped it."""
+        self.sql("ALTER TABLE live DISABLE TRIGGER live_sane, DISABLE TRIGGER live_long")
+        yield
+        self.sql("ALTER TABLE live ENABLE TRIGGER live_sane, ENABLE TRIGGER live_long")
+
     # -- the verbs in short
 
     def enqueue(self, kind: str = "send_receipt", payload: Any = None, **options: Any) -> UUID:

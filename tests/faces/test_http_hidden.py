@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faces.web_tools import served
 from tenure import operate
@@ -106,3 +109,76 @@ def test_the_audit_does_not_tell_what_is_hidden(world: World) -> None:
         assert "hunter2" not in web.get(f"/api/actions/{lines[0]['id']}").text
     with served(world, hide_payloads=True) as web:
         assert "payload.password:*** payload.order:***" in web.get("/api/audit").json()["audit"][1]["target"]
+
+
+def test_a_payload_that_is_hidden_is_not_guessed_by_its_idempotency_key(world: World) -> None:
+    """The same content and another under a known key: the same answer, and the same line of the audit."""
+    world.enqueue("k", {"pin": 1234}, idempotency_key="order:1")
+    with served(world, hide_payloads=True) as web:
+        sent = {"kind": "k", "idempotency_key": "order:1"}
+        answers = [web.post("/api/rows", json={**sent, "payload": {"pin": pin}}) for pin in (1234, 1235)]
+        lines = web.get("/api/audit").json()["audit"]
+        assert web.post("/api/rows", json={"kind": "k", "payload": {"pin": 9}}).status_code == 201
+    right, wrong = answers
+    assert (right.status_code, right.json()) == (wrong.status_code, wrong.json())
+    assert right.json()["outcome"] == "known"
+    told = [{name: value for name, value in line.items() if name not in ("id", "at", "done_at")} for line in lines]
+    assert told[0] == told[1]
+    assert (told[0]["verb"], told[0]["target"], told[0]["rows"], len(told)) == ("enqueue", "k", 0, 2)
+    assert world.count("live") == 2
+
+
+def test_a_conflict_has_its_line_in_the_audit(world: World) -> None:
+    world.enqueue("k", {"n": 1}, idempotency_key="order:1")
+    with served(world) as web:
+        sent = {"kind": "k", "idempotency_key": "order:1"}
+        codes = [web.post("/api/rows", json={**sent, "payload": {"n": n}}).status_code for n in (1, 2)]
+        lines = web.get("/api/audit").json()["audit"]
+    assert codes == [200, 409]
+    assert [(line["verb"], line["rows"], line["done_at"] is not None) for line in lines] == [("enqueue", 0, True)] * 2
+
+
+STYLES: dict[str, Callable[[list[str]], str]] = {
+    "snake": "_".join,
+    "kebab": "-".join,
+    "dotted": ".".join,
+    "spaced": " ".join,
+    "together": "".join,
+    "SCREAMING": lambda words: "_".join(words).upper(),
+    "camel": lambda words: words[0] + "".join(map(str.capitalize, words[1:])),
+    "Pascal": lambda words: "".join(map(str.capitalize, words)),
+    "Train": lambda words: "-".join(map(str.capitalize, words)),
+    "prefixed": lambda words: "x_" + "_".join(words),
+    "camel prefixed": lambda words: "user" + "".join(map(str.capitalize, words)),
+    "suffixed": lambda words: "_".join(words) + "_value",
+    "plural": lambda words: "_".join(words) + "s",
+}
+WORD = st.sampled_from(["order", "user", "x", "old", "shop", "db"])
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_usual_name_is_covered_in_every_style(style: str) -> None:
+    redact = Redaction(NAMES)
+    written = {name: STYLES[style](name.split("_")) for name in NAMES}
+    assert [name for name, text in written.items() if not redact.covers(text)] == []
+    assert [
+        text for text in written.values() if "s3cret" in redact(json.dumps({"a": [{text: {"b": ["s3cret"]}}]}))
+    ] == []
+
+
+@given(st.sampled_from(NAMES), st.sampled_from(sorted(STYLES)), st.lists(WORD, max_size=2), st.text())
+def test_a_usual_name_hides_its_value_whatever_stands_around_it(
+    name: str, style: str, before: list[str], value: str
+) -> None:
+    text = STYLES[style]([*before, *name.split("_")])
+    if style == "together" and before:
+        return  # orderpin and orderspin cannot be told apart
+    sent = {"a": 1, text: ["s3cret", value], "z": {text: "s3cret"}}
+    for form in (json.dumps(sent), json.dumps(sent, ensure_ascii=False, separators=(",", ":"))):
+        assert "s3cret" not in Redaction(NAMES)(form)
+
+
+def test_a_name_that_only_looks_like_one_is_shown() -> None:
+    names = "tokens_used author discard secretary keys spinner opinion passenger compass_card_free pinned salted key"
+    covered = [name for name in names.split() if Redaction(NAMES).covers(name)]
+    assert covered == ["compass_card_free"]  # a word of it is `card`

@@ -71,12 +71,12 @@ def test_the_banner_names_the_project_and_the_rows_of_before(
             for table in ("live", "dead"):
                 conn.execute(f"CREATE TABLE tenure.{table} AS SELECT FROM generate_series(1, 3)")
         with embedded.attach(linger_seconds=0.2) as ours:
-            whose, *told_of = dev._whose(Database(ours.url, "tenure", "embedded", "", ours.project))
+            whose, *told_of = dev._whose(Database(ours.url, "tenure", "embedded", "", project=ours.project))
         with psycopg.connect(server.url, autocommit=True) as conn:
             conn.execute("DELETE FROM tenure.live")
             conn.execute("DELETE FROM tenure.dead")
         with embedded.attach(linger_seconds=0.2) as ours:
-            again = list(dev._whose(Database(ours.url, "tenure", "embedded", "", ours.project)))
+            again = list(dev._whose(Database(ours.url, "tenure", "embedded", "", project=ours.project)))
     assert again == [whose], "nothing is left of them"
     assert str(work) in whose
     assert project(work).database in whose

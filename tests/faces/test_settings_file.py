@@ -228,10 +228,43 @@ def test_a_worker_takes_its_numbers_from_the_file_and_refuses_those_that_contrad
     assert "slots=0 must be between" in answer.stderr
 
 
-def test_the_place_of_the_embedded_server_may_stand_in_the_file(here: Path) -> None:
-    write(f'home = "{here}/servers"')
-    answer = _tenure("pg", "status", "--json")
-    assert json.loads(answer.stdout)["folder"].startswith(f"{here}/servers/pg")
+# -- nothing that is run is named by a file in the working folder
+
+
+def _trap(folder: Path) -> Path:
+    """Programs that leave a trace when somebody runs them."""
+    folder.mkdir()
+    for name in ("initdb", "postgres"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {folder}/ran\necho 'postgres (PostgreSQL) 18.0'\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("file", ["tenure.toml", "pyproject.toml"])
+@pytest.mark.parametrize("word", ["pg_bin", "pg_bin_file", "home", "home_file"])
+def test_a_file_in_the_working_folder_names_nothing_that_is_run(here: Path, file: str, word: str) -> None:
+    trap = _trap(here / "trap")
+    (here / "named").write_text(str(trap))
+    table = "[tool.tenure]\n" if file == "pyproject.toml" else ""
+    write(f'{table}{word} = "{"named" if word.endswith("_file") else trap}"', file)
+    where = f"{'[tool.tenure] in ' if table else ''}{file}"
+    name = f"TENURE_{word.removesuffix('_file').upper()}"
+    for command in (["pg", "start"], ["pg", "status"], ["queues"], ["doctor", "--settings"]):
+        answer = _tenure(*command)
+        assert (answer.returncode, answer.stdout) == (BAD_SETTINGS, "")
+        assert answer.stderr == (
+            f"tenure: {word} in {where} names programs to run or the files they are run with, and whoever wrote the "
+            f"folder would choose them: remove it there, and set {name} in the environment\n"
+        )
+    assert sorted(each.name for each in trap.iterdir()) == ["initdb", "postgres"]
+
+
+@pytest.mark.parametrize("name", ["TENURE_PG_BIN", "TENURE_PG_BIN_FILE"])
+def test_the_environment_may_name_them(here: Path, name: str) -> None:
+    trap = _trap(here / "trap")
+    (here / "named").write_text(str(trap))
+    _tenure("pg", "status", **{name: str(here / "named") if name.endswith("FILE") else str(trap)})
+    assert (trap / "ran").exists()
 
 
 # -- bytes that are not UTF-8

@@ -22,7 +22,7 @@ from crew import Process, eventually, processes, working
 from tenure import DeadLetter, Inbox, Job, Retry, Snooze, postgres, verbs
 from tenure.errors import BadSettings, IdempotencyConflict, InvalidPayload
 from tenure.events import JobCompleted, JobDeadLettered, JobReleased, JobRetried, StaleWriteBlocked
-from tenure.model.payload import HEADERS_BYTES_MAX
+from tenure.model.limits import HEADERS_BYTES_MAX
 from tenure.telemetry.tracing import Tracing
 from world import World
 

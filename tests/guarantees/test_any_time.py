@@ -33,7 +33,8 @@ _MAKE = (
 def make(world: World) -> dict[UUID, bool]:
     """Rows of every time, unordered and ordered, with limits and without; whether each is due."""
     world.run(queues.limit("limited", max_running=9))
-    return {id: due for time in TIMES for id, due in world.sql(_MAKE, time, time, time)}
+    with world.unguarded():
+        return {id: due for time in TIMES for id, due in world.sql(_MAKE, time, time, time)}
 
 
 def _readers(id: UUID) -> list[Statement[Any]]:

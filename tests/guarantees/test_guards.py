@@ -399,7 +399,7 @@ def test_two_restores_of_one_backup_hand_out_different_tokens_the_later_the_larg
 
 @pytest.mark.parametrize(
     ("key", "ordered", "said"),
-    [("", False, "is empty"), ("", True, "is empty"), (None, True, "an ordered row needs a partition_key")],
+    [("", False, "has 0 bytes"), ("", True, "has 0 bytes"), (None, True, "an ordered row needs a partition_key")],
 )
 def test_a_key_under_which_nothing_could_be_claimed_comes_in_by_no_way(
     world: World, key: str | None, ordered: bool, said: str

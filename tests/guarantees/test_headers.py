@@ -14,7 +14,7 @@ from crew import eventually, working
 from tenure import Inbox, Job, postgres, verbs
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.filter import Filter
-from tenure.model.payload import HEADERS_BYTES_MAX
+from tenure.model.limits import HEADERS_BYTES_MAX
 from tenure.model.rows import Claimed, NewRow
 from tenure.verbs import questions, queues, search
 from world import World
@@ -121,12 +121,12 @@ def test_any_language_may_send_them(world: World) -> None:
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        ('["a"]', "headers must be an object of texts"),
-        ('"a"', "headers must be an object of texts"),
-        ('{"a": 1}', "headers must be an object of texts: quote its numbers"),
-        ('{"a": "b", "c": {}}', "headers must be an object of texts"),
-        ('{"a": null}', "headers must be an object of texts"),
-        (json.dumps({"a": "x" * (HEADERS_BYTES_MAX - 8)}), "headers must stay within 4 KiB"),
+        ('["a"]', 'headers=["a"] must be an object of texts'),
+        ('"a"', 'headers="a" must be an object of texts'),
+        ('{"a": 1}', 'headers={"a": 1} must be an object of texts: quote its numbers'),
+        ('{"a": "b", "c": {}}', "must be an object of texts"),
+        ('{"a": null}', "must be an object of texts"),
+        (json.dumps({"a": "x" * (HEADERS_BYTES_MAX - 8)}), "headers have 4097 bytes, the limit is 4096"),
     ],
 )
 def test_the_sql_function_takes_nothing_but_texts(world: World, headers: str, words: str) -> None:
@@ -178,7 +178,7 @@ def test_a_handler_reads_what_its_producer_sent_along(world: World) -> None:
 
 @pytest.mark.parametrize("headers", ["[1]", "1", '"a"', "null", '{"a": 1}', '{"a": null}', '{"a": {"b": "c"}}'])
 def test_headers_that_a_copy_let_in_are_borne(world: World, headers: str) -> None:
-    with world.conn.cursor().copy("COPY live (kind, payload, headers) FROM STDIN") as stream:
+    with world.unguarded(), world.conn.cursor().copy("COPY live (kind, payload, headers) FROM STDIN") as stream:
         stream.write_row(("k", "{}", headers))
     assert Job(world.claim_one()).sent_headers == {}
 

@@ -158,3 +158,16 @@ def test_the_public_workflow_audits_what_is_pinned_and_the_security_rules_are_on
     lint = PROJECT["tool"]["ruff"]["lint"]
     assert "S" in lint["select"]
     assert {rule for rule in lint["ignore"] if rule.startswith("S")} == {"S101", "S603", "S607"}
+
+
+def test_only_one_module_writes_to_the_terminal() -> None:
+    """Whatever else is printed would pass the control characters of a name."""
+    ways = re.compile(r"\bclick\.(echo|secho|style)\(|(?<![\w.])print\(|sys\.std(out|err)\.write\(|\.print_exc")
+    allowed = {
+        "console/terminal.py": "the door itself",
+        "drills/actors/protocol.py": "lines to the process that started it",
+        "demo/show.py": "the foot, which passes `shown`",
+    }
+    package = ROOT / "src/tenure"
+    found = {str(path.relative_to(package)) for path in package.rglob("*.py") if ways.search(path.read_text())}
+    assert found == set(allowed)

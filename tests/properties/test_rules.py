@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.backoff import Exponential, Fixed, Linear, Policy, budget_seconds, check_backoff, delay_for
 from tenure.model.jitter import Pace, jittered
-from tenure.model.payload import DELAY_SECONDS_MAX, KEY_BYTES_MAX
+from tenure.model.limits import DELAY_SECONDS_MAX, KEY_BYTES_MAX
 from tenure.model.shards import SHARDS_MAX, shard, shards, unsharded
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)

@@ -18,7 +18,8 @@ from ..errors import BadSettings, InvalidPayload
 from ..events import Bus, RowEnqueued
 from ..model.backoff import Backoff, check_backoff
 from ..model.declaration import Declaration, keyed_by
-from ..model.payload import DELAY_SECONDS_MAX, check_row
+from ..model.limits import DELAY_SECONDS_MAX
+from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..postgres.runner import run
 from ..telemetry.tracing import Span, Tracing

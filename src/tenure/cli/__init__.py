@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 from typing import Any, NoReturn
@@ -112,11 +114,10 @@ def main() -> NoReturn:
     except click.exceptions.Exit as done:
         code = done.exit_code
     except click.Abort:
-        click.echo("interrupted", err=True)
+        _say("interrupted")
         code = 130
     except click.ClickException as usage:
-        usage.show()
-        code = usage.exit_code
+        code = _refused(usage)
     except Exception as error:
         from .errors import tell
 
@@ -124,6 +125,24 @@ def main() -> NoReturn:
         if isinstance(error, OSError):
             _to_nowhere()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refused(usage: click.ClickException) -> int:
+    """Say what is wrong with the arguments; those are shown, and cannot control the terminal."""
+    from ..telemetry.log import printable
+
+    vars(usage)["message"] = printable(usage.message)
+    with contextlib.suppress(OSError):  # stderr is closed: the exit code still counts
+        told = io.StringIO()
+        usage.show(told)
+        _say(told.getvalue().rstrip("\n"))
+    return usage.exit_code
+
+
+def _say(text: str) -> None:
+    from ..console.terminal import echo
+
+    echo(text, err=True)
 
 
 def _open_streams() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo
 from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from .database import opened, options
@@ -34,7 +35,7 @@ def command(n: int, before: int | None, as_json: bool, database_url: str | None,
         migrate.require(conn, database.schema)
         found = postgres.run(conn, operate.audit(n, before), database.schema)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
+        echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
     else:
         nothing = "no operator has done anything" if before is None else f"nothing before line {before}"
         show(HEAD, [_line(line) for line in found], nothing)

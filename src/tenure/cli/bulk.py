@@ -13,6 +13,7 @@ import click
 from psycopg import Connection
 
 from .. import postgres, verbs
+from ..console.terminal import echo
 from ..errors import INTERRUPTED, InvalidPayload
 from ..model.rows import NewRow
 
@@ -35,7 +36,7 @@ def send(conn: Connection[Any], schema: str, file: IO[bytes], make: Callable[[in
                 advance(sum(len(text) for _, text in lines))
     except KeyboardInterrupt:
         said = f"{outcomes.total():,} rows were sent, and all or none of the next {BATCH}"
-        click.echo(f"interrupted: {said}", err=True)
+        echo(f"interrupted: {said}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     return outcomes
 

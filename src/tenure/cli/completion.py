@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from ..console.terminal import echo
+
 HOW = {
     "bash": 'eval "$(tenure completion bash)"          # in ~/.bashrc',
     "zsh": 'eval "$(tenure completion zsh)"           # in ~/.zshrc',
@@ -19,4 +21,4 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell."""
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(ctx.find_root().command, {}, "tenure", "_TENURE_COMPLETE").source())
+    echo(kind(ctx.find_root().command, {}, "tenure", "_TENURE_COMPLETE").source())

@@ -84,7 +84,7 @@ def of_our_own(
         with server:
             how = f"started in {server.seconds:.1f} s" if server.started else "already running"
             words = f"{server.version}{server.programs}, embedded, {how}"
-            yield Database(server.url, schema, "embedded", words, server.project)
+            yield Database(server.url, schema, "embedded", words, project=server.project)
     finally:
         if leave_nothing and server.started:
             wait_for_end(server.folder)

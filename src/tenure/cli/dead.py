@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from .. import postgres
+from ..console.terminal import echo
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs import questions
@@ -40,9 +41,9 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
         now = postgres.run(conn, questions.clock(), database.schema)
     if form == "json":
         found = [{**each._asdict(), "filter": str(each.filter)} for each in groups]
-        click.echo(as_json({"schema": 1, "groups": found}))
+        echo(as_json({"schema": 1, "groups": found}))
     elif groups:
-        click.echo(lines(HEAD, [_line(each, now) for each in groups]))
+        echo(lines(HEAD, [_line(each, now) for each in groups]))
     elif sys.stderr.isatty():
         remark("nothing ended badly")
 

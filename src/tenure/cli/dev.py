@@ -15,6 +15,7 @@ import click
 from .. import __version__, postgres, settings
 from ..console.browser import browsing
 from ..console.loopback import is_loopback
+from ..console.terminal import echo
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options, setting
@@ -176,4 +177,4 @@ def _line(word: str, text: str) -> str:
 
 
 def _say(words: str) -> None:
-    click.echo(words, err=True)
+    echo(words, err=True)

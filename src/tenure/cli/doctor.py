@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import settings
+from ..console.terminal import echo, sentence
 from ..errors import BUG, NO, NoDatabase
 from .database import opened, options
 from .output import lines
@@ -40,11 +41,11 @@ def command(only_settings: bool, as_json: bool, database_url: str | None, schema
     for finding in _findings(database_url, schema):
         found.append(finding)
         if not as_json:
-            click.echo(_line(finding))
+            sentence(_line(finding))
     faults = [finding for finding in found if finding.level == "fault"]
     if as_json:
         document = {"schema": 1, "ok": not faults, "findings": [finding._asdict() for finding in found]}
-        click.echo(json.dumps({**document, "settings": _plain(known)}, sort_keys=True, default=str))
+        echo(json.dumps({**document, "settings": _plain(known)}, sort_keys=True, default=str))
     if faults:
         raise click.exceptions.Exit(_code(faults[-1]))
 
@@ -98,7 +99,7 @@ def _plain(known: Known) -> list[dict[str, str | None]]:
 
 def _show_settings(known: Known, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"schema": 1, "settings": _plain(known)}, sort_keys=True))
+        echo(json.dumps({"schema": 1, "settings": _plain(known)}, sort_keys=True))
         return
     found = [(name, found.source if found else "not set", found.value if found else "") for name, found in known]
-    click.echo(lines(("setting", "from", "value"), found))
+    echo(lines(("setting", "from", "value"), found))

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from .. import postgres, verbs
+from ..console.terminal import echo
 from ..errors import NO, InvalidPayload
 from ..model.declaration import Declaration, fill
 from ..model.rows import MAX_ATTEMPTS, NewRow
@@ -69,7 +70,7 @@ def command(kind: str, payload: str | None, file: IO[bytes] | None, at: str | No
         if file is None:
             answer = postgres.run(conn, verbs.enqueue(rows.of(sent)), database.schema)
             one = {"schema": 1, "id": str(answer.id), "outcome": answer.outcome}
-            click.echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
+            echo(json.dumps(one, sort_keys=True) if as_json else f"{answer.outcome} {answer.id}")
             rows.tell_hints()
         else:
             sent_rows = send(conn, database.schema, file, rows.of_line)
@@ -102,7 +103,7 @@ class _Rows:
     def tell_hints(self) -> None:
         """What the sender should know, when the rows are sent."""
         for hint in self._hints:
-            click.echo(f"tenure: {printable(hint)}", err=True)
+            echo(f"tenure: {printable(hint)}", err=True)
 
     def of_line(self, n: int, line: str) -> NewRow:
         """The row of one line."""
@@ -113,9 +114,9 @@ class _Rows:
 def _tell(outcomes: Counter[str], as_json: bool) -> None:
     counts = {name: outcomes[name] for name in ("enqueued", "duplicate", "conflict")}
     said = " · ".join(f"{name} {n:,}" for name, n in counts.items() if n)
-    click.echo(json.dumps({"schema": 1, **counts}, sort_keys=True) if as_json else said or "no rows: the file is empty")
+    echo(json.dumps({"schema": 1, **counts}, sort_keys=True) if as_json else said or "no rows: the file is empty")
     if counts["conflict"]:
-        click.echo("tenure: an idempotency key was sent before with another payload: its row was not written", err=True)
+        echo("tenure: an idempotency key was sent before with another payload: its row was not written", err=True)
         raise click.exceptions.Exit(NO)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import traceback
 
-import click
 import psycopg
 from psycopg import errors as pg
 
+from ..console import terminal
 from ..errors import BAD_SETTINGS, BUG, IO, NOT_ALLOWED, TRY_LATER, UNREACHABLE, USAGE, TenureError
 from ..postgres.sqlstates import trouble_of
 
@@ -50,9 +50,9 @@ def tell(error: BaseException) -> int:
     """Print the error on stderr, a bug with its traceback; the exit code."""
     sentence, code = explain(error)
     with contextlib.suppress(OSError):  # stderr is closed: the exit code still counts
-        click.echo(f"tenure: {sentence}", err=True)
+        terminal.sentence(f"tenure: {sentence}", err=True)
         if code == BUG:
-            traceback.print_exception(error)
+            terminal.echo("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
     return code
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from .. import settings
+from ..console.terminal import echo
 from ..errors import NO, UNREACHABLE
 from .option_types import Number
 
@@ -99,7 +100,7 @@ def _document(body: bytes) -> dict[str, Any]:
 def _say(url: str, question: str, answer: Answer, as_json: bool) -> None:
     ok = answer.status == 200
     if as_json:
-        click.echo(
+        echo(
             json.dumps({"schema": 1, "ok": ok, "question": question, "url": url, "answer": answer.said}, sort_keys=True)
         )
         return
@@ -107,6 +108,6 @@ def _say(url: str, question: str, answer: Answer, as_json: bool) -> None:
         answer.said.get("error") or answer.said.get("status") or f"HTTP {answer.status}"
     ]
     if ok:
-        click.echo(question)
+        echo(question)
     else:
-        click.echo(f"tenure: not {question}: {'; '.join(map(str, reasons))}", err=True)
+        echo(f"tenure: not {question}: {'; '.join(map(str, reasons))}", err=True)

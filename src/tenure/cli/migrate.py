@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from .. import postgres, settings
+from ..console.terminal import echo
 from ..errors import NO, OldWorkersAlive, same_place
 from ..postgres import migrate
 from ..verbs.questions import Applied
@@ -43,7 +44,7 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
     """
     _check_asked(asked["after"], asked["to"], asked)
     if asked["print_sql"]:
-        click.echo(_script(settings.load(schema=schema).schema, asked), nl=False)
+        echo(_script(settings.load(schema=schema).schema, asked), nl=False)
         return
     with (
         opened(database_url, schema) as database,
@@ -95,17 +96,17 @@ def _apply(conn: postgres.QueueConnection, database: Database, asked: dict[str, 
         migrate.grant(conn, database.schema, asked["role_prefix"])
     elif done and _roles_in_use(conn, database.schema):
         again = same_place("tenure migrate --roles", database.schema, database.flag)
-        click.echo(f"tenure: roles were granted before this: run `{again}` again", err=True)
+        echo(f"tenure: roles were granted before this: run `{again}` again", err=True)
     at = len(migrate.applied(conn, database.schema))
     if asked["as_json"]:
         names = [f"{migration.version:04} {migration.name}" for migration in done]
         _say({"applied": names, "at": at, "needed": migrate.newest(), "roles": asked["roles"]}, database.schema)
         return
     for migration in done:
-        click.echo(f"applied  {migration.version:04} {migration.name}")
+        echo(f"applied  {migration.version:04} {migration.name}")
     if asked["roles"]:
-        click.echo(f"roles    {asked['role_prefix']}_producer, _worker, _operator and _readonly have their grants")
-    click.echo(f"schema   {database.schema} is at migration {at}")
+        echo(f"roles    {asked['role_prefix']}_producer, _worker, _operator and _readonly have their grants")
+    echo(f"schema   {database.schema} is at migration {at}")
 
 
 def _roles_in_use(conn: postgres.QueueConnection, schema: str) -> bool:
@@ -130,12 +131,12 @@ def _check(
     else:
         run = same_place("tenure migrate", schema, database.flag)
         missing = f", {need} is needed: run `{run}`" if len(done) < need else ""
-        click.echo(f"schema   {schema} is at migration {len(done)}{missing}")
+        echo(f"schema   {schema} is at migration {len(done)}{missing}")
     if late:
-        click.echo(f"tenure: {late.at(database.flag)}", err=True)
+        echo(f"tenure: {late.at(database.flag)}", err=True)
     if len(done) < need:
         raise click.exceptions.Exit(NO)
 
 
 def _say(facts: dict[str, Any], schema: str) -> None:
-    click.echo(json.dumps({"schema": 1, "name": schema, **facts}, sort_keys=True))
+    echo(json.dumps({"schema": 1, "name": schema, **facts}, sort_keys=True))

@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from .. import __version__, settings, sql
+from ..console.terminal import echo
 from ..errors import BadSettings
+from ..model.shell import quoted
 from .health import PORT as HEALTH_PORT
 from .serve import PORT as WEB_PORT
 
@@ -58,8 +60,8 @@ def command(folder: Path, name: str | None, only_list: bool, force: bool) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(_filled(_starter(source), words))
-    click.echo(f"wrote {len(paths)} files to {folder}; `tenure new --list` says what each is for")
-    click.echo(f"next: {'' if folder == Path() else f'cd {folder} && '}tenure dev app:inbox")
+    echo(f"wrote {len(paths)} files to {folder}; `tenure new --list` says what each is for")
+    echo(f"next: {'' if folder == Path() else f'cd {quoted(str(folder))} && '}tenure dev app:inbox")
 
 
 def _name(folder: Path, given: str | None) -> str:
@@ -123,4 +125,4 @@ def _list(folder: Path, words: Mapping[str, str]) -> None:
     width = max(map(len, named))
     for path, purpose in named.items():
         there = "  (is there already)" if (folder / path).exists() else ""
-        click.echo(f"{path:<{width}}  {purpose}{there}")
+        echo(f"{path:<{width}}  {purpose}{there}")

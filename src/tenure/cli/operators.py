@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo, one_line, shown
 from ..errors import INTERRUPTED, NO, USAGE
 from ..model.filter import Filter, parse
 from ..operator_verbs import ON_ROWS, OPERATOR_VERBS, OperatorVerb
@@ -48,7 +49,7 @@ def noting(command: F) -> F:
 
 def answer(as_json: bool, said: str, **facts: Any) -> None:
     """Print the outcome: a sentence for people, the facts for programs."""
-    click.echo(json.dumps({"schema": 1, **facts}, sort_keys=True, default=str) if as_json else printable(said))
+    echo(json.dumps({"schema": 1, **facts}, sort_keys=True, default=str) if as_json else printable(said))
 
 
 def named(group: click.Group, verb: str) -> Callable[[F], click.Command]:
@@ -114,7 +115,7 @@ def _act(
         migrate.require(conn, database.schema)
         matched = operate.would(conn, verb, filter, database.schema)
         said = str(operate.narrow(verb, filter) or filter)
-        click.echo(f"{verb}  {_rows(matched)}  {printable(said)}", err=as_json)
+        echo(f"{verb}  {_rows(matched)}  {printable(said)}", err=as_json)
         answer = {"schema": 1, "verb": verb, "filter": said, "matched": matched, "dry_run": dry_run}
         rest = verb == "erase" and bool(filter.ids or filter.idempotency_key)  # of rows that are gone
         if (matched or rest) and not dry_run:
@@ -122,7 +123,7 @@ def _act(
             answer |= _change(conn, database, verb, filter, reason, matched, yes)
         if verb == "erase":
             answer["processing"] = operate.left_out(conn, verb, filter, database.schema)
-    click.echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer), err="interrupted" in answer)
+    echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer), err="interrupted" in answer)
     if "interrupted" in answer:
         raise click.exceptions.Exit(INTERRUPTED)
     if answer.get("processing") or (verb == "erase" and answer.get("skipped")):
@@ -138,7 +139,7 @@ def _say_unfinished(answer: dict[str, Any]) -> None:
             else f"{held:,} rows are processing and left as they are"
         )
         whom = "its worker" if held == 1 else "their workers"
-        click.echo(f"tenure: {left}: `tenure cancel` asks {whom} to stop; then erase again", err=True)
+        echo(f"tenure: {left}: `tenure cancel` asks {whom} to stop; then erase again", err=True)
     if not answer["dry_run"]:
         raise click.exceptions.Exit(NO)
 
@@ -182,18 +183,18 @@ def _confirm(verb: str, matched: int, yes: bool) -> None:
 def attended(would: str) -> None:
     """Continue only if somebody can be asked."""
     if not sys.stdin.isatty():
-        click.echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
+        echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
         raise click.exceptions.Exit(USAGE)
 
 
 def agreed(question: str) -> None:
     """Continue only after a yes."""
-    if not click.confirm(question, err=True):
+    if not click.confirm(one_line(shown(question)), err=True):
         _leave()
 
 
 def _leave() -> NoReturn:
-    click.echo("nothing was changed", err=True)
+    echo("nothing was changed", err=True)
     raise click.exceptions.Exit(NO)
 
 

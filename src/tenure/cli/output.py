@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import click
-
+from ..console.terminal import echo, sentence
 from ..errors import telling_line
 from ..model.rows import Row
 from ..telemetry.log import printable
@@ -108,11 +107,11 @@ def lines(head: Sequence[str], found: Sequence[Sequence[str]]) -> str:
 def show(head: Sequence[str], found: Sequence[Sequence[str]], nothing: str) -> None:
     """Print what was found, or say on stderr that there is nothing."""
     if found:
-        click.echo(lines(head, found))
+        echo(lines(head, found))
     else:
         remark(nothing)
 
 
 def remark(text: str) -> None:
     """A remark about the answer, on stderr: it is not part of the answer."""
-    click.echo(text, err=True)
+    sentence(text, err=True)

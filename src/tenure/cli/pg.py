@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from .. import embedded
+from ..console.terminal import echo
 from ..errors import NO, USAGE, BadSettings, NoDatabase
 from .suggest import Suggesting
 
@@ -64,10 +65,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
     found, (_, programs) = embedded.status(_folder(ctx)), embedded.locate(_root(ctx))
     databases = embedded.known(found.url) if found.running else []
     if as_json:
-        click.echo(json.dumps(_document(found, programs, databases), sort_keys=True))
+        echo(json.dumps(_document(found, programs, databases), sort_keys=True))
     else:
         for words in [*_lines(found, programs), *(_project(each) for each in databases)]:
-            click.echo(_aligned(*words))
+            echo(_aligned(*words))
     ctx.exit(0 if found.running else NO)
 
 
@@ -135,9 +136,9 @@ def url(ctx: click.Context) -> None:
     """Print the URL of the running server; starts nothing."""
     found = embedded.status(_folder(ctx))
     if not found.running:
-        click.echo(f"tenure: no server runs in {_short(found.folder)}: start it with `tenure pg start`", err=True)
+        echo(f"tenure: no server runs in {_short(found.folder)}: start it with `tenure pg start`", err=True)
         ctx.exit(NO)
-    click.echo(found.url)
+    echo(found.url)
 
 
 @command.command(context_settings=PASS_ON)
@@ -185,7 +186,7 @@ def reset(ctx: click.Context, yes: bool) -> None:
     _say("delete", f"{_size(found.size_bytes)}, every row of every project", _short(found.folder))
     if not yes:
         if not sys.stdin.isatty():
-            click.echo("tenure: nobody is here to ask, so nothing was deleted: run `tenure pg reset --yes`", err=True)
+            echo("tenure: nobody is here to ask, so nothing was deleted: run `tenure pg reset --yes`", err=True)
             ctx.exit(USAGE)
         if not click.confirm("Delete it?", err=True):
             ctx.exit(NO)
@@ -197,7 +198,7 @@ def _aligned(word: str, text: str, place: str = "") -> str:
 
 
 def _say(word: str, text: str, place: str = "") -> None:
-    click.echo(_aligned(word, text, place), err=True)
+    echo(_aligned(word, text, place), err=True)
 
 
 def _size(size_bytes: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo
 from ..errors import NO, BadSettings
 from ..model.filter_words import in_unit
 from ..model.rows import BlockedKey, Depth
@@ -51,7 +52,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         depth, known = place.run(questions.depth()), place.run(queues.queues())
     rows = _rows(depth, known)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "queues": rows}, sort_keys=True, default=str))
+        echo(json.dumps({"schema": 1, "queues": rows}, sort_keys=True, default=str))
     else:
         lines = [(row["queue"], *(str(row[state]) for state in STATES), _words(row)) for row in rows]
         show(("queue", *(HEADS.get(state, state) for state in STATES), ""), lines, "no queue has a row or a setting")
@@ -142,7 +143,7 @@ def free(name: str, key: str, reason: str, as_json: bool, database_url: str | No
     with _place(database_url, schema) as place:
         freed = place.noted(operate.free_key(name, key), f"{name} {key}", reason)
     if not freed:
-        click.echo(f"tenure: key {key!r} of queue {name!r} does not wait for an operator: nothing to free", err=True)
+        echo(f"tenure: key {key!r} of queue {name!r} does not wait for an operator: nothing to free", err=True)
         raise click.exceptions.Exit(NO)
     answer(as_json, f"{key} goes on", queue=name, key=key, freed=True)
 
@@ -160,7 +161,7 @@ def blocked(most: int, as_json: bool, database_url: str | None, schema: str | No
     with _place(database_url, schema) as place:
         found = place.run(questions.blocked_keys(most))
     if as_json:
-        click.echo(one_document({"schema": 1, "keys": [_blocked(each) for each in found]}))
+        echo(one_document({"schema": 1, "keys": [_blocked(each) for each in found]}))
     else:
         head = ("queue", "key", "waiting", "reason", "row", "status")
         lines = [(k.queue, k.partition_key, str(k.waiting), k.reason, str(k.head), k.status) for k in found]

@@ -25,9 +25,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-import click
-
 from ..console.signals import die_with_parent
+from ..console.terminal import echo
 from ..errors import BAD_SETTINGS
 
 LOOK_SECONDS = 0.25
@@ -199,4 +198,4 @@ def _named(saved: Sequence[str]) -> str:
 
 
 def _say(words: str) -> None:
-    click.echo(f"tenure: {words}", err=True)
+    echo(f"tenure: {words}", err=True)

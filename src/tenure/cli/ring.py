@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .. import postgres
+from ..console.terminal import echo
 from ..errors import NO
 from ..model.ring import Ring, rings_of
 from ..model.rows import BUCKETS
@@ -47,7 +48,7 @@ def command(key: str | None, bucket: int | None, as_json: bool, database_url: st
     owners = {",".join(queues): ring.owner_of(bucket) for queues, ring in rings.items()}
     asked = {"key": key} if key is not None else {}
     answer = {"schema": 1, **asked, "bucket": bucket, "owner": next(iter(owners.values()), None), "owners": owners}
-    click.echo(json.dumps(answer, sort_keys=True) if as_json else _said(key, bucket, owners))
+    echo(json.dumps(answer, sort_keys=True) if as_json else _said(key, bucket, owners))
     if not owners:
         raise click.exceptions.Exit(NO)
 
@@ -69,7 +70,7 @@ def _document(rings: Rings) -> dict[str, Any]:
 def _show(rings: Rings, as_json: bool) -> None:
     """Each worker with its share; on a terminal also as a bar."""
     if as_json:
-        click.echo(json.dumps(_document(rings), sort_keys=True))
+        echo(json.dumps(_document(rings), sort_keys=True))
         return
     shares = _shares(rings)
     most = max((n for *_, n in shares), default=0)

@@ -9,6 +9,7 @@ from uuid import UUID
 import click
 
 from .. import postgres
+from ..console.terminal import echo
 from ..errors import NO
 from ..model.envelope import shown
 from ..model.rows import Attempt, Row
@@ -57,11 +58,11 @@ def command(id: UUID, form: str | None, database_url: str | None, schema: str | 
     if picture is None:
         sentence = questions.no_row(id)
         if form == "json":
-            click.echo(as_json({"schema": 1, "row": None, "why": sentence}))
+            echo(as_json({"schema": 1, "row": None, "why": sentence}))
         else:
-            click.echo(f"{sentence} {NEXT}", err=True)
+            echo(f"{sentence} {NEXT}", err=True)
         raise click.exceptions.Exit(NO)
-    click.echo(as_json(_document(picture)) if form == "json" else "\n".join(_lines(picture)))
+    echo(as_json(_document(picture)) if form == "json" else "\n".join(_lines(picture)))
 
 
 def _look(conn: QueueConnection, id: UUID, schema: str) -> Picture | None:

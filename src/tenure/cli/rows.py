@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from .. import postgres
+from ..console.terminal import echo
 from ..model.filter import FIELDS, Filter
 from ..model.rows import Row
 from ..postgres import migrate
@@ -68,7 +69,7 @@ def command(
         if as_objects:
             for each in pages:
                 for row in each.rows:
-                    click.echo(as_json(document(row)))
+                    echo(as_json(document(row)))
             return
         every = list(pages)
         now = postgres.run(conn, questions.clock(), database.schema)
@@ -76,7 +77,7 @@ def command(
     whole = Page(rows, every[-1].next, sum(each.searched for each in every), every[-1].done)
     if as_document:
         facts = {"next": whole.next, "searched": whole.searched, "done": whole.done}
-        click.echo(as_json({"schema": 1, "filter": str(filter), "rows": [document(row) for row in rows], **facts}))
+        echo(as_json({"schema": 1, "filter": str(filter), "rows": [document(row) for row in rows], **facts}))
     else:
         _show(whole, now)
 
@@ -95,7 +96,7 @@ def found(conn: QueueConnection, filter: Filter, before: UUID | None, most: int 
 
 def _show(whole: Page, now: datetime) -> None:
     if whole.rows:
-        click.echo(lines(HEAD, [_line(row, now) for row in whole.rows]))
+        echo(lines(HEAD, [_line(row, now) for row in whole.rows]))
     if not sys.stderr.isatty():
         return
     if not whole.rows:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo
 from ..errors import NO
 from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
@@ -57,14 +58,14 @@ def command(
             return
         every = postgres.run(conn, verbs.schedules(), database.schema)
     if as_json:
-        click.echo(json.dumps(_document(every), sort_keys=True))
+        echo(json.dumps(_document(every), sort_keys=True))
     else:
         show(("name", "kind", "cron", "zone", "next", "last"), [_line(each) for each in every], "no schedules")
 
 
 def _switched(verb: str, name: str, found: bool, as_json: bool) -> None:
     if not found:
-        click.echo(f"tenure: there is no schedule {name!r}: `tenure schedules` lists them", err=True)
+        echo(f"tenure: there is no schedule {name!r}: `tenure schedules` lists them", err=True)
         raise click.exceptions.Exit(NO)
     done = VERBS[verb].past
     answer(as_json, f"{done} {name}", schedule=name, done=done)

@@ -14,6 +14,7 @@ import click
 
 from .. import postgres, settings
 from ..console.loopback import is_loopback
+from ..console.terminal import echo
 from ..errors import BadSettings
 from ..postgres import migrate
 from .database import Database, opened, options
@@ -52,7 +53,7 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     secret, to be written in its place.
     """
     if rest.pop("hash_only"):
-        click.echo(_hash())
+        echo(_hash())
         return
     host = _setting("TENURE_WEB_HOST", host) or HOST
     if rest["drills"]:
@@ -97,12 +98,12 @@ def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[
         read_only=rest["read_only"],
         drills=rest["drills"],
     )
-    click.echo(f"{way.link}  ({'good once; ' if way.is_by_link else ''}Ctrl-C ends this)", err=True)
+    echo(f"{way.link}  ({'good once; ' if way.is_by_link else ''}Ctrl-C ends this)", err=True)
     serve(made, listener, prefix)
 
 
 def _say_next(link: str) -> None:
-    click.echo(further(link), err=True)
+    echo(further(link), err=True)
 
 
 def serve(made: Starlette, listener: socket.socket, prefix: str = "") -> None:
@@ -152,7 +153,7 @@ def listening(host: str, port: int | None) -> socket.socket:
             raise BadSettings(f"--host {host} --port {asked or PORT} cannot be served: {error.strerror}") from None
         if asked is not None:
             raise BadSettings(f"--port {asked} is taken: choose another, or leave it out") from None
-    click.echo(f"port {PORT} is taken, using a free one", err=True)
+    echo(f"port {PORT} is taken, using a free one", err=True)
     return listen(host, 0)
 
 

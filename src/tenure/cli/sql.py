@@ -7,6 +7,7 @@ import json
 import click
 
 from .. import settings, sql
+from ..console.terminal import echo
 from ..other_words import hint
 from .output import remark
 
@@ -26,14 +27,14 @@ def command(name: str | None, schema: str | None, as_json: bool) -> None:
     """
     chosen = settings.load(schema=schema).schema
     if name is None:
-        click.echo(json.dumps({"schema": 1, **_listing()}, sort_keys=True) if as_json else _words())
+        echo(json.dumps({"schema": 1, **_listing()}, sort_keys=True) if as_json else _words())
         return
     name = _known(name.replace("-", "_"))
     text = sql.in_schema(sql.text(name), chosen)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "name": name, "sql": text}, sort_keys=True))
+        echo(json.dumps({"schema": 1, "name": name, "sql": text}, sort_keys=True))
     else:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
 
 
 def _known(name: str) -> str:

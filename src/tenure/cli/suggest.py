@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import click
 
+from ..console.terminal import echo
 from ..other_words import hint
 
 
@@ -33,7 +34,7 @@ class Suggesting(click.Group):
             shown, ctx = found, click.Context(found, parent=ctx, info_name=name)
             if not isinstance(shown, click.Group):
                 break
-        click.echo(shown.get_help(ctx))
+        echo(shown.get_help(ctx))
         ctx.exit()
 
     def unknown(self, ctx: click.Context, name: str, known: list[str]) -> str:

@@ -6,8 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-import click
-
+from ..console.terminal import styled
 from ..telemetry.log import printable
 
 GAP = "  "  # between two columns, and before a continued line
@@ -70,4 +69,4 @@ def draws() -> bool:
 
 def painted(text: str, colour: str) -> str:
     """The text, in a colour if colours are on."""
-    return click.style(text, fg=colour) if draws() else text
+    return styled(text, fg=colour) if draws() else text

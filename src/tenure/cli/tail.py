@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from .. import postgres
+from ..console.terminal import echo
 from ..errors import BadSettings
 from ..events import Event
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable, short
-from ..telemetry.tail import ASK_SECONDS, DROPPED, NOTE, channel_of
+from ..telemetry.tail import ASK_SECONDS, DROPPED, NOTE, channel_of, events_of
 from ..verbs.fleet import tell
 from ..verbs.questions import channel, live_workers
 from .database import opened, options
@@ -45,7 +46,7 @@ def command(
         """Print until the time is over or the session ends."""
         for event in watched(conn, schema, by):
             if not wanted or event["event"] in wanted:
-                click.echo(json.dumps(event, sort_keys=True) if as_json else words(event))
+                echo(json.dumps(event, sort_keys=True) if as_json else words(event))
         return True
 
     with opened(database_url, schema) as database, Reconnecting(database, "tenure tail") as watch:
@@ -67,7 +68,7 @@ def watched(conn: QueueConnection, schema: str, by: float) -> Iterator[dict[str,
     while (at := time.monotonic()) < by:
         postgres.run(conn, tell(NOTE), schema)
         for heard in conn.notifies(timeout=min(ASK_SECONDS, by - at)):
-            yield from map(json.loads, heard.payload.splitlines())
+            yield from events_of(heard.payload).values()
 
 
 def wanted_of(names: str | None) -> frozenset[str]:
@@ -89,5 +90,5 @@ def words(event: dict[str, Any]) -> str:
     """One line for people: time, what happened, and its facts; of a long text the most telling line."""
     facts = {name: value for name, value in event.items() if name not in ("at", "level", "event") and value != ""}
     said = " ".join(f"{name}={short(value)}" for name, value in facts.items())
-    at, level = str(event.get("at", ""))[11:23], event.get("level", "warning")
+    at, level = str(event.get("at", ""))[11:23], str(event.get("level", "warning"))
     return printable(f"{at:<12} {level:<7} {event['event']:<20} {said}".rstrip())

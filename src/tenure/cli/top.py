@@ -17,6 +17,7 @@ import click
 from psycopg import Connection
 
 from .. import postgres
+from ..console.terminal import echo
 from ..telemetry.log import printable
 from ..verbs import history, questions, search
 from ..verbs.capacity import BusyQueue, busy_queues
@@ -93,13 +94,13 @@ def _print(watch: Reconnecting, seconds: float, as_json: bool) -> None:
         else:
             _say(picture, as_json)
             if not as_json:
-                click.echo()
+                echo()
         time.sleep(seconds)
 
 
 def _say(picture: Picture, as_json: bool) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo(json.dumps(document(picture), sort_keys=True) if as_json else "\n".join(lines(picture, width)))
+    echo(json.dumps(document(picture), sort_keys=True) if as_json else "\n".join(lines(picture, width)))
 
 
 def lines(picture: Picture, width: int | None = None) -> list[str]:

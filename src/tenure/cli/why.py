@@ -7,6 +7,7 @@ from uuid import UUID
 import click
 
 from .. import postgres
+from ..console.terminal import echo
 from ..errors import NO
 from ..postgres import migrate
 from ..telemetry.log import printable
@@ -32,10 +33,10 @@ def command(id: UUID, with_sql: bool, form: str | None, database_url: str | None
         sentence = printable(postgres.run(conn, why(id), database.schema))
         query = why_in_sql(id, database.schema)
     if form == "json":
-        click.echo(as_json({"schema": 1, "id": id, "why": sentence, "sql": query}))
+        echo(as_json({"schema": 1, "id": id, "why": sentence, "sql": query}))
     else:
-        click.echo(sentence if known else f"{sentence} {NEXT}")
+        echo(sentence if known else f"{sentence} {NEXT}")
         if with_sql and known:
-            click.echo(f"\n{query}")
+            echo(f"\n{query}")
     if not known:
         raise click.exceptions.Exit(NO)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from ..console.terminal import echo
 from ..errors import BUG, BadSettings
 from ..settings import find, number, session_url, whole
 from .database import opened, options, setting
@@ -138,14 +139,14 @@ def _tell_address(url: str, *, as_json: bool) -> None:
     if as_json:
         _say_json("info", {"event": "health_served", "url": url})
     else:
-        click.echo(f"health on {url}", err=True)
+        echo(f"health on {url}", err=True)
 
 
 def _say_json(level: str, fields: dict[str, Any]) -> None:
     from ..telemetry.log import as_json
 
     with suppress(OSError):
-        click.echo(as_json(datetime.now(UTC), level, fields), err=True)
+        echo(as_json(datetime.now(UTC), level, fields), err=True)
 
 
 def _said(name: str, given: object) -> str | None:

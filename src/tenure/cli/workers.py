@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo
 from ..errors import NO
 from ..postgres import migrate
 from ..verbs.questions import Member, workers
@@ -38,7 +39,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         migrate.require(conn, database.schema, since=migrate.RELEASED)
         found = postgres.run(conn, workers(), database.schema)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}, sort_keys=True))
+        echo(json.dumps({"schema": 1, "workers": [each._asdict() for each in found]}, sort_keys=True))
     else:
         show(HEAD, [_line(each) for each in found], "no workers")
 
@@ -53,7 +54,7 @@ def drain(worker: str, reason: str, as_json: bool, database_url: str | None, sch
         migrate.require(conn, database.schema, since=migrate.RELEASED)
         asked = operate.noted(conn, statement, me(), statement.name, worker, database.schema, reason=reason)
     if not asked:
-        click.echo(f"tenure: no worker {worker!r} is alive and working: `tenure workers` lists who is", err=True)
+        echo(f"tenure: no worker {worker!r} is alive and working: `tenure workers` lists who is", err=True)
         raise click.exceptions.Exit(NO)
     answer(as_json, f"{worker} drains", worker=worker, draining=True)
 

@@ -7,9 +7,7 @@ import shutil
 import sys
 import threading
 
-import click
-
-from ..console.terminal import echo
+from ..console.terminal import echo, shown, styled
 from ..drills.stage.picture import bare
 from ..drills.stage.said import Said
 from ..drills.stage.stage import Stage
@@ -49,15 +47,15 @@ class Show:
         words = self._words(said, key)
         if words is None:
             return
-        when = click.style(clock(said.at), dim=True)
-        what = click.style(f"{words.what:<20}", fg=words.colour, bold=words.colour is not None or None)
+        when = styled(clock(said.at), dim=True)
+        what = styled(f"{words.what:<20}", fg=words.colour, bold=words.colour is not None or None)
         self.line(f"  {when}  {words.who or said.who:<8}  {what}  {f'{key:<11}' if key else ''}{words.rest}".rstrip())
 
     def head(self, n: int, title: str, about: str) -> None:
         """A new chapter, about the row of this key."""
         self.about = about
         self.line()
-        self.line(click.style(f"  {n}  {title}", bold=True))
+        self.line(styled(f"  {n}  {title}", bold=True))
 
     def line(self, text: str = "") -> None:
         """Print a line above the foot; from any thread."""
@@ -84,8 +82,8 @@ class Show:
     def _draw(self) -> None:
         if self._footed and self._foot:
             text = f"  {self._foot}"[: shutil.get_terminal_size().columns - 1]
-            dot = "●" if os.environ.get("NO_COLOR") else click.style("●", fg="green")
-            _write(CLEAR + text.replace("●", dot))
+            dot = "●" if os.environ.get("NO_COLOR") else styled("●", fg="green")
+            _write(CLEAR + shown(text.replace("●", dot)))
 
     def _key_of(self, said: Said) -> str:
         """The key of the row that the event is about, "" if it is about none."""

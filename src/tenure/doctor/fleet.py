@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ..model.envelope import ENCRYPTED_WITH
 from ..model.filter import Filter
 from ..model.rows import BlockedKey, Row
+from ..model.shell import command, quoted
 from ..verbs.questions import Member, spoken
 from ..verbs.queues import Queue
 from ..verbs.search import Overview
@@ -58,14 +59,15 @@ def paused(queues: list[Queue]) -> Finding:
     names = [queue.queue for queue in queues if queue.paused]
     if not names:
         return Finding("paused", "ok", [], "no queue is paused")
-    said = f"paused: {', '.join(names)}"
-    return Finding("paused", "warn", names, said, f"`tenure queues resume {names[0]}`, if it should run")
+    said = f"paused: {', '.join(map(quoted, names))}"
+    step = f"`{command('tenure', 'queues', 'resume', names[0])}`, if it should run"
+    return Finding("paused", "warn", names, said, step)
 
 
 def fleet(workers: list[Member]) -> Finding:
     """Which workers are alive, and whether they have one version."""
     alive = [worker for worker in workers if worker.status == "alive"]
-    versions = sorted({str(worker.metadata.get("version", "?")) for worker in alive})
+    versions = sorted({_version(worker) for worker in alive})
     value = {"alive": len(alive), "versions": versions}
     if not alive:
         return Finding("fleet", "warn", value, "no worker is alive", "`tenure worker MODULE:INBOX`")
@@ -75,7 +77,7 @@ def fleet(workers: list[Member]) -> Finding:
             "fleet",
             "warn",
             value,
-            f"{len(alive)} alive, but not heard from lately: {', '.join(gone[:3])}",
+            f"{len(alive)} alive, but not heard from lately: {', '.join(map(quoted, gone[:3]))}",
             "`tenure workers`",
         )
     if len(versions) > 1:
@@ -105,6 +107,12 @@ def served(lags: Mapping[str, float], alone: Mapping[str, float]) -> Finding:
     said = f"no worker serves {names}, where rows have been due for {spoken(alone[first])}"
     step = f"`tenure worker MODULE:INBOX --queues {shlex.quote(first)}`"
     return Finding("served", "warn", dict(alone), said, step)
+
+
+def _version(worker: Member) -> str:
+    """What the worker says of itself: whoever may write its row may write anything."""
+    said = str(worker.metadata.get("version", "?"))[:20]
+    return said if said == "?" else quoted(said)
 
 
 def _alive(workers: list[Member]) -> list[Member]:

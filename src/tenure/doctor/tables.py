@@ -122,9 +122,17 @@ def _who(each: Open) -> str:
 def _end(each: Open) -> str:
     steps = {
         "session": f"SELECT pg_terminate_backend({each.pid})",
-        "slot": f"let its consumer go on, or SELECT pg_drop_replication_slot('{each.name}')",
+        "slot": f"let its consumer go on, or SELECT pg_drop_replication_slot({_literal(each.name)})",
     }
-    return steps.get(each.what, f"ROLLBACK PREPARED '{each.name}'")
+    return steps.get(each.what, f"ROLLBACK PREPARED {_literal(each.name)}")
+
+
+def _literal(text: str) -> str:
+    """The text as SQL writes it, on one line."""
+    if text.isprintable() and "\\" not in text:
+        return "'" + text.replace("'", "''") + "'"
+    written = text.encode("unicode_escape").decode().replace("'", "\\'")
+    return f"E'{written}'"
 
 
 def archive(days: list[Day]) -> Finding:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
-import click
-
-from ..console.terminal import echo, mark
+from ..console.terminal import echo, mark, styled
 from .stage.said import Said
 from .stage.scene import Event, Scene
 from .stage.verdict import Check, Verdict
@@ -82,7 +80,7 @@ class Plain:
         """A caption, or one line in columns."""
         if said.event == "step":
             echo()
-            echo(click.style(f"  {said.fields['step']}  {said.fields['caption']}", bold=True))
+            echo(styled(f"  {said.fields['step']}  {said.fields['caption']}", bold=True))
         elif said.event not in self._spared:
             echo(_line(said))
 
@@ -112,9 +110,9 @@ def _spared(scene: Scene | None) -> frozenset[str]:
 def _line(said: Said) -> str:
     name, fields = _in_words(said)
     loud = said.event in _LOUD
-    before = click.style(f"{said.at:6.3f}s  {said.who:<8}", dim=True)
-    event = click.style(f"{name:<19}", fg=_LOUD.get(said.event), bold=loud or None)
-    return f"  {before}  {event}  {fields if loud or not fields else click.style(fields, dim=True)}".rstrip()
+    before = styled(f"{said.at:6.3f}s  {said.who:<8}", dim=True)
+    event = styled(f"{name:<19}", fg=_LOUD.get(said.event), bold=loud or None)
+    return f"  {before}  {event}  {fields if loud or not fields else styled(fields, dim=True)}".rstrip()
 
 
 def _in_words(said: Said) -> tuple[str, str]:

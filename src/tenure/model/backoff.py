@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import BadSettings
-from .payload import DELAY_SECONDS_MAX
+from .limits import DELAY_SECONDS_MAX
 
 HOUR_SECONDS = 3600.0
 

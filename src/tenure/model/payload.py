@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -16,18 +17,11 @@ from uuid import UUID
 import msgspec
 
 from ..errors import InvalidPayload
-from . import numbers
+from . import limits, numbers
 from .rows import NewRow
 
-PAYLOAD_BYTES_MAX = 1024 * 1024
-DEPTH_MAX = 200
-KEY_BYTES_MAX = 512
-NAME_BYTES_MAX = 128
-DELAY_SECONDS_MAX = 315_576_000.0
-ERROR_BYTES_MAX = 8192
-HEADERS_BYTES_MAX = 4096
-
 _BOXES = (dict, list, tuple)
+_SPACES = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|\s+', re.DOTALL)  # those between the strings
 _Path = tuple[str | int, ...]
 _TYPED = (
     bytes,
@@ -71,7 +65,10 @@ def _encode_raw(raw: msgspec.Raw) -> str:
         value = json.loads(text, parse_int=numbers.noted, parse_float=numbers.noted, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
         raise _not_json(raw, error) from None
-    _check_size(len(written), _inspect(value))
+    growth = _inspect(value)
+    if len(written) + growth > limits.PAYLOAD_BYTES_MAX:  # what it has of spaces, Postgres writes anew
+        growth -= sum(len(found[0]) for found in _SPACES.finditer(text) if not found[1])
+    _check_size(len(written), growth)
     return text
 
 
@@ -87,9 +84,9 @@ def encode_headers(headers: Mapping[str, str] | None) -> str | None:
         check_text(name, f"headers: the name {name[:40]!r}")
         check_text(value, f"headers[{name[:40]!r}]")
     text = json.dumps(dict(headers), ensure_ascii=False, separators=(", ", ": "))
-    if len(text.encode()) > HEADERS_BYTES_MAX:
+    if len(text.encode()) > limits.HEADERS_BYTES_MAX:
         raise InvalidPayload(
-            f"headers have {len(text.encode())} bytes, the limit is {HEADERS_BYTES_MAX}: "
+            f"headers have {len(text.encode())} bytes, the limit is {limits.HEADERS_BYTES_MAX}: "
             "put larger values into the payload"
         )
     return text
@@ -97,7 +94,7 @@ def encode_headers(headers: Mapping[str, str] | None) -> str | None:
 
 def _not_json(payload: Any, error: Exception) -> InvalidPayload:
     if isinstance(error, RecursionError):
-        return InvalidPayload(f"payload is nested deeper than {DEPTH_MAX} levels or contains itself: flatten it")
+        return InvalidPayload(f"payload is nested deeper than {limits.DEPTH_MAX} levels or contains itself: flatten it")
     return InvalidPayload(f"payload of type {type(payload).__name__} is not JSON ({error}): send plain values")
 
 
@@ -110,10 +107,10 @@ def _utf8(written: bytes) -> str:
 
 
 def _check_size(size: int, growth: int = 0) -> None:
-    if size + growth > PAYLOAD_BYTES_MAX:
-        how = " with its numbers written out" if growth else ""
+    if size + growth > limits.PAYLOAD_BYTES_MAX:
+        how = " as Postgres writes it" if growth else ""
         raise InvalidPayload(
-            f"payload has {size + growth} bytes{how}, the limit is {PAYLOAD_BYTES_MAX}: "
+            f"payload has {size + growth} bytes{how}, the limit is {limits.PAYLOAD_BYTES_MAX}: "
             "store the content elsewhere and send its address"
         )
 
@@ -121,14 +118,16 @@ def _check_size(size: int, growth: int = 0) -> None:
 def _inspect(value: Any) -> int:
     """Check every value, without recursion; refuse what Postgres would refuse, or store but Python could not read back.
 
-    Returns by how many bytes the numbers grow in Postgres, which writes 5e-324 with all its zeros.
+    Returns by how many bytes it grows in Postgres, which writes 5e-324 with all its zeros, and a space after each comma
+    and colon.
     """
-    growth = 0
+    growth = -1  # for the name that it has here
     stack: list[tuple[Any, _Path]] = [(_Pairs([("payload", value)]), ())]
     while stack:
         box, path = stack.pop()
-        if len(path) >= DEPTH_MAX and box:
-            raise InvalidPayload(f"payload is nested deeper than {DEPTH_MAX} levels: flatten it")
+        if len(path) >= limits.DEPTH_MAX and box:
+            raise InvalidPayload(f"payload is nested deeper than {limits.DEPTH_MAX} levels: flatten it")
+        growth += max(0, len(box) - 1) + (len(box) if isinstance(box, dict | _Pairs) else 0)
         for step, inner in _steps(box, path):
             if isinstance(inner, _BOXES):
                 stack.append((inner, (*path, step)))
@@ -205,16 +204,16 @@ def check_row(row: NewRow) -> None:
     check_name(row.queue, "queue")
     for key, name in ((row.key, "key"), (row.idempotency_key, "idempotency_key")):
         if key is not None:
-            _check_bytes(key, name, KEY_BYTES_MAX)
-    _check_int(row.priority, "priority", -100, 100)
-    _check_int(row.max_attempts, "max_attempts", 1, 10_000)
-    if not isinstance(row.delay_seconds, int | float) or not 0 <= row.delay_seconds <= DELAY_SECONDS_MAX:
+            _check_bytes(key, name, limits.KEY_BYTES_MAX)
+    _check_int(row.priority, "priority", -limits.PRIORITY_MAX, limits.PRIORITY_MAX)
+    _check_int(row.max_attempts, "max_attempts", 1, limits.ATTEMPTS_MAX)
+    if not isinstance(row.delay_seconds, int | float) or not 0 <= row.delay_seconds <= limits.DELAY_SECONDS_MAX:
         raise InvalidPayload(
-            f"delay_seconds={row.delay_seconds!r} must be between 0 and {DELAY_SECONDS_MAX:.0f}: 0 is no delay"
+            f"delay_seconds={row.delay_seconds!r} must be between 0 and {limits.DELAY_SECONDS_MAX:.0f}: 0 is no delay"
         )
     if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
         raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
-    if row.at is not None and abs(row.at.timestamp() - time.time()) > DELAY_SECONDS_MAX:
+    if row.at is not None and abs(row.at.timestamp() - time.time()) > limits.DELAY_SECONDS_MAX:
         raise InvalidPayload(f"at={row.at} must be within ten years from now")
     if row.at is not None and row.delay_seconds:
         raise InvalidPayload(
@@ -252,7 +251,7 @@ def copy_row(row: NewRow) -> tuple[object, ...]:
 
 def check_name(name: str, what: str) -> str:
     """A kind, queue, worker or effect name, or InvalidPayload."""
-    return _check_bytes(name, what, NAME_BYTES_MAX)
+    return _check_bytes(name, what, limits.NAME_BYTES_MAX)
 
 
 def clean_error(error: str | None) -> str | None:
@@ -260,7 +259,7 @@ def clean_error(error: str | None) -> str | None:
     if error is None:
         return None
     safe = error.replace("\x00", "\\0").encode("utf-8", "backslashreplace")
-    return safe[:ERROR_BYTES_MAX].decode("utf-8", "ignore")
+    return safe[: limits.ERROR_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def _check_bytes(text: str, what: str, most: int) -> str:

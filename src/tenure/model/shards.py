@@ -16,7 +16,8 @@ import secrets
 from hashlib import shake_128
 
 from ..errors import InvalidPayload
-from .payload import KEY_BYTES_MAX, check_text
+from .limits import KEY_BYTES_MAX
+from .payload import check_text
 
 SHARDS_MAX = 1024
 _MARK = "#shard-"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadSettings
-from .known import KNOWN, nearest
+from .known import KNOWN, NEVER_IN_FILES, nearest
 
 
 class Found(NamedTuple):
@@ -58,8 +58,13 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 def _checked(source: str, table: object) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(table, Mapping):
         raise BadSettings(f"{source} must be a table of names and values")
-    words = {_word(name) for name in KNOWN}
+    words = {_word(name): name for name in KNOWN}
     for word in table:
+        if (name := words.get(word.removesuffix("_file"))) in NEVER_IN_FILES:
+            raise BadSettings(
+                f"{word} in {source} names programs to run or the files they are run with, and whoever wrote the "
+                f"folder would choose them: remove it there, and set {name} in the environment"
+            )
         if word not in words and word.removesuffix("_file") not in words:
             raise BadSettings(f"unknown setting {word!r} in {source}: did you mean {nearest(word, words)}?")
     return source, table

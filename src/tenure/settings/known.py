@@ -41,6 +41,9 @@ KNOWN = {
     "TENURE_TERMINATION_GRACE_SECONDS": "how long the orchestrator waits after SIGTERM, for `tenure doctor` to check",
 }
 
+# What they name is run, or decides what is run: a folder that somebody was given must not choose it.
+NEVER_IN_FILES = ("TENURE_PG_BIN", "TENURE_HOME")
+
 # The value of a setting that nobody set; a name that is not here has no default.
 DEFAULTS = {
     "TENURE_SCHEMA": DEFAULT_SCHEMA,

@@ -47,8 +47,8 @@ ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog
 ALTER FUNCTION tenure.take_back SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by
-  TO tenure_producer, tenure_worker, tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by,
+  tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
 
@@ -66,7 +66,10 @@ GRANT EXECUTE ON FUNCTION tenure.id_at, tenure.near, tenure.search, tenure.state
   tenure.seen_held, tenure.read_through, tenure.free_heads TO tenure_readonly, tenure_operator;
 
 -- Work: rows are taken and ended, never made otherwise than by enqueue; what ended is only added to.
-GRANT SELECT, UPDATE, DELETE ON tenure.live TO tenure_worker;
+-- Of a row it may change what a claim and the end of an attempt change: never what somebody sent. By hand it can end any row, also
+-- without a trace, and lock the table: docs/guides/roles.md says so, decision 0009 says why.
+GRANT SELECT, DELETE, UPDATE (available_at, lease_generation, fence_token, attempts, cancel_asked, limited, status, claimed_at,
+  lease_expires_at, claim_id, claimed_by, last_error) ON tenure.live TO tenure_worker;
 GRANT SELECT ON tenure.inbox TO tenure_worker;
 GRANT INSERT ON tenure.archive, tenure.dead TO tenure_worker;
 GRANT SELECT ON tenure.dead TO tenure_worker;  -- whether one of them keeps its key waiting
@@ -75,7 +78,8 @@ GRANT SELECT, INSERT, UPDATE ON tenure.fences TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (era), DELETE ON tenure.permits TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.claims, tenure.key_lanes, tenure.lane_arrivals,
   tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras TO tenure_worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.workers TO tenure_worker;
+GRANT SELECT, INSERT, DELETE, UPDATE (status, last_seen_at, started_at, metadata, waiting, presence, gone_at) ON tenure.workers
+  TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
 -- It counts what the rate of a queue allows, and cannot set it, nor resume what is paused.

@@ -51,7 +51,7 @@ class Bridge:
         level = logging.getLevelNamesMapping()[event.level.upper()]
         if event.news and self._logger.isEnabledFor(level):
             fields = event.fields()
-            self._logger.log(level, "%s %s", event.name, facts(fields), extra=fields)
+            self._logger.log(level, "%s %s", event.name, printable(facts(fields)), extra=fields)
 
 
 def all_as_json(stream: TextIO) -> None:

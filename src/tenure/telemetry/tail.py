@@ -6,6 +6,7 @@ thirty seconds.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections import deque
@@ -29,6 +30,21 @@ TEXT_MAX = 140  # characters of one text: no whole tracebacks, and the longest e
 def channel_of(fleet: str) -> str:
     """The channel on which the events of this fleet are sent."""
     return f"{fleet}_{NOTE}"
+
+
+def events_of(note: str) -> dict[str, dict[str, Any]]:
+    """The events in a note, by their lines. Whoever may connect may send a note: what is no event is left out."""
+    found = {}
+    for line in note.split("\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            event = json.loads(line, parse_constant=_refused)
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                found[line] = event
+    return found
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
 
 
 class Tailer:

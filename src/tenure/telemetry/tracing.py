@@ -14,7 +14,7 @@ import msgspec
 
 from .. import __version__, settings
 from ..errors import BadSettings
-from ..model.payload import HEADERS_BYTES_MAX
+from ..model.limits import HEADERS_BYTES_MAX
 from ..model.rows import Claimed, NewRow, Settled
 from . import spans
 from .spans import NOTHING as NOTHING

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-
+from ..model.shell import command
 from .why_facts import Facts, Peer, counted, spoken
 
 SOON_SECONDS = 10.0  # what is due for longer should have been claimed: a worker polls every 2 seconds
@@ -20,7 +19,7 @@ def obstacle(row: Facts) -> str:
 def standstill(row: Facts) -> str:
     """Why nobody would claim it, even if it were due: its queue is paused, or no worker can take it."""
     if row.paused:
-        return f", but the queue {row.queue!r} is paused: `{shlex.join(['tenure', 'queues', 'resume', row.queue])}`"
+        return f", but the queue {row.queue!r} is paused: `{command('tenure', 'queues', 'resume', row.queue)}`"
     works = [peer for peer in row.peers if peer.works]
     serving = [peer for peer in works if peer.serves]
     if not works:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ..errors import InvalidPayload
-from ..model.payload import KEY_BYTES_MAX, NAME_BYTES_MAX, check_name, check_text, clean_error
+from ..model.limits import KEY_BYTES_MAX, NAME_BYTES_MAX
+from ..model.payload import check_name, check_text, clean_error
 from .lifecycle import cancel as cancel
 from .lifecycle import redrive as redrive
 from .statement import Rows, Statement, array

@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-import msgspec
-
 from ..model.payload import check_text
+from ..model.registry import facts_of
 from ..model.rows import Attempt, BlockedKey, Claimed, Depth, Lane, Offer, Row, Stuck, Worker
 from .lifecycle import claimed_by
 from .statement import Rows, Statement, array
@@ -55,7 +54,10 @@ def stuck(n: int = 50) -> Statement[list[Stuck]]:
 
 def blocked_keys(n: int = 50) -> Statement[list[BlockedKey]]:
     """Ordered keys that cannot go on, those with the most rows waiting first."""
-    return Statement("blocked_keys", {"n": n}, _each(BlockedKey))
+    # By hand an ordered row may have no key.
+    return Statement(
+        "blocked_keys", {"n": n}, lambda rows: [BlockedKey(row[0], row[1] or "", *row[2:]) for row in rows]
+    )
 
 
 def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
@@ -63,7 +65,7 @@ def live_workers(*, ttl_seconds: float = 30.0) -> Statement[list[Worker]]:
     return Statement(
         "live_workers",
         {"ttl_seconds": ttl_seconds},
-        lambda rows: [Worker._make((*row[:4], msgspec.json.decode(row[4]))) for row in rows],
+        lambda rows: [Worker._make((*row[:4], facts_of(row[4]))) for row in rows],
     )
 
 
@@ -156,9 +158,7 @@ class Member(NamedTuple):
 
 def workers(n: int = 1000) -> Statement[list[Member]]:
     """Every worker of the registry, dead workers included."""
-    return Statement(
-        "workers", {"n": n}, lambda rows: [Member._make((*row[:5], msgspec.json.decode(row[5]))) for row in rows]
-    )
+    return Statement("workers", {"n": n}, lambda rows: [Member._make((*row[:5], facts_of(row[5]))) for row in rows])
 
 
 def bucket(key: str) -> Statement[int]:

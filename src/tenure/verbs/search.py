@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ..model.filter import Filter, is_prefix, literal
+from ..model.filter import TEXT_MAX, Filter, is_prefix, literal
 from ..model.rows import Row
 from .statement import Rows, Statement
 
@@ -89,8 +89,10 @@ class DeadGroup(NamedTuple):
 
     @property
     def filter(self) -> Filter:
-        """The filter that finds its rows."""
-        kind = f"{self.kind[:-1]}\\*" if self.kind.endswith("*") else self.kind
+        """The filter that finds its rows; of a kind that no filter can hold, as by hand it may be, the beginning."""
+        kind: str | None = f"{self.kind[:-1]}\\*" if self.kind.endswith("*") else self.kind or None
+        if kind is not None and len(kind) > TEXT_MAX:
+            kind = f"{kind[: TEXT_MAX - 1]}*"
         return Filter(statuses=(self.status,), kind=kind, fingerprint=self.fingerprint)
 
 

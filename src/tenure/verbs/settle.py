@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import BadSettings
-from ..model.payload import DELAY_SECONDS_MAX, clean_error
+from ..model.limits import DELAY_SECONDS_MAX
+from ..model.payload import clean_error
 from ..model.rows import Held, Identity, Settled
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array

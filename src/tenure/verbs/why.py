@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from uuid import UUID
 
 from ..model.envelope import ENCRYPTED_WITH
+from ..model.shell import command
 from ..sql import in_schema, text
 from .obstacles import locked, obstacle, standstill
 from .statement import Statement
@@ -54,7 +54,7 @@ def _blocked(row: Facts) -> str:
 
 
 def _free(row: Facts) -> str:
-    return shlex.join(["tenure", "queues", "free", row.queue, row.partition_key])
+    return command("tenure", "queues", "free", row.queue, row.partition_key)
 
 
 # -- a processing row

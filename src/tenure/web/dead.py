@@ -9,7 +9,6 @@ from uuid import UUID
 import msgspec
 
 from .. import operate
-from ..model.filter import Filter
 from ..verbs import questions, search
 from .answers import utc
 from .http_errors import Refused
@@ -81,8 +80,6 @@ async def dead(ask: Ask[HowMany, None]) -> DeadShape:
 
 
 def _group(each: search.DeadGroup) -> GroupShape:
-    kind = f"{each.kind[:-1]}\\*" if each.kind.endswith("*") else each.kind
-    found_by = Filter(statuses=(each.status,), kind=kind, fingerprint=each.fingerprint)
     return GroupShape(
         each.status,
         each.kind,
@@ -93,7 +90,7 @@ def _group(each: search.DeadGroup) -> GroupShape:
         utc(each.last_at),
         each.last_error,
         each.sample_id,
-        str(found_by),
+        str(each.filter),
     )
 
 

@@ -8,16 +8,30 @@ from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from psycopg import Connection
 
 from .. import verbs
 from ..errors import IdempotencyConflict
 from ..model.declaration import fill
-from ..model.payload import DELAY_SECONDS_MAX
-from ..model.rows import NewRow
+from ..model.limits import ATTEMPTS_MAX, DELAY_SECONDS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PRIORITY_MAX
+from ..model.rows import Enqueued, NewRow
+from ..postgres import run
+from ..verbs import operators
 from ..verbs.kinds import declared
+from ..verbs.statement import Statement
 from .http_errors import Refused
-from .route import Ask, Asked, Key, Name, Reply, Route, together, when
+from .route import Ask, Asked, Reply, Route, together, when
 
+# Their limits are in the description alone: the check that every door has refuses, in its words.
+RowName = Annotated[
+    str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": NAME_BYTES_MAX, "format": "tenure-name"})
+]
+RowKey = Annotated[
+    str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": KEY_BYTES_MAX, "format": "tenure-name"})
+]
+Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -PRIORITY_MAX, "maximum": PRIORITY_MAX})]
+Attempts = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": ATTEMPTS_MAX})]
+Seconds = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": DELAY_SECONDS_MAX})]
 HeaderName = Annotated[str, msgspec.Meta(max_length=256)]
 HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
 
@@ -32,25 +46,28 @@ class NewRowAsked(Asked, frozen=True):
         when({"hold": {"const": True}}, {"ordered": {"const": True}}),
     )
 
-    kind: Name
+    kind: RowName
     payload: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
-    key: Key | None = None
-    queue: Name | None = None
-    priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] | None = None
+    key: RowKey | None = None
+    queue: RowName | None = None
+    priority: Priority | None = None
     at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    delay_seconds: Annotated[float, msgspec.Meta(ge=0, le=DELAY_SECONDS_MAX)] = 0.0
-    idempotency_key: Key | None = None
-    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    delay_seconds: Seconds = 0.0
+    idempotency_key: RowKey | None = None
+    max_attempts: Attempts | None = None
     ordered: bool | None = None
     hold: bool | None = None
     headers: Annotated[dict[HeaderName, HeaderText], msgspec.Meta(max_length=64)] | None = None
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):
-    """The id of the new row, or of the row that already has the idempotency key."""
+    """The id of the new row, or of the row that already has the idempotency key.
+
+    Where payloads are hidden, such a key is `known`, whatever was sent with it: nobody learns a payload by guessing.
+    """
 
     id: UUID
-    outcome: Literal["enqueued", "duplicate"]
+    outcome: Literal["enqueued", "duplicate", "known"]
     hint: str | UnsetType = UNSET
 
 
@@ -66,13 +83,29 @@ async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     given = msgspec.structs.asdict(ask.body)
     kind, payload = given.pop("kind"), given.pop("payload")
     options, hint = fill(given, bytes(payload), await ask.site.store.ask(declared(kind)), kind)
-    try:
-        answer = await ask.change(verbs.enqueue(NewRow(kind, payload, **options)), kind)
-    except IdempotencyConflict as conflict:
-        raise Refused(409, str(conflict), id=str(conflict.row_id)) from None
-    new = answer.outcome == "enqueued"
-    told = EnqueuedShape(answer.id, "enqueued" if new else "duplicate", (hint if new else "") or UNSET)
-    return Reply(201 if new else 200, told)
+    row = NewRow(kind, payload, **options)
+    statement = verbs.enqueue_many([row])
+    answer = await ask.site.store.blocking(lambda conn: _audited(conn, statement, ask, row.kind))
+    if answer.outcome == "enqueued":
+        return Reply(201, EnqueuedShape(answer.id, "enqueued", hint or UNSET))
+    if ask.site.hide_payloads:
+        return Reply(200, EnqueuedShape(answer.id, "known"))
+    if answer.outcome == "conflict":
+        conflict = IdempotencyConflict(str(row.idempotency_key), answer.id)
+        raise Refused(409, str(conflict), id=str(answer.id))
+    return Reply(200, EnqueuedShape(answer.id, "duplicate"))
+
+
+def _audited(
+    conn: Connection[Any], statement: Statement[list[Enqueued]], ask: Ask[Any, NewRowAsked], kind: str
+) -> Enqueued:
+    """Send it and write its line of the audit, both or neither: one row, or none for a key that is known."""
+    schema, actor = ask.site.store.schema, ask.actor
+    with conn.transaction():
+        action = run(conn, operators.begin_audit(actor.name, actor.via, "enqueue", kind), schema)
+        (answer,) = run(conn, statement, schema)
+        run(conn, operators.mark(action, int(answer.outcome == "enqueued"), done=True), schema)
+    return answer
 
 
 ROUTES = (

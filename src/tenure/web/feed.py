@@ -18,7 +18,7 @@ import msgspec
 
 from .. import postgres
 from ..postgres.sqlstates import trouble_of
-from ..telemetry.tail import ASK_SECONDS, NOTE, channel_of
+from ..telemetry.tail import ASK_SECONDS, NOTE, channel_of, events_of
 from ..verbs.fleet import tell
 from ..verbs.questions import channel
 from .http_errors import Refused, refusal
@@ -193,7 +193,7 @@ class Feed:
             while True:
                 await postgres.run(conn, tell(NOTE), self._store.schema)
                 async for heard in conn.notifies(timeout=ASK_SECONDS):
-                    self._keep(heard.payload.splitlines())
+                    self._keep(list(events_of(heard.payload)))
         finally:
             if name:
                 self._gap()  # events until we listen again are missed: tell streams to fetch everything

@@ -9,36 +9,20 @@ from unicodedata import normalize
 
 from ..errors import BadSettings
 
+# Written together (apikey), in humps (apiKey, APIKey), with any separator, and as plurals.
 NAMES = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "jwt",
-    "bearer",
-    "auth",
-    "authorization",
-    "credential",
-    "cookie",
-    "api_key",
-    "apikey",
-    "access_key",
-    "private_key",
-    "card",
-    "card_number",
-    "cvc",
-    "cvv",
-    "iban",
-    "ssn",
-    "dbpassword",
-    "accesstoken",
-    "refreshtoken",
-    "clientsecret",
-    "privatekey",
-)
+    "password", "passwd", "passphrase", "passcode", "pass_word", "pwd", "pw", "secret", "secret_key", "token",
+    "jwt", "bearer", "auth", "oauth", "authorization", "credential", "creds", "cookie", "session_id", "csrf",
+    "xsrf", "api_key", "access_key", "private_key", "signing_key", "encryption_key", "ssh_key", "master_key",
+    "session_key", "hmac_key", "license_key", "card", "card_number", "credit_card", "cc_number", "cvc", "cvv",
+    "cvc2", "cvv2", "csc", "security_code", "iban", "account_number", "bank_account", "routing_number",
+    "sort_code", "ssn", "social_security", "national_id", "passport", "tax_id", "driver_license", "pin",
+    "pin_code", "otp", "totp", "mfa_code", "recovery_code", "backup_code", "verification_code", "mnemonic",
+    "seed_phrase", "pem", "salt", "signature", "connection_string", "dsn", "database_url", "code_verifier",
+    "jsessionid", "phpsessid",
+)  # fmt: skip
+# At the end of a longer word, too: dbpassword, sessiontoken.
+ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey")
 STARS = '"***"'
 
 # A string, with its colon if it is a name; the last one may be cut off. Else a bracket, or a plain value.
@@ -51,7 +35,8 @@ _RUNS = re.compile(r"[^\W\d_]+|\d+")
 class Redaction:
     """Knows which names are secret: those that contain the words of a listed name side by side.
 
-    `token` covers access_token, authToken and refresh_tokens, not tokens_used; `card` does not cover discard.
+    `token` covers access_token, authToken and refresh_tokens, not tokens_used; `card` does not cover discard. Where the
+    words stand together makes no difference: api_key covers apikey.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -59,8 +44,11 @@ class Redaction:
         for name in self.names:
             if not _words(name):
                 raise BadSettings(f"a name to redact must have a letter or a digit, {name!r} has none")
-        self._secret = {_words(name) for name in self.names}
-        self._first = {words[0] for words in self._secret}
+        words = {_words(name) for name in self.names}
+        self._secret = {"".join(each) for each in words}
+        self._first = {each[0] for each in words}
+        self._endings = tuple(each for each in ENDINGS if each in self._secret)
+        self._longest = max(map(len, self._secret), default=0)
         self._known: dict[str, bool] = {}
 
     def covers(self, name: str) -> bool:
@@ -68,9 +56,23 @@ class Redaction:
         if name not in self._known:
             if len(self._known) > 10_000:
                 self._known.clear()
-            words = _words(name)
-            self._known[name] = any(_stands_in(secret, words) for secret in self._secret)
+            self._known[name] = self._is_secret(_words(name))
         return self._known[name]
+
+    def _is_secret(self, words: tuple[str, ...]) -> bool:
+        """Do words side by side make a secret name? At the end of the name the last one may be a plural."""
+        for first in range(len(words)):
+            joined = ""
+            for at in range(first, len(words)):
+                joined += words[at]
+                if len(joined) > self._longest + 1:
+                    break
+                is_last = at == len(words) - 1
+                if joined in self._secret or (is_last and joined.removesuffix("s") in self._secret):
+                    return True
+        return any(word.endswith(self._endings) for word in words) or (
+            words[-1:] != () and (words[-1].removesuffix("s").endswith(self._endings))
+        )
 
     def __call__(self, text: str) -> str:
         """The JSON text with the values of secret names replaced by "***", also where the text is cut off."""
@@ -123,11 +125,3 @@ def _humps(run: str) -> Iterator[str]:
             yield run[began:at]
             began = at
     yield run[began:]
-
-
-def _stands_in(secret: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Are these words side by side in the name? At its end the last word may be a plural."""
-    n = len(secret)
-    if words[len(words) - n :] == (*secret[:-1], f"{secret[-1]}s"):
-        return True
-    return any(words[at : at + n] == secret for at in range(len(words) - n + 1))

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from .. import postgres
-from ..model.filter import Filter
+from ..model.filter import TEXT_MAX, Filter
 from ..model.rows import Attempt, Row
 from ..verbs import history, questions, search
 from .answers import HEAD_MAX, Count, RowShape, count, hint_of, row_shape, utc
@@ -173,8 +173,8 @@ async def one(ask: Ask[Any, None]) -> RowPage:
 
 
 def _neighbours(row: Row) -> Filter:
-    """The rows of the same ordered key; for a row without order, only itself."""
-    if not row.ordered:
+    """The rows of the same ordered key; for a row without order, or with a key as only a hand can write it, itself."""
+    if not row.ordered or not 1 <= len(row.partition_key) < TEXT_MAX:
         return Filter(ids=(row.id,))
     key = row.partition_key
     return Filter(key=f"{key[:-1]}\\*" if key.endswith("*") else key, ordered=True, statuses=("pending", "processing"))

@@ -11,8 +11,8 @@ from ..app.handler import Handler
 from ..app.job import Job
 from ..errors import BadSettings, InvalidPayload, StaleLease
 from ..model.envelope import MissingKey
+from ..model.limits import DELAY_SECONDS_MAX
 from ..model.outcome import COMPLETED, Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
-from ..model.payload import DELAY_SECONDS_MAX
 from ..model.veil import Veil
 
 TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run

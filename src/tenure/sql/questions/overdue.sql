@@ -2,7 +2,7 @@
 -- in: seconds float8
 -- out: n, oldest_seconds
 -- why: every row is looked at: what no sweep has ended may be what no sweep finds.
-SELECT count(*)::int, COALESCE(max(date_part('epoch', clock_timestamp() - i.lease_expires_at)), 0)
+SELECT count(*)::int, COALESCE(max(date_part('epoch', clock_timestamp() - GREATEST(i.lease_expires_at, 'epoch'))), 0)
 FROM tenure.live AS i
 WHERE i.id = ANY (ARRAY(SELECT tenure.held()))
   AND i.lease_expires_at < clock_timestamp() - :seconds * interval '1 second'
