@@ -14,12 +14,13 @@ import pytest
 
 from crew import eventually, working
 from guarantees.facts import user_connection
-from tenure import verbs
+from tenure import postgres, verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.events import StaleWriteBlocked, StatementTurnedAway
 from tenure.model.outcome import Completed, Release
 from tenure.model.rows import NewRow, Offer
+from tenure.postgres.connection import Patience
 from tenure.verbs.queues import limit
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms
@@ -29,7 +30,7 @@ from world import World
 
 pytestmark = pytest.mark.one_server
 
-KINDS = ("strict", "late")
+KINDS = ("work", "strict", "late")
 
 
 def _send(world: World, n: int, kinds: tuple[str, ...] = ("work",), key: str = "k") -> list[UUID]:
@@ -121,7 +122,7 @@ def test_rows_of_a_run_that_differ_in_late_completion_are_completed_in_order(wor
     def late(job: Job) -> None:
         seen.append(job.id)
 
-    ids = _send(world, 60, KINDS)
+    ids = _send(world, 60, KINDS[1:])
     with working(world, inbox, slots=4, lease_seconds=8, drain_seconds=3) as hired:
         eventually(lambda: world.count("live") == 0)
         _ran_once(world, seen, ids, hired)
@@ -153,6 +154,46 @@ def test_a_claim_that_is_turned_away_undoes_no_completion(world: World) -> None:
         eventually(lambda: world.count("archive") == 20)
 
 
+def test_a_board_that_cannot_be_read_keeps_nothing_from_being_completed(world: World) -> None:
+    """The board is read before anything is settled: while its tables were locked, nothing was completed."""
+    inbox, running, gate = Inbox(), threading.Event(), threading.Event()
+
+    @inbox.handler("work")
+    def work() -> None:
+        running.set()
+        gate.wait(90)
+
+    world.enqueue("work")
+    with working(world, inbox) as hired:
+        assert running.wait(90)
+        with _locked(world, "LOCK TABLE queues IN ACCESS EXCLUSIVE MODE"):
+            hired.saw(StatementTurnedAway, 1)
+            gate.set()
+            eventually(lambda: world.count("archive") == 1)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_claim_goes_alone_after_a_refusal_and_with_completions_else(
+    world: World, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    worker, settler, attempts = _done(world, *[("k", "work")] * 3)
+    claimer = worker.claimer
+    monkeypatch.setattr(claimer, "_presence", Trusted())
+    world.run(limit("default", max_running=5))
+    world.enqueue("work")
+    settler.add(attempts)
+    claimer._refused = refused
+    patience = Patience(lock_seconds=0.5)
+    with postgres.connect(world.url, schema=world.schema, patience=patience) as conn:
+        with _locked(world, "SELECT FROM queues FOR UPDATE"), pytest.raises(psycopg.errors.LockNotAvailable):
+            claimer._round(conn)
+        assert world.count("archive") == (3 if refused else 0)
+        claimer.statement_refused()
+        assert settler.one_by_one is not refused
+        claimer._round(conn)
+    assert (world.count("archive"), settler.unsettled) == (3, [])
+
+
 def test_a_row_that_cannot_be_completed_yet_keeps_no_other_from_its_start(world: World) -> None:
     """Its completion was sent with each claim: as long as it was locked, this worker started nothing."""
     inbox, gate = Inbox(), threading.Event()
@@ -179,15 +220,22 @@ def test_a_row_that_cannot_be_completed_yet_keeps_no_other_from_its_start(world:
 # -- what the settler keeps
 
 
-def _run(world: World, n: int, *, late: bool = False) -> tuple[Worker, Settler, list[Attempt]]:
-    """A worker that was not started, and a run that it has done."""
+class Trusted:
+    """A lease keeper that was not started."""
+
+    trusted, trusted_until, ears = True, float("inf"), ""
+
+
+def _nothing() -> None: ...
+
+
+def _done(world: World, *sent: tuple[str, str], late: bool = False) -> tuple[Worker, Settler, list[Attempt]]:
+    """A worker that was not started, and what it has done: runs of these keys and kinds."""
     inbox = Inbox()
-
-    @inbox.handler("work", late_completion="accept" if late else "reject")
-    def work() -> None: ...
-
+    for kind in KINDS:
+        inbox.handler(kind, late_completion="accept" if late or kind == "late" else "reject")(_nothing)
     worker = Worker(inbox, Terms(world.url, schema=world.schema))
-    _send(world, n)
+    world.run(verbs.enqueue_many([NewRow(kind, key=key, ordered=True) for key, kind in sent]))
     claims = worker.claimer.claims
     claims.rule.queues = {"default": 1.0}
     claims.rule.learn([Offer("default", 0, True, False, 0.0)], time.monotonic())
@@ -216,7 +264,7 @@ def _due(settler: Settler, attempts: list[Attempt]) -> None:
 
 
 def test_a_completion_that_comes_before_its_turn_stays_ours_and_is_sent_again(world: World) -> None:
-    worker, settler, (first, second) = _run(world, 2)
+    worker, settler, (first, second) = _done(world, *[("k", "work")] * 2)
     settler.add([second])
     assert _send_batches(world, settler) == ["try_again"]
     assert (settler.unsettled, second.settled) == ([second], False)
@@ -229,7 +277,7 @@ def test_a_completion_that_comes_before_its_turn_stays_ours_and_is_sent_again(wo
 
 
 def test_a_completion_that_waits_for_its_turn_waits_longer_each_time(world: World) -> None:
-    _, settler, (_, second) = _run(world, 2)
+    _, settler, (_, second) = _done(world, *[("k", "work")] * 2)
     settler.add([second])
     pauses = []
     for _ in range(4):
@@ -242,7 +290,7 @@ def test_a_completion_that_waits_for_its_turn_waits_longer_each_time(world: Worl
 
 
 def test_a_completion_that_may_come_late_keeps_its_turn_after_the_end_of_its_lease(world: World) -> None:
-    _, settler, (first, second) = _run(world, 2, late=True)
+    _, settler, (first, second) = _done(world, *[("k", "work")] * 2, late=True)
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", second.claimed.id)
     settler.add([second])
     assert _send_batches(world, settler) == ["lease_expired"]
@@ -253,9 +301,21 @@ def test_a_completion_that_may_come_late_keeps_its_turn_after_the_end_of_its_lea
     assert _send_batches(world, settler) == ["applied"]
 
 
+def test_completions_are_cut_where_late_completion_changes_and_each_is_in_its_turn(world: World) -> None:
+    kinds = {"a": ("strict", "strict", "late", "late", "strict"), "b": ("late", "strict"), "c": ("late",)}
+    _, settler, attempts = _done(world, *((key, kind) for key in kinds for kind in kinds[key]))
+    settler.add(attempts)
+    rows = [[(each.claimed.partition_key, each.job.kind) for each in batch] for batch, _ in settler.batches()]
+    strict = [("a", "strict"), ("a", "strict")]
+    late = [("a", "late"), ("a", "late"), ("b", "late"), ("c", "late")]
+    assert [sorted(batch) for batch in rows] == [strict, late, [("a", "strict"), ("b", "strict")]]
+    assert set(_send_batches(world, settler)) == {"applied"}
+    assert world.count("live") == 0
+
+
 @pytest.mark.parametrize("lost", ["lease_expired", "token_mismatch", "no_such_row"])
 def test_a_completion_that_is_refused_for_good_is_not_kept(world: World, lost: str) -> None:
-    worker, settler, (first, _) = _run(world, 2)
+    worker, settler, (first, _) = _done(world, *[("k", "work")] * 2)
     if lost == "token_mismatch":
         world.sql("UPDATE live SET lease_generation = 9 WHERE id = %s", first.claimed.id)
     elif lost == "lease_expired":
@@ -268,7 +328,7 @@ def test_a_completion_that_is_refused_for_good_is_not_kept(world: World, lost: s
 
 
 def test_completions_behind_a_locked_row_wait_for_it_and_what_goes_back_does_not(world: World) -> None:
-    _, settler, attempts = _run(world, 4)
+    _, settler, attempts = _done(world, *[("k", "work")] * 4)
     settler.add(attempts)
     attempts[3].outcome = Release()
     settler.turned_away(attempts, alone=True)
@@ -284,7 +344,7 @@ def test_completions_behind_a_locked_row_wait_for_it_and_what_goes_back_does_not
 
 def test_the_claimer_sleeps_until_the_pause_of_the_locked_row_is_over(world: World) -> None:
     """The pause of a row behind it may be over before: that is no reason to wake."""
-    _, settler, (first, second) = _run(world, 2)
+    _, settler, (first, second) = _done(world, *[("k", "work")] * 2)
     settler.add([second])
     assert _send_batches(world, settler) == ["try_again"]
     settler.add([first])
@@ -296,7 +356,7 @@ def test_the_claimer_sleeps_until_the_pause_of_the_locked_row_is_over(world: Wor
 
 
 def test_a_statement_that_was_turned_away_with_a_claim_blames_no_row(world: World) -> None:
-    _, settler, attempts = _run(world, 1)
+    _, settler, attempts = _done(world, *[("k", "work")] * 1)
     settler.add(attempts)
     settler.turned_away(attempts, alone=False)
     assert (settler.due(), settler.one_by_one) == (attempts, True)
@@ -305,7 +365,7 @@ def test_a_statement_that_was_turned_away_with_a_claim_blames_no_row(world: Worl
 
 
 def test_a_row_that_was_settled_meanwhile_is_not_kept_for_a_statement_that_was_turned_away(world: World) -> None:
-    _, settler, attempts = _run(world, 1)
+    _, settler, attempts = _done(world, *[("k", "work")] * 1)
     settler.add(attempts)
     assert _send_batches(world, settler) == ["applied"]
     settler.turned_away(attempts, alone=True)

@@ -116,9 +116,9 @@ class Settler:
 
     def decided(self, attempts: list[Attempt], answers: Sequence[Settled]) -> tuple[list[Attempt], Sequence[Settled]]:
         """Without those for which the database has decided nothing: they are ours as before, and are sent again."""
-        again = [attempt for attempt, answer in zip(attempts, answers, strict=True) if _undecided(attempt, answer)]
-        if not again:
+        if not any(answer.reason for answer in answers):
             return attempts, answers
+        again = [attempt for attempt, answer in zip(attempts, answers, strict=True) if _undecided(attempt, answer)]
         self._put_off.add(again, locked=False)
         kept = set(again)
         ended = [(attempt, answer) for attempt, answer in zip(attempts, answers, strict=True) if attempt not in kept]
