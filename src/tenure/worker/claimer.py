@@ -3,6 +3,8 @@
     ┌──▶ rest: wait for news ──▶ round: read the board if it is due, settle and claim in one trip ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────┘
 
+After a statement that was refused (a lock, a deadlock), what has ended is settled first and the claim is sent alone.
+
 `settler` knows what is to be settled, `claims` what to claim, `sleep` how long to wait. Their statements are run here.
 """
 
@@ -23,7 +25,7 @@ from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .db_thread import DbThread
 from .held import HeldAttempts, Presence
 from .news import Buckets, News, Note
-from .settler import Settler
+from .settler import Batch, Settler
 from .shared import Shared
 from .sleep import Sleep
 
@@ -46,6 +48,9 @@ class Claimer(DbThread):
         self.claims, self.settler = claims, Settler(shared, held)
         self.sleep = Sleep(shared.terms.poll_seconds)
         self.draining = False
+        self._sending: list[Attempt] = []  # settled by the statement that runs now
+        self._with_claim = False  # it shares its transaction with a claim
+        self._refused = False  # a statement was: what has ended goes first, and the claim goes alone
 
     # -- called from other threads
 
@@ -63,10 +68,13 @@ class Claimer(DbThread):
 
     def work(self, conn: QueueConnection) -> None:
         """Round after round."""
+        if self._refused:
+            self._hear_all(0.0)
+            self._sort(time.monotonic())
+            self._settle(conn, self.settler.batches())
         self._recover(conn)
         while not self.ended.is_set():
-            for news in self._news.take(self._rest_seconds(conn)):
-                self._hear(news)
+            self._hear_all(self._rest_seconds(conn))
             self._round(conn)
             self.worked()
 
@@ -75,8 +83,9 @@ class Claimer(DbThread):
         self.sleep.connection_lost()
 
     def statement_refused(self) -> None:
-        """Perhaps a row of the batch is locked: settle one by one."""
-        self.settler.one_by_one = True
+        """Perhaps a row is locked, perhaps something that a claim needs: neither may keep back the rest."""
+        self.settler.turned_away(self._sending, alone=not self._with_claim)
+        self._sending, self._refused = [], True
 
     def _recover(self, conn: QueueConnection) -> None:
         """A claim whose reply was lost may have claimed rows: we hold them since it was sent."""
@@ -90,6 +99,10 @@ class Claimer(DbThread):
             self._begin(self.claims.found(lost, rows))
 
     # -- hearing
+
+    def _hear_all(self, seconds: float) -> None:
+        for news in self._news.take(seconds):
+            self._hear(news)
 
     def _hear(self, news: Attempt | Note | Buckets) -> None:
         if isinstance(news, Attempt):
@@ -120,10 +133,18 @@ class Claimer(DbThread):
         if at >= self.sleep.board_at and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
-        self._freed(self.settler.unsettled, at)
+        self._sort(at)
+        claim = self._next_claim(at)
+        sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
+        if claim is not None and not sent:
+            self.claims.send(claim)
+            self._received(claim, run(conn, claim.statement))
+        self._settle(conn, self.settler.locked())
+        self._refused = False
+
+    def _sort(self, at: float) -> None:
+        self._freed(self.settler.due(), at)
         self.settler.skip_settled()
-        self._settle_and_claim(conn, self._next_claim(at))
-        self.settler.one_by_one = False
 
     def _read_board(self, conn: QueueConnection, at: float) -> None:
         rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
@@ -143,31 +164,32 @@ class Claimer(DbThread):
         free = self.shared.terms.slots - self._held.slots_used + self.settler.slots_ending
         return self.claims.next(free, at)
 
-    def _settle_and_claim(self, conn: QueueConnection, claim: SentClaim | None) -> None:
-        """The first completions and the claim share a round trip."""
-        for attempts, statement in self.settler.batches():
+    def _settle(self, conn: QueueConnection, batches: Sequence[Batch], claim: SentClaim | None = None) -> bool:
+        """Settle these; the first completions and the claim share a round trip. True if the claim was sent."""
+        sent = False
+        for attempts, statement in batches:
             since = time.time_ns()
-            if claim is not None and statement.name == "complete":
+            self._sending, self._with_claim = attempts, False
+            if claim is not None and not sent and statement.name == "complete":
+                sent = self._with_claim = True
                 self.claims.send(claim)
                 answers, rows = run_both(conn, statement, claim.statement)
                 self._received(claim, rows)
-                claim = None
             else:
                 answers = run(conn, statement)
                 self._freed(attempts, time.monotonic())  # no claim has seen it yet
-            traces = [attempt.trace for attempt in attempts]
-            self.shared.tracing.settled(self.shared.worker_id, answers, traces, since)
-            self._settled(attempts, answers)
-        if claim is not None:
-            self.claims.send(claim)
-            self._received(claim, run(conn, claim.statement))
+            self._settled(attempts, answers, since)
+        self._sending, self.settler.one_by_one = [], False
+        return sent
 
     def _freed(self, attempts: Sequence[Attempt], at: float) -> None:
         """The keys and permits of these are free, or will be with the statement that settles them."""
         for attempt in attempts:
             self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
 
-    def _settled(self, attempts: list[Attempt], answers: Sequence[Settled]) -> None:
+    def _settled(self, attempts: list[Attempt], answers: Sequence[Settled], since: int) -> None:
+        attempts, answers = self.settler.decided(attempts, answers)
+        self.shared.tracing.settled(self.shared.worker_id, answers, [attempt.trace for attempt in attempts], since)
         if self.settler.answered(attempts, answers):
             self.sleep.look_soon()
 
@@ -190,10 +212,10 @@ class Claimer(DbThread):
     # -- between rounds
 
     def _rest_seconds(self, conn: QueueConnection) -> float:
-        ears = self._presence.ears
+        ears, at = self._presence.ears, time.monotonic()
         rest = self.sleep.next(
-            time.monotonic(),
-            work=bool(self.settler.unsettled),
+            at,
+            work=bool(self.settler.due()),
             free=self._held.slots_used < self.shared.terms.slots and self._presence.trusted,
             draining=self.draining,
             dry_until=self.claims.rule.dry_until(),
@@ -206,4 +228,4 @@ class Claimer(DbThread):
                 self.claims.rule.look_again()
                 self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
-        return rest.seconds
+        return min(rest.seconds, self.settler.next_at(at) - at)

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
+from ..app.fence import NOT_ITS_TURN
 from ..events import (
     Bus,
     Event,
@@ -26,10 +27,14 @@ from .attempt import Attempt
 from .claim_rule import UNORDERED
 from .held import HeldAttempts
 from .outcomes import said
+from .put_off import PutOff, in_runs
 from .shared import Shared
 
 Batch = tuple[list[Attempt], Statement[list[Settled]]]
-_Kind = tuple[type[Outcome], bool, bool, bool]  # its outcome, accepted late, ordered, payload kept
+Kind = tuple[
+    type[Outcome], bool, bool, bool
+]  # the outcome; may it come late, may its row be ordered, is its payload kept
+Group = tuple[Kind, list[Attempt]]
 
 _ENDED: dict[str | None, type[JobRetried]] = {
     "pending": JobRetried,
@@ -45,6 +50,7 @@ class Settler:
     def __init__(self, shared: Shared, held: HeldAttempts) -> None:
         self._shared, self._held = shared, held
         self._unsettled: list[Attempt] = []
+        self._put_off = PutOff()
         self.one_by_one = False  # a row of the batch may be locked: the others must not wait for it
 
     def add(self, attempts: Sequence[Attempt]) -> None:
@@ -56,10 +62,19 @@ class Settler:
         """Attempts that the database has not answered for yet."""
         return self._unsettled
 
+    def due(self) -> list[Attempt]:
+        """Those to be sent now: all but what was refused for a moment, and what stands behind it in its run."""
+        return self._put_off.over(self._unsettled, time.monotonic()) if self._put_off else self._unsettled
+
+    def next_at(self, at: float) -> float:
+        """When the next of those that were refused for a moment is to be sent again."""
+        return self._put_off.next_at(at)
+
     @property
     def slots_ending(self) -> int:
         """How many slots will be free once the database has answered."""
-        return sum(1 for attempt in self._unsettled if attempt.handler_returned and self._held.uses_slot(attempt))
+        ending, _ = self._by_lock()
+        return sum(1 for attempt in ending if attempt.handler_returned and self._held.uses_slot(attempt))
 
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
@@ -74,11 +89,39 @@ class Settler:
         completed(self._shared, [each for each in over if each in itself], time.monotonic())
 
     def batches(self) -> list[Batch]:
-        """A statement for each verb; or one for each attempt, in random order, if a locked row blocked the batch."""
-        if not self.one_by_one:
-            return list(batches(self._unsettled))
-        random.shuffle(self._unsettled)
-        return [batch for attempt in self._unsettled for batch in batches([attempt])]
+        """A statement for each verb; or one for each attempt, run by run, if a locked row blocked the batch."""
+        free, _ = self._by_lock()
+        return _each_alone(in_runs(free)) if self.one_by_one else list(batches(free))
+
+    def locked(self) -> list[Batch]:
+        """What was locked when it was sent last, and what stands behind it: a statement each, after all others."""
+        _, runs = self._by_lock()
+        return _each_alone(runs)
+
+    def _by_lock(self) -> tuple[list[Attempt], list[list[Attempt]]]:
+        """What is due, without the runs that have a row that was locked; and those runs."""
+        due = self.due()
+        runs = [run for run in in_runs(due) if self._put_off.was_locked(run)] if self._put_off else []
+        apart = {attempt for run in runs for attempt in run}
+        return [attempt for attempt in due if attempt not in apart] if apart else due, runs
+
+    def turned_away(self, attempts: list[Attempt], *, alone: bool) -> None:
+        """The statement for these was refused: one of them is locked, unless something else in it was (not alone)."""
+        ours = [attempt for attempt in attempts if not attempt.settled]
+        if alone and len(ours) == 1:
+            self._put_off.add(ours, locked=True)
+        else:
+            self.one_by_one = bool(ours)
+
+    def decided(self, attempts: list[Attempt], answers: Sequence[Settled]) -> tuple[list[Attempt], Sequence[Settled]]:
+        """Without those for which the database has decided nothing: they are ours as before, and are sent again."""
+        if not any(answer.reason for answer in answers):
+            return attempts, answers
+        again = [attempt for attempt, answer in zip(attempts, answers, strict=True) if _undecided(attempt, answer)]
+        self._put_off.add(again, locked=False)
+        kept = set(again)
+        ended = [(attempt, answer) for attempt, answer in zip(attempts, answers, strict=True) if attempt not in kept]
+        return [attempt for attempt, _ in ended], [answer for _, answer in ended]
 
     def answered(self, attempts: list[Attempt], answers: Sequence[Settled]) -> bool:
         """The database has answered: emit events, free slots. True if some row is due again later."""
@@ -98,6 +141,7 @@ class Settler:
         """These are settled: stop renewing them, and free the slots of handlers that have returned."""
         for attempt in attempts:
             attempt.settle()
+        self._put_off.forget(attempts)
         self._held.drop(attempts)
         self._held.free([attempt for attempt in attempts if attempt.handler_returned])
 
@@ -107,11 +151,15 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
 
     A row that fails ends its run: the rows behind it must be given back before it is.
     """
-    groups: dict[_Kind, list[Attempt]] = {}
+    groups: dict[Kind, list[Attempt]] = {}
     for attempt in attempts:
         kind = (type(attempt.outcome), attempt.accept_late, attempt.source != UNORDERED, attempt.keep_payload)
         groups.setdefault(kind, []).append(attempt)
-    for (outcome, late, ordered, keep), group in sorted(groups.items(), key=_turn):
+    in_turn = sorted(groups.items(), key=lambda group: _turn(group[0]))
+    if sum(_of_runs(kind) for kind in groups) > 1:
+        of_runs = [each for each in attempts if isinstance(each.outcome, Completed) and each.source != UNORDERED]
+        in_turn = [*_stretches(of_runs), *(group for group in in_turn if not _of_runs(group[0]))]
+    for (outcome, late, ordered, keep), group in in_turn:
         try:
             made = [(group, _statement(outcome, late, group, ordered, keep=keep))]
         except Exception:
@@ -119,9 +167,44 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
         yield from made
 
 
-def _turn(group: tuple[_Kind, list[Attempt]]) -> tuple[int, bool]:
-    (kind, _, ordered, _), _ = group
-    return (0 if kind is Completed else 1 if kind is Release else 2, not ordered)
+def _of_runs(kind: Kind) -> bool:
+    outcome, _, ordered, _ = kind
+    return outcome is Completed and ordered
+
+
+def _turn(kind: Kind) -> tuple[int, bool]:
+    outcome, _, ordered, _ = kind
+    return (0 if outcome is Completed else 1 if outcome is Release else 2, not ordered)
+
+
+def _stretches(completions: list[Attempt]) -> list[Group]:
+    """Runs whose rows differ in how they are completed: the first rows of each up to such a change, then the others."""
+    stretches: dict[tuple[int, bool, bool], list[Attempt]] = {}
+    for run in in_runs(completions):
+        n, before = 0, (run[0].accept_late, run[0].keep_payload)
+        for attempt in run:
+            how = (attempt.accept_late, attempt.keep_payload)
+            n, before = n + (how != before), how
+            stretches.setdefault((n, *how), []).append(attempt)
+    return [((Completed, late, True, keep), stretches[n, late, keep]) for n, late, keep in sorted(stretches)]
+
+
+def _each_alone(runs: list[list[Attempt]]) -> list[Batch]:
+    """A statement for each attempt: the runs in random order, so that none is always last; each in its own order."""
+    random.shuffle(runs)
+    return [
+        batch
+        for run in runs
+        for attempt in sorted(run, key=lambda each: _turn((type(each.outcome), False, True, True)))
+        for batch in batches([attempt])
+    ]
+
+
+def _undecided(attempt: Attempt, answer: Settled) -> bool:
+    """True if the row is ours as before: one before it in its run is still to be settled, or was at that moment."""
+    if answer.verb == "complete" and answer.reason == "lease_expired" and answer.status == "processing":
+        return attempt.accept_late  # then the end of its lease was not why
+    return answer.reason == NOT_ITS_TURN
 
 
 def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:

@@ -177,8 +177,10 @@ BEGIN
       WHERE h.queue = first.queue AND h.partition_key = first.partition_key LIMIT 1) AS h
     CROSS JOIN LATERAL (
       SELECT r.id, r.queue, r.partition_key, r.claim_id FROM tenure.live AS r
-      WHERE r.ordered AND r.queue = first.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = first.partition_key
-        AND r.seq > first.seq AND r.seq <= h.run_to
+      WHERE r.queue = first.queue AND r.partition_key = first.partition_key
+        AND r.ordered AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a claim of ordered rows has no others; lets live_heads serve
+        AND r.seq > first.seq
+        AND r.seq <= h.run_to  -- implied: its claim has no others; only spares the look
         AND r.claim_id = first.claim_id
         AND r.id <> ALL (ids)) AS r
   ), waited_for AS (

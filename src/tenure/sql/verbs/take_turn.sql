@@ -9,7 +9,8 @@ WITH turn AS MATERIALIZED (
          set_config('synchronous_commit', 'off', true)
 ), set_back AS MATERIALIZED (
   SELECT FROM turn JOIN tenure.chores AS c ON c.ran_at > clock_timestamp() + interval '1 second'  -- implied: a key that waits for a second is no harm
-  WHERE turn.mine LIMIT 1
+  WHERE turn.mine  -- implied: two who ask at once would look at the keys twice
+  LIMIT 1
 ), keys_again AS (
   INSERT INTO tenure.arrivals (queue, partition_key, seq)
   SELECT h.queue, h.partition_key, h.from_seq FROM tenure.heads AS h
