@@ -69,8 +69,7 @@ class Inbox:
         `encrypt` names the fields to encrypt; True, the default with a codec, is the whole payload. With
         keep_payload=False, the archive has a completed row without its payload.
         """
-        _check_known(kind, unknown)
-        self._check_new(kind, ordered and key is None)
+        self._check_new(kind, unknown, ordered and key is None)
 
         def decorate(function: Callable[P, R]) -> Handler[P, R]:
             where = default_pool(function) if pool is None else pool
@@ -87,12 +86,12 @@ class Inbox:
                 tracing=self.tracing,
                 encryption=Encryption(self.codec, encrypt),
             )
-            self.handlers[kind] = made
-            return made
+            return self.handlers.setdefault(kind, made)
 
         return decorate
 
-    def _check_new(self, kind: Any, keyless: bool) -> None:
+    def _check_new(self, kind: Any, unknown: Mapping[str, Any], keyless: bool) -> None:
+        _check_known(kind, unknown)
         if not isinstance(kind, str):
             raise BadSettings(f'kind={kind!r} must be text: write @inbox.handler("send_receipt")')
         if kind in self.handlers:
