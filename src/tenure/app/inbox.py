@@ -75,7 +75,7 @@ class Inbox:
             where = default_pool(function) if pool is None else pool
             handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload)
             check_pool(kind, function, where)
-            made = Handler(
+            made = self.handlers[kind] = Handler(
                 function,
                 kind,
                 schema=self.schema,
@@ -86,7 +86,7 @@ class Inbox:
                 tracing=self.tracing,
                 encryption=Encryption(self.codec, encrypt),
             )
-            return self.handlers.setdefault(kind, made)
+            return made
 
         return decorate
 

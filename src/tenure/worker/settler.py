@@ -31,9 +31,8 @@ from .put_off import PutOff, in_runs
 from .shared import Shared
 
 Batch = tuple[list[Attempt], Statement[list[Settled]]]
-Kind = tuple[
-    type[Outcome], bool, bool, bool
-]  # the outcome; may it come late, may its row be ordered, is its payload kept
+# The outcome; may it come late, may its row be ordered, is its payload kept?
+Kind = tuple[type[Outcome], bool, bool, bool]
 Group = tuple[Kind, list[Attempt]]
 
 _ENDED: dict[str | None, type[JobRetried]] = {
