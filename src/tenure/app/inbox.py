@@ -66,8 +66,7 @@ class Inbox:
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
 
-        `encrypt` names the fields to encrypt; True, the default with a codec, is the whole payload. With
-        keep_payload=False, the archive has a completed row without its payload.
+        `encrypt` names the fields to encrypt, or True for the whole payload, which a codec makes the default.
         """
         self._check_new(kind, unknown, ordered and key is None)
 
@@ -75,7 +74,7 @@ class Inbox:
             where = default_pool(function) if pool is None else pool
             handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload)
             check_pool(kind, function, where)
-            made = self.handlers[kind] = Handler(
+            made = Handler(
                 function,
                 kind,
                 schema=self.schema,
@@ -86,6 +85,7 @@ class Inbox:
                 tracing=self.tracing,
                 encryption=Encryption(self.codec, encrypt),
             )
+            self.handlers[kind] = made
             return made
 
         return decorate
