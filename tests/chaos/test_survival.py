@@ -206,7 +206,7 @@ def _counting(there: Any, name: str, tries: list[float]) -> None:
 
 
 def test_a_server_that_lets_in_but_refuses_every_write_is_one_outage(server: OwnServer, world: World) -> None:
-    with working(world, Gate().inbox, poll_seconds=0.3) as hired:
+    with working(world, Gate().inbox, poll_seconds=0.3, grace_seconds=60) as hired:
         read_only(world, "on")
         for line in LINES:
             cut(world, hired, line)

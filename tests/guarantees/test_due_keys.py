@@ -85,3 +85,10 @@ def test_a_free_key_starts_beside_three_thousand_full_ones(world: World, workers
 def test_a_row_starts_beside_full_keys_that_are_more_urgent(world: World, workers: int, key: str | None) -> None:
     _full_keys(world, 200, 10, priority=1)
     _starts(world, workers, key=key)
+
+
+def test_many_rows_that_cannot_run_yet_do_not_cost_a_poll_each_ten_thousand(world: World) -> None:
+    world.sql(_WAITING, 25_000)
+    with working(world, _inbox(), poll_seconds=3600):
+        sent = world.enqueue("work", key="due", ordered=True)
+        eventually(lambda: world.sql("SELECT 1 FROM inbox WHERE id = %s AND status = 'completed'", sent))

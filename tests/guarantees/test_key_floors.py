@@ -15,7 +15,6 @@ from tenure.model.rows import NewRow, Offer
 from tenure.verbs import questions
 from tenure.worker.claim_rule import ORDERED, ClaimRule
 from tenure.worker.key_memory import NO_FLOORS, Floors, KeyMemory
-from tenure.worker.sleep import SOON_SECONDS
 from world import World
 
 DEAD = 3000
@@ -146,12 +145,13 @@ def test_a_board_that_did_not_ask_for_them_gives_no_new_floor(world: World) -> N
     assert keys.floors() == NO_FLOORS
 
 
-@pytest.mark.parametrize(("first", "moves"), [(1, True), (1000, False), (2000, True), (2001, False), (None, False)])
-def test_many_arrivals_are_gone_on_with_while_they_get_fewer(first: int | None, moves: bool) -> None:
-    rule = ClaimRule({"default": 1.0}, 90.0)
-    rule.learn([_offer(100.0, last=12_000)._replace(first_arrival=1000)], 0.0)
-    due = rule.learn([_offer(100.0, last=12_000)._replace(first_arrival=first)], 0.0)
-    assert (due == SOON_SECONDS) is moves
+def test_arrivals_that_are_left_are_looked_at_again_a_few_times_and_for_as_long_as_they_get_fewer() -> None:
+    keys = KeyMemory()
+    more = []
+    for first in (None, 5, 5, 5, 5, 6, 7, 7, 7, 7, None):
+        keys.board_was_read([_offer(100.0, last=9)._replace(first_arrival=first)])
+        more.append(keys.more)
+    assert more == [False, True, True, True, False, True, True, True, True, False, False]
 
 
 # -- what becomes due is never below a floor that was told

@@ -43,7 +43,7 @@ def _much_happens(world: World, rounds: int = 1, **options: Any) -> None:
 
 
 def _floor(world: World, priority: int = 0, queue: str = MAIL) -> list[Any]:
-    """How many seconds ago the lanes of a priority begin; nothing: no such priority is known."""
+    """Whether the floor of a priority has moved; nothing: no such priority is known."""
     asked = "SELECT from_due > '-infinity' FROM lane_priorities WHERE queue = %s AND priority = %s"
     return [moved for (moved,) in world.sql(asked, queue, priority)]
 

@@ -280,13 +280,14 @@ def test_a_completion_that_waits_for_its_turn_waits_longer_each_time(world: Worl
     _, settler, (_, second) = _done(world, *[("k", "work")] * 2)
     settler.add([second])
     pauses = []
-    for _ in range(4):
+    for _ in range(10):
         _due(settler, [second])
         assert _send_batches(world, settler) == ["try_again"]
-        assert (settler.due(), settler.slots_ending) == ([], 0)
+        assert settler.slots_ending == 0
         at = time.monotonic()
         pauses.append(settler.next_at(at) - at)
-    assert pauses[3] > pauses[0]
+    longest = max(pause for pause in pauses if pause < float("inf"))  # one that is over by now says nothing
+    assert 0.2 < longest < 1.6, "the first is one of 0.02 s"
 
 
 def test_a_completion_that_may_come_late_keeps_its_turn_after_the_end_of_its_lease(world: World) -> None:

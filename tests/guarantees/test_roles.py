@@ -600,7 +600,7 @@ def test_a_migration_reminds_of_the_roles_that_are_in_use(cast: Cast) -> None:
 
 def _reminded(where: list[str]) -> None:
     answer = CliRunner().invoke(command, where)
-    assert (answer.exit_code, "--roles` again" in answer.output) == (0, True)
+    assert (answer.exit_code, "`tenure migrate --roles" in answer.output) == (0, True)
     assert "again" not in CliRunner().invoke(command, where).output
 
 

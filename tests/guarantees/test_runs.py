@@ -387,12 +387,12 @@ def test_a_fenced_row_behind_a_plain_one_of_its_run_waits_for_its_turn(world: Wo
     def fenced(job: Job) -> None:
         with job.fenced() as tx:
             tx.execute(receipt, [job.id])
-        seen.append(job.id)
+            seen.append(job.id)  # in the block: behind it the row is over, and the next one may start
 
     async def fenced_async(job: Job) -> None:
         async with job.fenced() as tx:
             await tx.execute(receipt, [job.id])
-        seen.append(job.id)
+            seen.append(job.id)
 
     inbox.handler("plain")(plain)
     inbox.handler("fenced")(fenced_async if pool == "loop" else fenced)

@@ -15,7 +15,6 @@ from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
 from .key_memory import NO_FLOORS, KeyMemory
 from .lane_memory import LaneMemory
-from .sleep import SOON_SECONDS
 
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
@@ -59,8 +58,6 @@ class ClaimRule:
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
         self.lanes.board_was_read(self._offers)
         self.keys.board_was_read(self._offers)
-        if self.keys.moves_on:
-            later.append(SOON_SECONDS)
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
                 source = offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED

@@ -195,7 +195,7 @@ class Claimer(DbThread):
 
     def _received(self, claim: SentClaim, rows: list[Claimed]) -> None:
         self.claims.answered(claim, rows)
-        if rows:
+        if rows or self.claims.rule.keys.more:
             self.sleep.look_soon()  # the board may show what is due next
             self._begin(self.claims.attempts(claim, rows))
 

@@ -11,7 +11,7 @@ from ..model.rows import Offer
 DUE_MARGIN_SECONDS = 5.0  # a key is due again from the start of the claim that found it free, and that may have waited
 TOLD_MAX = 100  # boards remembered
 ASKING_SECONDS = 0.5
-LOOKS = 10_000  # arrivals that a claim looks at, at most
+LOOKS_MAX = 3
 
 
 class Floors(NamedTuple):
@@ -34,8 +34,8 @@ class KeyMemory:
 
     queues: tuple[str, ...] = ()  # known to have ordered keys
     _floors: Floors = NO_FLOORS
-    moves_on: bool = False  # there are more arrivals than a claim looks at, and claims get on with them
     _first: int | None = None  # the first one by the last board
+    _looks: int = 0  # boards since then that had it
     _last: int | None = None  # the highest number by then
     _over: int = 0  # every transaction before this one was over by then
     _asked_at: float = float("-inf")
@@ -56,6 +56,11 @@ class KeyMemory:
         """A producer says that there is a row, whose transaction may have been long, or somebody looks everywhere."""
         self._noted = True
 
+    @property
+    def more(self) -> bool:
+        """True if arrivals were left: more than one claim looks at, or another claim had them just then."""
+        return self._first is not None and self._looks < LOOKS_MAX
+
     def asks(self, at: float) -> bool:
         """Is it time to ask the next board which transactions had begun? That costs a look at all locks."""
         due = at >= self._asked_at + ASKING_SECONDS
@@ -71,7 +76,7 @@ class KeyMemory:
         self._floors = NO_FLOORS
         first = min((offer.first_arrival for offer in seen if offer.first_arrival is not None), default=None)
         last = max((offer.last_arrival or 0 for offer in seen), default=0)
-        self.moves_on = first is not None and last - first >= LOOKS and first != self._first
+        self._looks = self._looks + 1 if first == self._first else 0
         self._first = first
         before = self._told_by(seen[0], last) if seen else []
         if before:

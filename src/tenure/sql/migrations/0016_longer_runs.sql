@@ -128,7 +128,7 @@ BEGIN
             ORDER BY r.seq LIMIT 1) AS first ON true
           WHERE CASE WHEN (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
                      THEN pg_try_advisory_xact_lock('tenure.heads'::regclass::oid::int,
-                                                    hashtext(of_queue) # hashtext(c.partition_key) & 63) END
+                                                    hashtext(of_queue) # hashtext(c.partition_key) & 255) END
         ), made AS (
           INSERT INTO tenure.heads (queue, partition_key, bucket, from_seq, run_from, run_to, due_at)
           SELECT of_queue, h.partition_key, tenure.bucket(h.partition_key), h.seq,

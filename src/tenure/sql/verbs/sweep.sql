@@ -31,16 +31,19 @@ WITH looked_at AS (
   ORDER BY i.id
   LIMIT :n
   FOR UPDATE SKIP LOCKED
+), listed AS (
+  SELECT array_agg(id) AS ids, array_agg(lease_generation) AS generations, array_agg(fence_token) AS fences,
+         array_agg('lease expired'::text) AS errors
+  FROM expired
+), ended AS MATERIALIZED (
+  SELECT e.row_id, e.token, e.next_status, e.next_at
+  FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, NULL, false) AS e
 ), forgotten AS (
   DELETE FROM tenure.claims AS c WHERE c.ctid = ANY (ARRAY(SELECT l.ctid FROM looked_at AS l))
 ), listed_again AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT GREATEST(min(h.lease_expires_at), statement_timestamp()), h.claim_id, array_agg(h.id) FROM held AS h
+  WHERE h.id NOT IN (SELECT e.row_id FROM ended AS e)  -- implied: a row that has ended is not held when it is looked at again
   GROUP BY h.claim_id
-), listed AS (
-  SELECT array_agg(id) AS ids, array_agg(lease_generation) AS generations, array_agg(fence_token) AS fences,
-         array_agg('lease expired'::text) AS errors
-  FROM expired
 )
-SELECT ended.row_id, ended.token, ended.next_status, ended.next_at
-FROM listed CROSS JOIN LATERAL tenure.end_attempts(listed.ids, listed.generations, listed.fences, 'expired', listed.errors, NULL, false) AS ended
+SELECT ended.row_id, ended.token, ended.next_status, ended.next_at FROM ended
