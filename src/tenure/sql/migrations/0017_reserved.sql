@@ -1,0 +1,3 @@
+-- A number kept free.
+-- kind: expand
+SELECT 1;
