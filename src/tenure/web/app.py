@@ -37,10 +37,11 @@ from . import (
     workers,
 )
 from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site
-from .credentials import credentials
+from .credentials import Credentials, credentials
 from .feed import Feed
+from .forwarded import Proxy, proxy_of
 from .http_errors import Refused, refusal, response
-from .route import Ask, Route, encoded, require, understood
+from .route import Ask, Route, encoded, require, require_all_queues, understood
 from .site import Site, redaction_of
 from .store import ASKING, Store
 
@@ -121,6 +122,7 @@ def app(
         hide_payloads,
         read_only,
         _hosts(chosen.database_url, door) if drills else None,
+        None if access else _proxy(),
     )
     made = Starlette(
         routes=[*_paths(site, _routes(drills=drills)), *pages.routes(drills=drills)],
@@ -129,6 +131,7 @@ def app(
     )
     made.router.redirect_slashes = False  # it would lead to whatever host the request names
     made.state.site = site
+    _ = site.witness  # it hears of failed logins from now on
     made.add_middleware(Named)
     return made
 
@@ -156,11 +159,18 @@ def _hosts(url: str, door: Door) -> Hosts:
 
 def _door() -> Door:
     found = credentials(_setting("TENURE_WEB_TOKEN"), _setting("TENURE_WEB_TOKENS"), _setting("TENURE_WEB_USERS"))
+    if found is None and _proxy() is not None:
+        return Credentials((), ())  # the proxy says who asks, or a token does
     if found is None:
         raise BadSettings(
             "the web has no credentials: set TENURE_WEB_TOKEN, or give access=… (tenure.web.local opens it on loopback)"
         )
     return found
+
+
+def _proxy() -> Proxy | None:
+    names = ("PROXY", "PROXY_SECRET", "PROXY_USER", "PROXY_GROUPS", "GROUPS")
+    return proxy_of(*(_setting(f"TENURE_WEB_{name}") for name in names))
 
 
 def _setting(name: str) -> str:
@@ -194,10 +204,12 @@ async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
         access = await site.admit(request)
         ASKING.set(access.actor)
         require(access, route.verb)
+        if not route.by_queue:
+            require_all_queues(access)
         check_not_embedded(request)
     if route.changes:
         check_same_site(request)
-    return Ask(request, site, access, *await understood(request, route))
+    return Ask(request, site.seen_by(access), access, *await understood(request, route))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from ..errors import IdempotencyConflict
 from ..model.payload import DELAY_SECONDS_MAX
 from ..model.rows import NewRow
 from .http_errors import Refused
-from .route import Ask, Asked, Key, Name, Reply, Route, together, when
+from .route import Ask, Asked, Key, Name, Reply, Route, require_queue, together, when
 
 HeaderName = Annotated[str, msgspec.Meta(max_length=256)]
 HeaderText = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -58,6 +58,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     """Put a row into the inbox: 201, 200 for a duplicate, 409 when the idempotency key has other content."""
+    require_queue(ask.access, ask.body.queue)
     try:
         answer = await ask.change(verbs.enqueue(NewRow(**msgspec.structs.asdict(ask.body))), ask.body.kind)
     except IdempotencyConflict as conflict:
@@ -73,5 +74,6 @@ ROUTES = (
         enqueue,
         {201: EnqueuedShape, 200: EnqueuedShape, 409: Conflict},
         body=NewRowAsked,
+        by_queue=True,
     ),
 )
