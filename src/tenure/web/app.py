@@ -47,6 +47,7 @@ from .store import ASKING, Store
 
 if TYPE_CHECKING:
     from ..drills.host import Hosts
+    from .oidc import Oidc
 
 NOBODY = Access("", "read")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
@@ -122,10 +123,15 @@ def app(
         hide_payloads,
         read_only,
         _hosts(chosen.database_url, door) if drills else None,
+        None if access else _oidc(door),
         None if access else _proxy(),
     )
     made = Starlette(
-        routes=[*_paths(site, _routes(drills=drills)), *pages.routes(drills=drills)],
+        routes=[
+            *_paths(site, _routes(drills=drills)),
+            *(site.oidc.routes() if site.oidc else ()),
+            *pages.routes(drills=drills),
+        ],
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )
@@ -159,13 +165,22 @@ def _hosts(url: str, door: Door) -> Hosts:
 
 def _door() -> Door:
     found = credentials(_setting("TENURE_WEB_TOKEN"), _setting("TENURE_WEB_TOKENS"), _setting("TENURE_WEB_USERS"))
-    if found is None and _proxy() is not None:
-        return Credentials((), ())  # the proxy says who asks, or a token does
+    if found is None and (_proxy() is not None or _setting("TENURE_WEB_OIDC_ISSUER")):
+        return Credentials((), ())  # the proxy or the provider says who asks, or a token does
     if found is None:
         raise BadSettings(
             "the web has no credentials: set TENURE_WEB_TOKEN, or give access=… (tenure.web.local opens it on loopback)"
         )
     return found
+
+
+def _oidc(door: Door) -> Oidc | None:
+    if not _setting("TENURE_WEB_OIDC_ISSUER") or not isinstance(door, Credentials):
+        return None
+    from .oidc import OidcSettings, oidc_of  # imported here: it needs an extra
+
+    given = OidcSettings(*(_setting(f"TENURE_WEB_OIDC_{name.upper()}") for name in OidcSettings._fields))
+    return oidc_of(given, _setting("TENURE_WEB_GROUPS"), door.bus)
 
 
 def _proxy() -> Proxy | None:

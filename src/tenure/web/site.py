@@ -25,6 +25,7 @@ from .witness import Witness
 
 if TYPE_CHECKING:
     from ..drills.host import Hosts
+    from .oidc import Oidc
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="tenure"'}  # not Basic: a browser would open its own login window
 
@@ -43,6 +44,7 @@ class Site:
     hide_payloads: bool = False
     read_only: bool = False
     hosts: Hosts | None = None  # the stages, where drills are served
+    oidc: Oidc | None = None
     proxy: Proxy | None = None  # whom a trusted proxy vouches for comes in, whatever the door is
 
     @cached_property
@@ -95,12 +97,16 @@ class Site:
     async def admit(self, request: Request) -> Access:
         """Who asks; 401 if that is unknown."""
         access = await self.tokens(request) or (self.proxy(request) if self.proxy else None)
+        access = access or (self.oidc(request) if self.oidc else None)
         if access is None:
             found = self.door(request)
             access = found if isinstance(found, Access) or found is None else await found
         if access is None:
             raise Refused(
-                401, "you are not logged in: send an access token as `authorization: Bearer …`, or log in", CHALLENGE
+                401,
+                "you are not logged in: send an access token as `authorization: Bearer …`, or log in",
+                CHALLENGE,
+                **({"oidc": True} if self.oidc else {}),
             )
         return replace(access, role="read") if self.read_only else access
 
