@@ -178,16 +178,76 @@ def test_forgotten_lines_leave_an_anchor_and_the_rest_fits(world: World) -> None
     assert verified(world, "--tip", before["tip"])[0] == 0
 
 
-def test_an_action_that_was_never_done_and_what_came_after_it_is_not_forgotten(world: World) -> None:
-    pause(world, "a")
+def old(world: World, *lines: int) -> None:
+    """Make these lines nine days old; their links are not looked at here."""
+    times = "at = at - interval '9 days', done_at = done_at - interval '9 days'"
+    tampered(world, f"UPDATE audit SET {times} WHERE id IN ({', '.join(map(str, lines))})")
+
+
+def begun(world: World) -> int:
     action = world.run(operators.begin_audit("ann", "cli", "redrive", "kind:a"))
     world.run(witness.seal())
-    pause(world, "b")
+    return action
+
+
+def ended(world: World, action: int) -> None:
     world.run(operators.mark(action, 0, done=True))
     world.run(witness.seal())
-    tampered(world, "UPDATE audit SET done_at = done_at - interval '9 days' WHERE verb = 'pause'")
-    assert world.run(witness.forget_audit(timedelta(days=7).total_seconds())) == 1
-    assert [link.line for link in world.run(witness.audit_links(0))] == [action, action + 1, action]
+
+
+def forgotten(world: World) -> int:
+    return world.run(witness.forget_audit(timedelta(days=7).total_seconds()))
+
+
+def test_what_is_young_stops_forgetting_also_when_it_began_long_ago(world: World) -> None:
+    pause(world, "a")
+    action = begun(world)
+    pause(world, "b")
+    ended(world, action)
+    old(world, 1, 3)
+    assert forgotten(world) == 1
+    assert [link.line for link in world.run(witness.audit_links(0))] == [action, 3, action]
+    assert forgotten(world) == 0
+    assert world.run(witness.audit_chain()).anchor_seq == 1
+
+
+def test_a_line_is_forgotten_with_both_its_links_or_not_at_all(world: World) -> None:
+    first, second, young = begun(world), begun(world), begun(world)  # links 1, 2, 3
+    ended(world, second)  # 4
+    ended(world, first)  # 5
+    ended(world, young)
+    old(world, first, second)
+    assert forgotten(world) == 0
+    assert len(world.run(witness.audit_links(0))) == 6
+    old(world, young)
+    assert forgotten(world) == 3
+    assert world.run(witness.audit_links(0)) == []
+    pause(world, "a")
+    code, said = verified(world)
+    assert (code, said["anchor"], said["links"]) == (0, 6, 1)
+
+
+def test_an_action_that_was_broken_off_long_ago_is_forgotten_and_one_that_waits_for_its_link_is_not(
+    world: World,
+) -> None:
+    broken = begun(world)
+    old(world, broken)
+    assert forgotten(world) == 1
+    waiting = begun(world)
+    world.run(operators.mark(waiting, 0, done=True))
+    old(world, waiting)
+    assert forgotten(world) == 0
+    pause(world, "a")
+    assert verified(world)[0] == 1, "its times were changed above"
+
+
+def test_a_line_that_is_gone_is_not_forgotten_with_the_others(world: World) -> None:
+    pause(world, "a")
+    pause(world, "b")
+    tampered(world, "DELETE FROM audit WHERE id = 1")
+    old(world, 2)
+    assert forgotten(world) == 0
+    assert verified(world)[1]["unfit"]["why"] == "the line is gone"
 
 
 def test_an_export_is_checked_without_the_database(world: World, tmp_path: Any) -> None:

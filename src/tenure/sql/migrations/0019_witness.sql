@@ -70,20 +70,25 @@ BEGIN
 END
 $$;
 
--- Forget the oldest links whose lines ended long ago, with the lines; the anchor keeps the last of their hashes.
+-- Forget the oldest links whose lines ended long ago (or were begun then, and broken off), with the lines; the anchor keeps the last
+-- of their hashes. A line that is gone without this stops it: what shows that stays.
 CREATE FUNCTION tenure.forget_audit(older interval) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   tip  tenure.audit_chain;
   upto bigint;
+  cut  bigint;
   n    bigint;
 BEGIN
   SELECT c.* INTO tip FROM tenure.audit_chain AS c FOR UPDATE;
   SELECT coalesce(min(l.seq) - 1, tip.tip_seq) INTO upto
   FROM tenure.audit_links AS l LEFT JOIN tenure.audit AS a ON a.id = l.line
-  WHERE a.done_at IS NULL OR a.sealed < 2 OR a.done_at >= clock_timestamp() - older;
-  -- A line has one or two links: it goes only with the last of them.
-  SELECT coalesce(min(l.seq) - 1, upto) INTO upto FROM tenure.audit_links AS l
-  WHERE l.seq <= upto AND EXISTS (SELECT FROM tenure.audit_links AS m WHERE m.line = l.line AND m.seq > upto);
+  WHERE a.id IS NULL OR (a.sealed = 1 AND a.done_at IS NOT NULL) OR coalesce(a.done_at, a.at) >= clock_timestamp() - older;
+  LOOP  -- a line has one or two links, and goes only with the last of them
+    SELECT min(l.seq) - 1 INTO cut FROM tenure.audit_links AS l JOIN tenure.audit_links AS m ON m.line = l.line
+    WHERE l.seq <= upto AND m.seq > upto;
+    EXIT WHEN cut IS NULL;
+    upto := cut;
+  END LOOP;
   PERFORM set_config('audit.forgetting', 'on', true);
   DELETE FROM tenure.audit AS a USING tenure.audit_links AS l WHERE l.seq <= upto AND a.id = l.line;
   GET DIAGNOSTICS n = ROW_COUNT;
