@@ -227,6 +227,15 @@ def test_a_line_is_forgotten_with_both_its_links_or_not_at_all(world: World) -> 
     assert (code, said["anchor"], said["links"]) == (0, 6, 1)
 
 
+def test_a_line_whose_second_link_comes_after_a_young_one_stays(world: World) -> None:
+    first, young = begun(world), begun(world)
+    ended(world, first)
+    ended(world, young)
+    old(world, first)
+    assert forgotten(world) == 0
+    assert world.run(witness.audit_chain()).anchor_seq == 0
+
+
 def test_an_action_that_was_broken_off_long_ago_is_forgotten_and_one_that_waits_for_its_link_is_not(
     world: World,
 ) -> None:

@@ -126,12 +126,13 @@ def app(
         None if access else _oidc(door),
         None if access else _proxy(),
     )
+    return _made(site, drills=drills)
+
+
+def _made(site: Site, *, drills: bool) -> Starlette:
+    own = site.oidc.routes() if site.oidc else []
     made = Starlette(
-        routes=[
-            *_paths(site, _routes(drills=drills)),
-            *(site.oidc.routes() if site.oidc else ()),
-            *pages.routes(drills=drills),
-        ],
+        routes=[*_paths(site, _routes(drills=drills)), *own, *pages.routes(drills=drills)],
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )

@@ -65,7 +65,7 @@ BEGIN
     tip.tip_seq := tip.tip_seq + 1;
     tip.tip_hash := next;
   END LOOP;
-  UPDATE tenure.audit_chain AS c SET tip_seq = tip.tip_seq, tip_hash = tip.tip_hash WHERE n > 0;
+  UPDATE tenure.audit_chain AS c SET tip_seq = tip.tip_seq, tip_hash = tip.tip_hash WHERE n > 0;  -- implied: saves a write
   RETURN n;
 END
 $$;
@@ -79,7 +79,7 @@ DECLARE
   cut  bigint;
   n    bigint;
 BEGIN
-  SELECT c.* INTO tip FROM tenure.audit_chain AS c FOR UPDATE;
+  SELECT c.* INTO tip FROM tenure.audit_chain AS c FOR UPDATE;  -- implied: two that forget wait here, not at the first line both delete
   SELECT coalesce(min(l.seq) - 1, tip.tip_seq) INTO upto
   FROM tenure.audit_links AS l LEFT JOIN tenure.audit AS a ON a.id = l.line
   WHERE a.id IS NULL OR (a.sealed = 1 AND a.done_at IS NOT NULL) OR coalesce(a.done_at, a.at) >= clock_timestamp() - older;

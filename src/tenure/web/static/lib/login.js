@@ -52,7 +52,9 @@ function ByToken() {
         </button>
         ${locked.value?.answer.oidc && html`
           <p>
-            <a class="button" href="api/oidc/login">Log in with single sign-on</a>
+            <a class="button" href="api/oidc/login">
+              Log in with single sign-on
+            </a>
           </p>
         `}
       </form>
