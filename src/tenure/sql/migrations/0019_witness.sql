@@ -129,7 +129,7 @@ CREATE FUNCTION tenure.note_reading(who text, how text, what text, which text, w
   RETURNING a.id
 $$;
 CREATE FUNCTION tenure.end_reading(action bigint, n bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  UPDATE tenure.audit AS a SET rows = n, done_at = clock_timestamp()
+  UPDATE tenure.audit AS a SET rows = n, done_at = clock_timestamp()  -- implied: called in a transaction of its own
   WHERE a.id = action
     AND a.done_at IS NULL
     AND a.verb IN ('export', 'reveal', 'login_failed')
@@ -160,8 +160,8 @@ RETURNS TABLE (name text, role text, queues text[], reveal boolean, expired bool
   ), stale AS MATERIALIZED (
     SELECT t.id FROM tenure.tokens AS t JOIN found AS f ON f.id = t.id
     WHERE f.revoked_at IS NULL
-      AND f.expires_at > clock_timestamp()
-      AND (f.last_used_at IS NULL OR f.last_used_at < clock_timestamp() - interval '1 minute')
+      AND f.expires_at > clock_timestamp()  -- implied: called in a transaction of its own
+      AND (f.last_used_at IS NULL OR f.last_used_at < clock_timestamp() - interval '1 minute')  -- implied: right to the minute
     FOR UPDATE OF t SKIP LOCKED
   ), used AS (
     UPDATE tenure.tokens AS t SET last_used_at = clock_timestamp() FROM stale AS s WHERE t.id = s.id
