@@ -32,7 +32,7 @@ class Tokens:
         if scheme.lower() != "bearer" or not rest.strip().startswith(PREFIX):
             return None
         shown = kept(rest.strip())
-        found = await self._store.ask(witness.use_token(*shown), "probe") if shown else None
+        found = await self._store.ask(witness.use_token(*shown)) if shown else None
         if found is None or found.expired or found.revoked:
             raise self._wrong(request, found)
         queues = None if found.queues is None else frozenset(found.queues)
