@@ -92,7 +92,11 @@ WORDS = {
     "idempotency": ("UniqueViolation", "idempotency"),
     "effects": ("UniqueViolation", "once("),
     "workers": ("register(",),
-    "keep_audit": ("acts.mark(", "FROM audit"),
+    "keep_audit": ("acts.mark(", "FROM audit", "forgotten("),
+    "seal_audit": ("witness.seal",),
+    "forget_audit": ("forgotten(",),
+    **dict.fromkeys(("note_reading", "end_reading"), ("witness.end_reading",)),
+    **dict.fromkeys(("use_token", "revoke_token", "create_token", "tokens"), ("used(",)),
     "search": ("finding.",),
     "rouse": ("notes()",),
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from psycopg import Connection, IsolationLevel, pq
+from psycopg import Connection, Error, IsolationLevel, pq
 from psycopg.errors import LockNotAvailable
 
 from .errors import NO, USAGE, BadSettings, TenureError
@@ -17,7 +17,7 @@ from .model.filter import IDS_MAX, Filter, without_content
 from .operator_verbs import ON_ROWS, OperatorVerb
 from .postgres.runner import run
 from .settings import DEFAULT_SCHEMA
-from .verbs import operators, search
+from .verbs import operators, search, witness
 from .verbs.operators import AuditLine as AuditLine
 from .verbs.operators import audit as audit
 from .verbs.operators import drain_worker as drain_worker
@@ -152,9 +152,10 @@ def act(
             so_far = _batch(conn, so_far, replace(narrowed or filter, ids=ids), reason, schema)
             if progress is not None:
                 progress(len(ids))
-        if verb == "erase":
-            with conn.transaction():
+        if verb == "erase" and filter == Filter(ids=filter.ids, idempotency_key=filter.idempotency_key):
+            with conn.transaction():  # what is left of rows that are gone has no queue, kind or status to match
                 run(conn, operators.erase_rest(filter.ids, filter.idempotency_key), schema)
+        sealed(conn, schema)
         return so_far
 
 
@@ -234,13 +235,35 @@ def noted(
     schema: str = DEFAULT_SCHEMA,
     *,
     reason: str = "",
+    seal: bool = True,
 ) -> T:
-    """Run one statement and write its audit line, both or neither; an answer of False counts as no change."""
+    """Run one statement and write its audit line, both or neither; an answer of False counts as no change.
+
+    Then the line is linked into the chain, unless the caller does that later for many.
+    """
     with conn.transaction():
         action = run(conn, operators.begin_audit(actor.name, actor.via, verb, target, reason), schema)
         answer = run(conn, statement, schema)
         run(conn, operators.mark(action, 0 if answer is False else 1, done=True), schema)
+    if seal:
+        sealed(conn, schema)
     return answer
+
+
+def sealed(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> bool:
+    """Link the lines of the audit that are not in its chain yet; False if another session does it, or it must wait.
+
+    What was done is done: a line that cannot be linked now is linked by whoever comes next.
+    """
+    if conn.info.transaction_status != pq.TransactionStatus.IDLE:
+        return False  # the chain would be locked until the caller's transaction ends
+    with contextlib.suppress(Error):
+        while True:
+            with conn.transaction():
+                n = run(conn, witness.seal(), schema)
+            if n is None or n < witness.SEALED_MAX:
+                return n is not None
+    return False
 
 
 def _statement(verb: OperatorVerb, ids: Sequence[UUID], reason: str) -> Statement[Any]:

@@ -17,7 +17,7 @@ from slices import slice_of
 from tenure.errors import BadSettings
 from tenure.web.credentials import Credentials, credentials
 from tenure.web.hashing import Hashed
-from tenure.web.sessions import SESSIONS_EACH_MAX
+from tenure.web.sessions import SESSIONS_EACH_MAX, SESSIONS_MAX, Sessions
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -253,3 +253,13 @@ def test_a_short_secret_gets_no_hash() -> None:
     assert (made.returncode, made.stdout) == (78, "")
     assert "must have 8 characters" in made.stderr
     assert "short\n" not in made.stderr
+
+
+def test_a_new_session_ends_no_other_before_there_are_too_many() -> None:
+    kept: Sessions[str] = Sessions()
+    mine = [kept.begin("ann") for _ in range(SESSIONS_EACH_MAX)]
+    assert [kept.find(each) for each in mine] == ["ann"] * SESSIONS_EACH_MAX
+    kept.begin("ann")
+    assert [kept.find(each) for each in mine] == [None, *["ann"] * (SESSIONS_EACH_MAX - 1)]
+    others = [kept.begin(f"someone {n}") for n in range(SESSIONS_MAX - SESSIONS_EACH_MAX)]
+    assert all(kept.find(each) for each in (*mine[1:], *others))

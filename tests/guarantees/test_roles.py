@@ -24,7 +24,7 @@ from tenure.errors import IdempotencyConflict
 from tenure.events import ChoreDone, ChoreFailed
 from tenure.model.rows import NewRow
 from tenure.postgres import migrate
-from tenure.verbs import fleet, operators, questions, queues, schedules, settle
+from tenure.verbs import fleet, operators, questions, queues, schedules, settle, witness
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -129,6 +129,9 @@ FORGING = [
     "INSERT INTO audit (actor, via, verb, target, database_user) VALUES ('a', 'v', 'v', 't', 'somebody')",
     "INSERT INTO audit (actor, via, verb, target, at) VALUES ('a', 'v', 'v', 't', 'yesterday')",
     "UPDATE audit SET actor = 'somebody'", "DELETE FROM audit", "TRUNCATE audit",
+    "UPDATE audit SET sealed = 2", "DELETE FROM audit_links", "UPDATE audit_chain SET tip_seq = 0",
+    "SELECT forget_audit('1 day')", "SELECT hash FROM tokens", "UPDATE tokens SET role = 'admin'",
+    "INSERT INTO tokens (id, name, hash, role, created_by, expires_at) VALUES ('i', 'n', '', 'admin', 'a', 'infinity')",
 ]  # fmt: skip
 ENDING = [
     "SELECT end_attempts('{}', '{}', '{}', 'retried', '{}', '{}')", "DELETE FROM live", "DELETE FROM heads",
@@ -237,7 +240,9 @@ OPERATORS = {
     "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
     "enter", "holding",  # they only read
 }  # fmt: skip
-READERS = {"tell", "enter", "holding"}
+WITNESSES = {"seal", "note_reading", "end_reading", "use_token"}  # what reading leaves behind
+OPERATORS |= WITNESSES
+READERS = {"tell", "enter", "holding"} | WITNESSES
 NO_PLAN = {"copy", "vacuum_live"}  # COPY and VACUUM have no plan to be asked for
 
 
@@ -302,6 +307,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "membership_id_seq",
     }  # identities: the insert is enough
     nobody |= {"content", "retentions", "days", "thin_day"}  # called by functions that run as the owner
+    nobody |= {"audit_words", "forget_audit"}  # the owner's
     nobody |= {"wakes", "wakes_id_seq", "wake_at_commit"}  # only wake writes there, and it runs as the owner
     granted = cast.world.sql(
         f"""
@@ -328,11 +334,10 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
     triggers |= {"refuse_rows", "refuse_name", "refuse_idempotency_key"}
-    of_roles, of_notes = (
-        {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back"},
-        {"wake", "wake_at_commit"},
-    )
-    assert {name for name, _ in found} == of_roles | of_notes | triggers
+    of_roles = {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back"}
+    of_notes = {"wake", "wake_at_commit"}
+    of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}
+    assert {name for name, _ in found} == of_roles | of_notes | of_reading | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
 
 
@@ -636,3 +641,19 @@ def test_the_table_of_what_each_can_do_by_hand_is_true_in_every_cell(cast: Cast)
             if cast.may(role, query.strip("`")) != (cell.strip("*") == "yes"):
                 told[role, query] = cell
     assert told == {}
+
+
+def test_a_reader_adds_lines_about_reading_under_its_own_name_and_no_others(cast: Cast) -> None:
+    with cast.connect("readonly") as conn:
+        action = postgres.run(conn, witness.note_reading("ann", "http", "export", "kind:k"), cast.world.schema)
+        assert postgres.run(conn, witness.end_reading(action, 3), cast.world.schema)
+        assert not postgres.run(conn, witness.end_reading(action, 9), cast.world.schema)
+        with pytest.raises(TypeError):
+            postgres.run(conn, witness.note_reading("ann", "http", "redrive", "k"), cast.world.schema)  # type: ignore[arg-type]
+        others = cast.world.run(witness.note_reading("bob", "http", "export", "kind:k"))
+        begun = cast.world.run(operators.begin_audit("bob", "http", "redrive", "kind:k"))
+        assert not postgres.run(conn, witness.end_reading(others, 1), cast.world.schema)
+        assert not cast.world.run(witness.end_reading(begun, 1))
+        assert postgres.run(conn, witness.seal(), cast.world.schema) == 3
+    found = cast.world.sql("SELECT actor, verb, rows, database_user FROM audit WHERE done_at IS NOT NULL")
+    assert found == [("ann", "export", 3, f"{cast.prefix}_readonly_login")]

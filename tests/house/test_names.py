@@ -36,7 +36,9 @@ SHARED = {
     "sql": "the SQL, and the command that prints it",
     "stage": "the stage of a drill, and the same over HTTP",
     "tail": "the events of the fleet as they come, and the command that prints them",
+    "tokens": "web tokens: printed, and shown to the server",
     "why": "why a row runs or does not: the sentence, and its command",
+    "witness": "what reading leaves behind: its statements, and the server that runs them",
     "worker": "the worker, and its command",
     "workers": "workers: printed, and over HTTP",
 }

@@ -33,6 +33,7 @@ from tenure.verbs import (
     search,
     settle,
     why,
+    witness,
 )
 from tenure.verbs.statement import Statement
 from world import World
@@ -153,6 +154,18 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "schedules.resume_schedule": [schedules.resume_schedule("nightly")],
     "schedules.schedules": [schedules.schedules()],
     "schedules.due_schedules": [schedules.due_schedules()],
+    "witness.seal": [witness.seal()],
+    "witness.forget_audit": [witness.forget_audit(86_400)],
+    "witness.audit_links": [witness.audit_links(0)],
+    "witness.audit_chain": [witness.audit_chain()],
+    "witness.note_reading": [witness.note_reading("ann", "http", "export", "kind:k")],
+    "witness.end_reading": [witness.end_reading(1, 1)],
+    "witness.create_token": [
+        witness.create_token("i", b"", name="ci", role="read", seconds=60.0, created_by="ann", queues=["q"])
+    ],
+    "witness.revoke_token": [witness.revoke_token("ci")],
+    "witness.use_token": [witness.use_token("i", b"")],
+    "witness.tokens": [witness.tokens()],
 }
 NO_STATEMENT = {"copy"}  # rows on the wire: postgres.copy and copy_async send it
 NO_ROWS = {"vacuum_live"}  # cannot run inside a transaction, and answers nothing
@@ -169,7 +182,7 @@ NO_TABLE = {
     "vacuum_live",
     "lock_within",
 }
-NO_TABLE |= {"tally"}  # its function writes it
+NO_TABLE |= {"tally", "seal", "forget_audit", "note_reading", "end_reading"}  # their functions write
 
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
@@ -240,6 +253,7 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             history,
             kinds,
             operators,
+            witness,
             capacity,
             roles,
             doctor_questions,

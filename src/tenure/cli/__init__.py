@@ -18,7 +18,7 @@ from .suggest import Suggesting
 
 COMMANDS = {
     **{verb.command: verb.brief for verb in ON_ROWS.values()},
-    "audit": "what operators did, when, and to how many rows",
+    "audit": "what operators did; verify, export, forget",
     "completion": "print the completion script of a shell",
     "dead": "failed rows and dead letters, grouped by kind and error",
     "demo": "a small shop with three workers, and keys to kill and pause them",
@@ -38,6 +38,7 @@ COMMANDS = {
     "serve": "serve the dashboard and the HTTP API",
     "sql": "print the SQL of a verb or question",
     "tail": "the events of the fleet as they happen",
+    "tokens": "tokens for the HTTP API; create, list, revoke",
     "top": "rows, queues, workers and refused writes, live",
     "why": "what a row waits for, in one sentence",
     "worker": "run the handlers of an inbox",
@@ -49,7 +50,7 @@ PURPOSES = {
     "Start": ("new", "dev", "worker", "serve"),
     "Look": ("rows", "row", "why", "dead", "queues", "schedules", "workers", "ring", "top", "tail", "audit"),
     "Act": ("enqueue", "redrive", "retry", "release", "cancel", "delete"),
-    "Operate": ("migrate", "doctor", "health", "pg"),
+    "Operate": ("migrate", "doctor", "health", "tokens", "pg"),
     "Learn": ("demo", "drill", "sql", "completion"),
 }
 

@@ -11,7 +11,14 @@ from ..errors import BadSettings
 if TYPE_CHECKING:
     from ..web.access import Door
 
-CREDENTIALS = ("TENURE_WEB_TOKEN", "TENURE_WEB_TOKENS", "TENURE_WEB_USERS")
+CREDENTIALS = (
+    "TENURE_WEB_TOKEN",
+    "TENURE_WEB_TOKENS",
+    "TENURE_WEB_USERS",
+    "TENURE_WEB_PROXY",
+    "TENURE_WEB_PROXY_SECRET",
+    "TENURE_WEB_OIDC_ISSUER",
+)
 
 
 class Doorway:

@@ -40,11 +40,17 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
 --   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
 --   take_back      takes held rows from their holders: they become pending, and no more than that.
+--   note_reading, end_reading   write lines of the audit about reading, under the database user who calls; no other verb, no other's line.
+--   seal_audit     links lines of the audit; it changes nothing in them.   use_token   answers whoever has the whole secret.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_archive SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.take_back SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.note_reading SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.end_reading SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.seal_audit SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.use_token SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
 GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by,
@@ -120,6 +126,12 @@ GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  --
 -- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
 GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
 GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse TO tenure_operator;
+
+-- Witness: the chain, what was read, and tokens without their hashes. To make or revoke a token, or to forget, is the owner's.
+GRANT SELECT ON tenure.audit_links, tenure.audit_chain TO tenure_readonly, tenure_operator;
+GRANT SELECT (id, name, role, queues, reveal, created_at, created_by, expires_at, revoked_at, last_used_at) ON tenure.tokens
+  TO tenure_readonly, tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.note_reading, tenure.end_reading, tenure.seal_audit, tenure.use_token TO tenure_readonly, tenure_operator;
 
 -- PostgreSQL 17 lets others than the owner vacuum. Below it autovacuum has the hot table to itself.
 DO $vacuum$

@@ -17,6 +17,7 @@ VERBS: Mapping[str, Role] = {
     "read": "read",
     "act": "operate",  # POST /api/actions; its body names the verb
     "enqueue": "operate",
+    "reveal": "read",  # and the right of its own
     **{name: verb.role for name, verb in OPERATOR_VERBS.items()},
     "drill": "admin",  # it starts and stops processes; only where drills are served
 }
@@ -28,19 +29,31 @@ FORWARDED = ("forwarded", "via", "x-real-ip")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Somebody who may come in: a name for the audit, and a role."""
+    """Somebody who may come in: a name for the audit, and a role.
+
+    `reveal` is the right to see payloads, one by one and audited; False: never; None: as the server shows them to all.
+    `queues`: only these; None: all.
+    """
 
     actor: str
     role: Role
+    reveal: bool | None = None
+    queues: frozenset[str] | None = None
 
     def may(self, verb: str) -> bool:
-        """Is the role enough for this verb?"""
+        """Is the role enough for this verb? Payloads need the right of their own."""
+        if verb == "reveal":
+            return bool(self.reveal)
         return ROLES.index(self.role) >= ROLES.index(VERBS[verb])
 
     @property
     def verbs(self) -> list[str]:
         """The verbs that change something and that this role may use."""
-        return [verb for verb in VERBS if verb not in ("read", "act") and self.may(verb)]
+        return [verb for verb in VERBS if verb not in ("read", "act", "reveal") and self.may(verb)]
+
+    def sees(self, queue: str) -> bool:
+        """Is this queue among those it may see?"""
+        return self.queues is None or queue in self.queues
 
 
 Door = Callable[[Request], "Access | Awaitable[Access | None] | None"]

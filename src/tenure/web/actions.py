@@ -76,7 +76,7 @@ class Going(msgspec.Struct, frozen=True):
 async def action(ask: Ask[Any, ActionAsked]) -> Would | DoneShape | Reply:
     """Count the rows of a filter that a verb would change, or change them."""
     ask.require(ask.body.verb)
-    wanted = ask.site.filter(ask.body.filter)
+    wanted = ask.filter(ask.body.filter)
     if not ask.body.dry_run and ask.body.expect is None:
         raise Refused(400, f"{ask.body.verb} needs `expect`, the number of rows it may change: a dry run counts them")
     return await _would(ask, wanted) if ask.body.dry_run else await _do(ask, wanted)
@@ -149,6 +149,7 @@ ROUTES = (
         action,
         {200: [Would, DoneShape], 202: Going, 409: Error},
         body=ActionAsked,
+        by_queue=True,
     ),
     Route("GET", "/api/actions/{action}", "read", told, {200: AuditLineShape, 404: Error}, types={"action": Number}),
 )

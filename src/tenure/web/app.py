@@ -37,15 +37,17 @@ from . import (
     workers,
 )
 from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site
-from .credentials import credentials
+from .credentials import Credentials, credentials
 from .feed import Feed
+from .forwarded import Proxy, proxy_of
 from .http_errors import Refused, refusal, response
-from .route import Ask, Route, encoded, require, understood
+from .route import Ask, Route, encoded, require, require_all_queues, understood
 from .site import Site, redaction_of
 from .store import ASKING, Store
 
 if TYPE_CHECKING:
     from ..drills.host import Hosts
+    from .oidc import Oidc
 
 NOBODY = Access("", "read")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
@@ -121,14 +123,22 @@ def app(
         hide_payloads,
         read_only,
         _hosts(chosen.database_url, door) if drills else None,
+        None if access else _oidc(door),
+        None if access else _proxy(),
     )
+    return _made(site, drills=drills)
+
+
+def _made(site: Site, *, drills: bool) -> Starlette:
+    own = site.oidc.routes() if site.oidc else []
     made = Starlette(
-        routes=[*_paths(site, _routes(drills=drills)), *pages.routes(drills=drills)],
+        routes=[*_paths(site, _routes(drills=drills)), *own, *pages.routes(drills=drills)],
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )
     made.router.redirect_slashes = False  # it would lead to whatever host the request names
     made.state.site = site
+    _ = site.witness  # it hears of failed logins from now on
     made.add_middleware(Named)
     return made
 
@@ -156,11 +166,27 @@ def _hosts(url: str, door: Door) -> Hosts:
 
 def _door() -> Door:
     found = credentials(_setting("TENURE_WEB_TOKEN"), _setting("TENURE_WEB_TOKENS"), _setting("TENURE_WEB_USERS"))
+    if found is None and (_proxy() is not None or _setting("TENURE_WEB_OIDC_ISSUER")):
+        return Credentials((), ())  # the proxy or the provider says who asks, or a token does
     if found is None:
         raise BadSettings(
             "the web has no credentials: set TENURE_WEB_TOKEN, or give access=… (tenure.web.local opens it on loopback)"
         )
     return found
+
+
+def _oidc(door: Door) -> Oidc | None:
+    if not _setting("TENURE_WEB_OIDC_ISSUER") or not isinstance(door, Credentials):
+        return None
+    from .oidc import OidcSettings, oidc_of  # imported here: it needs an extra
+
+    given = OidcSettings(*(_setting(f"TENURE_WEB_OIDC_{name.upper()}") for name in OidcSettings._fields))
+    return oidc_of(given, _setting("TENURE_WEB_GROUPS"), door.bus)
+
+
+def _proxy() -> Proxy | None:
+    names = ("PROXY", "PROXY_SECRET", "PROXY_USER", "PROXY_GROUPS", "GROUPS")
+    return proxy_of(*(_setting(f"TENURE_WEB_{name}") for name in names))
 
 
 def _setting(name: str) -> str:
@@ -194,10 +220,12 @@ async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
         access = await site.admit(request)
         ASKING.set(access.actor)
         require(access, route.verb)
+        if not route.by_queue:
+            require_all_queues(access)
         check_not_embedded(request)
     if route.changes:
         check_same_site(request)
-    return Ask(request, site, access, *await understood(request, route))
+    return Ask(request, site.seen_by(access), access, *await understood(request, route))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

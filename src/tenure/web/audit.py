@@ -54,7 +54,7 @@ async def audit(ask: Ask[AuditAsked, None]) -> AuditShape:
 
 def line_shape(each: AuditLine, site: Site) -> AuditLineShape:
     """A line with its times in UTC; values that this site hides are hidden in its filter too."""
-    target = site.target(each.target) if each.verb in ON_ROWS else each.target
+    target = site.target(each.target) if each.verb in ON_ROWS or each.verb == "export" else each.target
     return AuditLineShape(
         each.id, utc(each.at), utc(each.done_at), each.actor, each.via, each.verb, target, each.rows, each.reason
     )

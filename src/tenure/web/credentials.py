@@ -8,7 +8,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from starlette.requests import Request
@@ -40,12 +40,16 @@ class Credential:
     name: str
     role: Role
     secret: Hashed | bytes
+    reveal: bool | None = None
 
     @classmethod
     def of(cls, name: str, role: str, secret: str, source: str) -> Credential:
         """One entry of a list; BadSettings never shows the secret."""
-        if role not in ROLES:
-            raise BadSettings(f"{source}: the role of {name!r} is {role!r}: choose {', '.join(ROLES)}")
+        found, reveal = role_of(role, f"{source}: the role of {name!r}")
+        return replace(cls._with(name, found, secret, source), reveal=reveal or None)
+
+    @classmethod
+    def _with(cls, name: str, role: Role, secret: str, source: str) -> Credential:
         if secret.startswith(PREFIX):
             hashed = Hashed.read(secret)
             if hashed is None:
@@ -59,7 +63,7 @@ class Credential:
     @property
     def access(self) -> Access:
         """Whom it lets in."""
-        return Access(self.name, self.role)
+        return Access(self.name, self.role, self.reveal)
 
 
 class Credentials:
@@ -136,7 +140,22 @@ def credentials(token: str | None, tokens: str | None, users: str | None) -> Cre
     single = [Credential.of("token", "admin", token, "TENURE_WEB_TOKEN")] if token else []
     named = _listed(tokens, "TENURE_WEB_TOKENS", "token")
     people = _listed(users, "TENURE_WEB_USERS", "password")
+    if any(each.reveal for each in (*named, *people)):  # then it is a right, and those without it do not see payloads
+        single, named, people = (
+            [replace(each, reveal=bool(each.reveal)) for each in some] for some in (single, named, people)
+        )
     return Credentials([*single, *named], people) if single or named or people else None
+
+
+def role_of(text: str, whose: str) -> tuple[Role, bool]:
+    """A role, and whether it comes with the right to see payloads: operate, or operate+reveal."""
+    role, plus, right = text.partition("+")
+    for each in ROLES:
+        if role == each and (right == "reveal" or not plus):
+            return each, bool(plus)
+    raise BadSettings(
+        f"{whose} is {text!r}: choose {', '.join(ROLES)}, or one with the right to see payloads: read+reveal"
+    )
 
 
 def _check_sendable(tokens: str) -> None:

@@ -20,7 +20,7 @@ from ..verbs import operators
 from ..verbs.kinds import declared
 from ..verbs.statement import Statement
 from .http_errors import Refused
-from .route import Ask, Asked, Reply, Route, together, when
+from .route import Ask, Asked, Reply, Route, require_queue, together, when
 
 # Their limits are in the description alone: the check that every door has refuses, in its words.
 RowName = Annotated[
@@ -84,6 +84,7 @@ async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     kind, payload = given.pop("kind"), given.pop("payload")
     options, hint = fill(given, bytes(payload), await ask.site.store.ask(declared(kind)), kind)
     row = NewRow(kind, payload, **options)
+    require_queue(ask.access, row.queue)
     statement = verbs.enqueue_many([row])
     answer = await ask.site.store.blocking(lambda conn: _audited(conn, statement, ask, row.kind))
     if answer.outcome == "enqueued":
@@ -116,5 +117,6 @@ ROUTES = (
         enqueue,
         {201: EnqueuedShape, 200: EnqueuedShape, 409: Conflict},
         body=NewRowAsked,
+        by_queue=True,
     ),
 )

@@ -37,24 +37,33 @@ class ExportAsked(Asked, frozen=True):
     filter: FilterText = ""
     format: Literal["csv", "jsonl"] = "jsonl"
     n: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100_000
+    reveal: bool = False
 
 
 async def export(ask: Ask[ExportAsked, None]) -> Response:
     """The rows of a filter as CSV or JSON lines, newest first; the last line of an incomplete export says so."""
-    wanted, form = ask.site.filter(ask.query.filter), ask.query.format
+    wanted, form, site = ask.filter(ask.query.filter), ask.query.format, ask.site
+    if ask.query.reveal:
+        ask.require("reveal")
+        site = site.showing
     named = f'attachment; filename="tenure-rows.{form}"'
     headers = {"content-disposition": named, "cache-control": "no-store"}
     if ask.request.method == "HEAD":
         return Response(headers=headers, media_type=TYPES[form])
-    pages = _pages(ask.site, wanted, ask.query.n, _csv if form == "csv" else _jsonl)
+    line = await site.witness.begin(ask.access.actor, "export", str(wanted), _shown(ask, site))
+    pages = _pages(site, wanted, ask.query.n, _csv if form == "csv" else _jsonl, line)
     first = await anext(pages)  # report an unreachable database by the status, not in the middle of a file
     return StreamingResponse(_written(first, pages, form), headers=headers, media_type=TYPES[form])
 
 
-async def _pages(site: Site, wanted: Filter, left: int, write: Write) -> AsyncIterator[bytes]:
-    """Page by page; large rows make the next page smaller, so that memory stays bounded."""
+def _shown(ask: Ask[ExportAsked, None], site: Site) -> str:
+    return f"{ask.query.format}, {'without' if site.hide_payloads else 'with'} payloads"
+
+
+async def _pages(site: Site, wanted: Filter, most: int, write: Write, line: int) -> AsyncIterator[bytes]:
+    """Page by page; large rows make the next page smaller, so that memory stays bounded. The audit has their number."""
     before: UUID | None = None
-    n, done = ROWS_FIRST, False
+    left, n, done = most, ROWS_FIRST, False
     while left > 0 and not done:
         if site.closed:
             raise Refused(503, "the server stops: this export is incomplete, start it again")
@@ -65,6 +74,8 @@ async def _pages(site: Site, wanted: Filter, left: int, write: Write) -> AsyncIt
         left -= len(found.rows)
         before, done = found.next, found.done
         n = min(ROWS_MAX, 4 * n, max(1, PAGE_BYTES * len(found.rows) // max(1, len(page))))
+        if left <= 0 or done:
+            await site.witness.end(line, most - left)
         yield page
 
 
@@ -106,4 +117,4 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-ROUTES = (Route("GET", "/api/rows/export", "read", export, {200: tuple(TYPES.values())}, ExportAsked),)
+ROUTES = (Route("GET", "/api/rows/export", "read", export, {200: tuple(TYPES.values())}, ExportAsked, by_queue=True),)

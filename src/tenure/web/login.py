@@ -44,8 +44,9 @@ async def logout(ask: Ask[Any, None]) -> Response:
     if isinstance(door, ByLink):
         door.leave(ask.request, answer)
     else:
-        if ask.site.credentials is not None:
-            ask.site.credentials.leave(ask.request)
+        for each in (ask.site.credentials, ask.site.oidc):
+            if each is not None:
+                each.leave(ask.request)
         cookie.give(answer, ask.request, COOKIE, "", 0)
     return answer
 

@@ -114,6 +114,8 @@ class Me(msgspec.Struct, frozen=True):
     schema_version: int
     database: str
     payloads: Literal["shown", "hidden"]
+    reveal: bool
+    queues: list[str] | None
     redacted: list[str]
     drills: bool
     prefix: str
@@ -139,6 +141,8 @@ async def me(ask: Ask[Any, None]) -> Me:
         schema_version=migrate.newest(),
         database=address(site.store.url),
         payloads="hidden" if site.hide_payloads else "shown",
+        reveal=ask.access.may("reveal"),
+        queues=None if ask.access.queues is None else sorted(ask.access.queues),
         redacted=list(site.redaction.names),
         drills=site.hosts is not None,
         prefix=str(ask.request.scope.get("root_path", "")).rstrip("/"),
@@ -193,6 +197,6 @@ def _numbers(now: datetime, inbox: search.Overview, strip: history.LeaseCounts, 
 
 
 ROUTES = (
-    Route("GET", "/api/me", "read", me, {200: Me}),
+    Route("GET", "/api/me", "read", me, {200: Me}, by_queue=True),
     Route("GET", "/api/overview", "read", overview, {200: OverviewShape}, OverviewAsked),
 )

@@ -12,7 +12,7 @@ from ..verbs import questions
 from ..verbs import queues as verbs
 from ..verbs.questions import QueueDepth
 from ..verbs.queues import RATE_MAX, RATE_MIN, RETENTION_SECONDS_MAX, RETENTION_SECONDS_MIN, SLOTS_MAX
-from .route import Ask, Asked, Route, when
+from .route import Ask, Asked, Route, require_queue, when
 
 
 class QueueShape(msgspec.Struct, frozen=True):
@@ -81,7 +81,9 @@ async def queues(ask: Ask[Any, None]) -> QueuesShape:
     found: dict[str, list[QueueDepth]] = {name: [] for name in known}
     for each in depth:
         found.setdefault(each.queue, []).append(each)
-    return QueuesShape([_shape(name, found[name], lag.get(name), known.get(name)) for name in sorted(found)])
+    return QueuesShape(
+        [_shape(name, found[name], lag.get(name), known.get(name)) for name in sorted(found) if ask.access.sees(name)]
+    )
 
 
 def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: verbs.Queue | None) -> QueueShape:
@@ -101,16 +103,19 @@ def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: verbs.Q
 
 async def pause(ask: Ask[Any, None]) -> Changed:
     name = ask.path["name"]
+    require_queue(ask.access, name)
     return Changed(name, await ask.change(verbs.pause(name), name))
 
 
 async def resume(ask: Ask[Any, None]) -> Changed:
     name = ask.path["name"]
+    require_queue(ask.access, name)
     return Changed(name, await ask.change(verbs.resume(name), name))
 
 
 async def limit(ask: Ask[Any, LimitsAsked]) -> LimitsAsked:
     """Set all limits of a queue at once: a limit that is not given is removed."""
+    require_queue(ask.access, ask.path["name"])
     statement = verbs.limit(ask.path["name"], **msgspec.structs.asdict(ask.body), clear=True)
     await ask.change(statement, ask.path["name"], _words(ask.body))
     return ask.body
@@ -118,6 +123,7 @@ async def limit(ask: Ask[Any, LimitsAsked]) -> LimitsAsked:
 
 async def retain(ask: Ask[Any, RetentionAsked]) -> RetentionAsked:
     """Set how long the ended rows of a queue are kept."""
+    require_queue(ask.access, ask.path["name"])
     seconds = ask.body.retention_seconds
     said = "default" if seconds is None else in_unit(seconds)
     await ask.change(verbs.retain(ask.path["name"], seconds), ask.path["name"], said)
@@ -130,11 +136,25 @@ def _words(asked: LimitsAsked) -> str:
 
 
 ROUTES = (
-    Route("GET", "/api/queues", "read", queues, {200: QueuesShape}),
-    Route("POST", "/api/queues/{name:text}/pause", "pause_queue", pause, {200: Changed}),
-    Route("POST", "/api/queues/{name:text}/resume", "resume_queue", resume, {200: Changed}),
+    Route("GET", "/api/queues", "read", queues, {200: QueuesShape}, by_queue=True),
+    Route("POST", "/api/queues/{name:text}/pause", "pause_queue", pause, {200: Changed}, by_queue=True),
+    Route("POST", "/api/queues/{name:text}/resume", "resume_queue", resume, {200: Changed}, by_queue=True),
     Route(
-        "PUT", "/api/queues/{name:text}/retention", "retain_queue", retain, {200: RetentionAsked}, body=RetentionAsked
+        "PUT",
+        "/api/queues/{name:text}/retention",
+        "retain_queue",
+        retain,
+        {200: RetentionAsked},
+        body=RetentionAsked,
+        by_queue=True,
     ),
-    Route("PUT", "/api/queues/{name:text}/limits", "limit_queue", limit, {200: LimitsAsked}, body=LimitsAsked),
+    Route(
+        "PUT",
+        "/api/queues/{name:text}/limits",
+        "limit_queue",
+        limit,
+        {200: LimitsAsked},
+        body=LimitsAsked,
+        by_queue=True,
+    ),
 )

@@ -16,6 +16,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..model.filter import Filter, is_prefix, literal
 from ..operate import Actor, noted
 from ..operator_verbs import OPERATOR_VERBS
 from ..other_words import meant
@@ -100,9 +101,15 @@ class Ask(Generic[Q, B]):
     async def change(self, statement: Statement[T], target: str, reason: str = "") -> T:
         """Run one verb and write its line of the audit, both or neither."""
         schema = self.site.store.schema
-        return await self.site.store.blocking(
-            lambda conn: noted(conn, statement, self.actor, statement.name, target, schema, reason=reason)
+        answer = await self.site.store.blocking(
+            lambda conn: noted(conn, statement, self.actor, statement.name, target, schema, reason=reason, seal=False)
         )
+        self.site.witness.seal_soon()
+        return answer
+
+    def filter(self, text: str) -> Filter:
+        """The filter of this text; refused if it may find what the asker may not see."""
+        return within(self.access, self.site.filter(text))
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -124,6 +131,7 @@ class Route:
     query: type[Asked] = Nothing
     body: Any = None  # a struct, usually an Asked, or a union of them
     types: Mapping[str, Any] = field(default_factory=dict)  # types of the names in the path
+    by_queue: bool = False  # it keeps to the queues of who asks; others are closed to whoever has not all
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS and self.verb != PUBLIC:
@@ -144,8 +152,35 @@ class Route:
 
 def require(access: Access, verb: str) -> None:
     """Refuse unless the role is enough for this verb."""
+    if verb == "reveal" and not access.may(verb):
+        raise Refused(403, f"{access.actor!r} has no right to see payloads: it is given as role+reveal, or --reveal")
     if not access.may(verb):
         raise Refused(403, f"{verb} needs the role {VERBS[verb]}, {access.actor!r} has {access.role}")
+
+
+def within(access: Access, filter: Filter) -> Filter:
+    """The filter; refused unless it names one of the queues that the asker may see."""
+    queue = literal(filter.queue) if filter.queue is not None and not is_prefix(filter.queue) else None
+    if access.queues is None or (queue is not None and access.sees(queue)):
+        return filter
+    raise Refused(403, f"{access.actor!r} is for {_listed(access)}: name one in the filter, as in queue:NAME")
+
+
+def require_queue(access: Access, queue: str) -> None:
+    """Refuse unless this queue is among those of the asker."""
+    if not access.sees(queue):
+        raise Refused(403, f"{access.actor!r} is for {_listed(access)}, not for queue {queue[:60]!r}")
+
+
+def require_all_queues(access: Access) -> None:
+    """Refuse whoever may see only some queues: the answer is about all of them."""
+    if access.queues is not None:
+        raise Refused(403, f"{access.actor!r} is for {_listed(access)}, and this is about every queue")
+
+
+def _listed(access: Access) -> str:
+    named = ", ".join(sorted(access.queues or ()))[:200]
+    return f"the queue{'s' if len(access.queues or ()) > 1 else ''} {named}"
 
 
 async def understood(request: Request, route: Route) -> tuple[Any, Any, dict[str, Any]]:

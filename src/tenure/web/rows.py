@@ -116,9 +116,17 @@ class RowPage(msgspec.Struct, frozen=True):
     key_neighbours: list[RowShape]
 
 
+class Revealed(msgspec.Struct, frozen=True):
+    """What is hidden elsewhere; values of secret names stay hidden."""
+
+    id: UUID
+    payload: str | None
+    headers: str | None
+
+
 async def page(ask: Ask[PageAsked, None]) -> PageShape:
     """Rows that match a filter, newest first."""
-    wanted, site = ask.site.filter(ask.query.filter), ask.site
+    wanted, site = ask.filter(ask.query.filter), ask.site
     before = None if ask.query.before is UNSET else ask.query.before
     async with site.store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), site.store.schema)
@@ -131,7 +139,7 @@ async def page(ask: Ask[PageAsked, None]) -> PageShape:
 
 async def counted(ask: Ask[CountAsked, None]) -> Counts:
     """How many rows match a filter, up to 10,000 or exactly."""
-    wanted = ask.site.filter(ask.query.filter)
+    wanted = ask.filter(ask.query.filter)
     statement = search.count(wanted, cap=None) if ask.query.exact else search.count(wanted)
     found = await ask.site.store.ask(statement)
     return Counts(str(wanted), found.n, found.more, hint_of(wanted))
@@ -139,7 +147,7 @@ async def counted(ask: Ask[CountAsked, None]) -> Counts:
 
 async def statuses(ask: Ask[FilterAsked, None]) -> dict[str, Count]:
     """How many rows match a filter in each state; the states in the filter do not count."""
-    found = await ask.site.store.ask(search.statuses(ask.site.filter(ask.query.filter)))
+    found = await ask.site.store.ask(search.statuses(ask.filter(ask.query.filter)))
     return {status: count(n) for status, n in found.items()}
 
 
@@ -149,7 +157,7 @@ async def one(ask: Ask[Any, None]) -> RowPage:
     async with site.store.reading() as conn:
         now = await postgres.run(conn, questions.clock(), site.store.schema)
         row = await postgres.run(conn, questions.row(id), site.store.schema)
-        if row is None:
+        if row is None or not ask.access.sees(row.queue):
             raise Refused(404, f"there is no row {id}: {questions.NO_ROW}")
         why = await postgres.run(conn, questions.why(id), site.store.schema)
         tape = await postgres.run(conn, questions.tape(id), site.store.schema)
@@ -170,6 +178,17 @@ async def one(ask: Ask[Any, None]) -> RowPage:
         idempotency=FirstSent(first[0], utc(first[1])) if first else None,
         key_neighbours=short,
     )
+
+
+async def reveal(ask: Ask[Any, None]) -> Revealed:
+    """The payload and headers of one row where they are hidden; each is a line of the audit."""
+    id, site = ask.path["id"], ask.site
+    row = await site.store.ask(questions.row(id))
+    if row is None or not ask.access.sees(row.queue):
+        raise Refused(404, f"there is no row {id}: {questions.NO_ROW}")
+    await site.witness.note(ask.access.actor, "reveal", str(id), rows=1)
+    texts = await in_thread(lambda: [each and site.redaction(each) for each in (row.payload, row.headers)])
+    return Revealed(id, *texts)
 
 
 def _neighbours(row: Row) -> Filter:
@@ -201,8 +220,9 @@ def refusal_shape(each: history.Refusal, key: str | None = None) -> RefusalShape
 
 
 ROUTES = (
-    Route("GET", "/api/rows/count", "read", counted, {200: Counts}, CountAsked),
-    Route("GET", "/api/rows/statuses", "read", statuses, {200: dict[str, Count]}, FilterAsked),
-    Route("GET", "/api/rows", "read", page, {200: PageShape}, PageAsked),
-    Route("GET", "/api/rows/{id}", "read", one, {200: RowPage, 404: Error}),
+    Route("GET", "/api/rows/count", "read", counted, {200: Counts}, CountAsked, by_queue=True),
+    Route("GET", "/api/rows/statuses", "read", statuses, {200: dict[str, Count]}, FilterAsked, by_queue=True),
+    Route("GET", "/api/rows", "read", page, {200: PageShape}, PageAsked, by_queue=True),
+    Route("GET", "/api/rows/{id}", "read", one, {200: RowPage, 404: Error}, by_queue=True),
+    Route("POST", "/api/rows/{id}/reveal", "reveal", reveal, {200: Revealed, 404: Error}, by_queue=True),
 )

@@ -22,17 +22,20 @@ class _Session(NamedTuple, Generic[T]):
 class Sessions(Generic[T]):
     """Who has which session; only digests of their secrets are kept. The oldest make room for new ones."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, seconds: float = SESSION_SECONDS, most: int = SESSIONS_MAX, each_most: int = SESSIONS_EACH_MAX
+    ) -> None:
+        self._seconds, self._most, self._each_most = seconds, most, each_most
         self._kept: dict[bytes, _Session[T]] = {}  # the oldest first
 
     def begin(self, whose: T) -> str:
         """The secret of a new session."""
         self._drop([digest for digest, each in self._kept.items() if each.until < _now()])
         own = [digest for digest, each in self._kept.items() if each.whose == whose]
-        self._drop(own[: len(own) - SESSIONS_EACH_MAX + 1])
-        self._drop(list(self._kept)[: len(self._kept) - SESSIONS_MAX + 1])
+        self._drop(own[: max(0, len(own) - self._each_most + 1)])
+        self._drop(list(self._kept)[: max(0, len(self._kept) - self._most + 1)])
         secret = secrets.token_urlsafe(24)
-        self._kept[_digest(secret)] = _Session(whose, _now() + SESSION_SECONDS)
+        self._kept[_digest(secret)] = _Session(whose, _now() + self._seconds)
         return secret
 
     def find(self, secret: str) -> T | None:

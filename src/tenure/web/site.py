@@ -17,14 +17,21 @@ from .access import COOKIE, Access, Door
 from .by_link import ByLink
 from .credentials import Credentials
 from .feed import Feed
+from .forwarded import Proxy
 from .http_errors import Refused
 from .redact import NAMES, Redaction
 from .store import Store, in_thread
+from .tokens import Tokens
+from .witness import Witness
 
 if TYPE_CHECKING:
     from ..drills.host import Hosts
+    from .oidc import Oidc
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="tenure"'}  # not Basic: a browser would open its own login window
+
+
+SHARED = ("metrics", "bus", "tokens", "witness")
 
 
 @dataclass(frozen=True)
@@ -38,11 +45,41 @@ class Site:
     hide_payloads: bool = False
     read_only: bool = False
     hosts: Hosts | None = None  # the stages, where drills are served
+    oidc: Oidc | None = None
+    proxy: Proxy | None = None  # whom a trusted proxy vouches for comes in, whatever the door is
 
     @cached_property
     def metrics(self) -> FleetMetrics:
         """The fleet's numbers."""
         return FleetMetrics(self.store.schema)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens of the database, whatever the door is."""
+        return Tokens(self.store, self.bus)
+
+    @cached_property
+    def witness(self) -> Witness:
+        """What writes down who read what."""
+        return Witness(self.store, self.bus)
+
+    @cached_property
+    def hiding(self) -> Site:
+        """The same site for those who are not shown payloads."""
+        made = replace(self, hide_payloads=True)
+        made.__dict__.update({name: getattr(self, name) for name in SHARED})
+        return made
+
+    @cached_property
+    def showing(self) -> Site:
+        """The same site with payloads, for those who reveal them; values of secret names stay hidden."""
+        made = replace(self, hide_payloads=False)
+        made.__dict__.update({name: getattr(self, name) for name in SHARED})
+        return made
+
+    def seen_by(self, access: Access) -> Site:
+        """This site, or the one without payloads. Whoever has the right to reveal does so one by one."""
+        return self if self.hide_payloads or access.reveal is None else self.hiding
 
     @cached_property
     def bus(self) -> Bus:
@@ -60,11 +97,17 @@ class Site:
 
     async def admit(self, request: Request) -> Access:
         """Who asks; 401 if that is unknown."""
-        found = self.door(request)
-        access = found if isinstance(found, Access) or found is None else await found
+        access = await self.tokens(request) or (self.proxy(request) if self.proxy else None)
+        access = access or (self.oidc(request) if self.oidc else None)
+        if access is None:
+            found = self.door(request)
+            access = found if isinstance(found, Access) or found is None else await found
         if access is None:
             raise Refused(
-                401, "you are not logged in: send an access token as `authorization: Bearer …`, or log in", CHALLENGE
+                401,
+                "you are not logged in: send an access token as `authorization: Bearer …`, or log in",
+                CHALLENGE,
+                **({"oidc": True} if self.oidc else {}),
             )
         return replace(access, role="read") if self.read_only else access
 

@@ -5,7 +5,8 @@ import { signal } from "./ui.js";
 /**
  * @typedef {{actor: string, role: string, verbs: string[], operator_verbs: import("./verbs.js").Verb[],
  *   version: string, schema: string, schema_version: number, database: string, payloads: string,
- *   redacted: string[], drills: boolean, prefix: string, login: boolean, logged_in: boolean}} Me
+ *   reveal: boolean, queues: string[] | null, redacted: string[], drills: boolean,
+ *   prefix: string, login: boolean, logged_in: boolean}} Me
  */
 
 /** Who is logged in; null until the server has answered. */

@@ -50,6 +50,13 @@ function ByToken() {
         <button class="button primary" type="submit">
           Log in
         </button>
+        ${locked.value?.answer.oidc && html`
+          <p>
+            <a class="button" href="api/oidc/login">
+              Log in with single sign-on
+            </a>
+          </p>
+        `}
       </form>
     </main>
   `;

@@ -25,7 +25,7 @@ export default function Audit() {
   });
   const deeds = /** @type {Deed[]} */ (answer?.audit ?? []);
   return html`
-    <${Page} title="Audit" note="every change people made, by command line, dashboard or code">
+    <${Page} title="Audit" note="what people changed, exported and revealed, and who failed to log in">
       <${Fault} fault=${fault} retry=${reload} />
       ${answer && html`
         <${Panel} className=${loading ? "waiting" : ""}>

@@ -1,13 +1,13 @@
 /** One row: what it is, why it is in its state, who held it, and what may be done. */
 import { useAnswer } from "../../lib/answer.js";
-import { Copy, Empty, Fault, Panel } from "../../lib/parts.js";
+import { Empty, Fault, Panel } from "../../lib/parts.js";
 import { html, useEffect } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
 import { Attempts, Traceback } from "./attempts.js";
 import { Facts, Keyed } from "./facts.js";
 import { Headline } from "./headline.js";
-import { Json } from "./json.js";
 import { as_ended } from "./lanes.js";
+import { Payload } from "./payload.js";
 import { Tape } from "./tape.js";
 
 /** @param {{parts: string[]}} props */
@@ -43,8 +43,7 @@ export default function RowPage({ parts }) {
             attempts=${attempts}
             ended_well=${row.status === "completed"}
           />
-          <${Text} title="Payload" text=${row.payload} hidden=${row.payload_hidden} />
-          ${row.headers && html`<${Text} title="Headers" text=${row.headers} />`}
+          <${Payload} row=${row} />
           <details class="panel sql">
             <summary class="panel-head">
               <h2>The same in SQL</h2>
@@ -95,22 +94,6 @@ function LastError({ error, attempts, ended_well }) {
       <div class="panel-body">
         <${Traceback} error=${error} />
       </div>
-    <//>
-  `;
-}
-
-/** @param {{title: string, text: string | null, hidden?: boolean}} props */
-function Text({ title, text, hidden = false }) {
-  return html`
-    <${Panel}
-      title=${title}
-      aside=${text !== null && html`<${Copy} text=${text} title="Copy the exact text of the row" />`}
-    >
-      ${text === null ? html`
-        <${Empty}>${hidden ? "Hidden by this server." : "None."}<//>
-      ` : html`
-        <${Json} text=${text} />
-      `}
     <//>
   `;
 }
