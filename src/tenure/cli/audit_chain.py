@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo, sentence
 from ..errors import NO, USAGE
 from ..model.chain import Link, Unfit, Walk
 from ..postgres import migrate
@@ -45,7 +46,7 @@ def verify(file: TextIO | None, tip: str | None, as_json: bool, database_url: st
             migrate.require(conn, database.schema)
             walk, unfit, more = _checked(conn, database.schema, known)
     if unfit is None and known and known[0] <= walk.seq and more.get("anchor", 0) >= known[0]:
-        click.echo(f"tenure: link {known[0]} was forgotten, so --tip says nothing: keep a newer tip", err=True)
+        sentence(f"tenure: link {known[0]} was forgotten, so --tip says nothing: keep a newer tip", err=True)
     elif unfit is None and known and known[0] > walk.seq:
         unfit = Unfit(
             walk.seq, 0, f"the chain ends at link {walk.seq}, before link {known[0]} of --tip: its end is gone"
@@ -69,7 +70,7 @@ def export(after: int, database_url: str | None, schema: str | None) -> None:
         migrate.require(conn, database.schema)
         operate.sealed(conn, database.schema)
         for link in _links(conn, database.schema, after):
-            click.echo(json.dumps(_plain(link), ensure_ascii=False))
+            echo(json.dumps(_plain(link)))
 
 
 @click.command()
@@ -147,7 +148,7 @@ def _read(file: TextIO) -> Iterator[Link]:
             times = {name: given[name] and datetime.fromisoformat(given[name]) for name in TIMES}
             yield Link(**{**given, **times})
         except (ValueError, TypeError, KeyError, AttributeError):
-            click.echo(f"tenure: line {number} is not of an export of the audit: give a whole file", err=True)
+            sentence(f"tenure: line {number} is not of an export of the audit: give a whole file", err=True)
             raise click.exceptions.Exit(USAGE) from None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from .. import operate, postgres
+from ..console.terminal import echo, sentence
 from ..errors import NO, BadSettings
 from ..model import web_token
 from ..operator_verbs import ROLES
@@ -94,7 +95,7 @@ def revoke(name: str, reason: str, as_json: bool, **place: Any) -> None:
     with _connected(**place) as (conn, where):
         known = {each.name: each for each in postgres.run(conn, witness.tokens(), where)}
         if name not in known:
-            click.echo(f"tenure: there is no token {name!r}: `tenure tokens` lists them", err=True)
+            sentence(f"tenure: there is no token {name!r}: `tenure tokens` lists them", err=True)
             raise click.exceptions.Exit(NO)
         changed = operate.noted(conn, witness.revoke_token(name), me(), "revoke_token", name, where, reason=reason)
     said = f"token {name} is revoked" if changed else f"token {name} was revoked already"
@@ -106,7 +107,7 @@ def _list(as_json: bool, database_url: str | None, schema: str | None) -> None:
         found = postgres.run(conn, witness.tokens(), where)
     if as_json:
         lines = [{name: _plain(value) for name, value in each._asdict().items()} for each in found]
-        click.echo(json.dumps({"schema": 1, "tokens": lines}, sort_keys=True))
+        echo(json.dumps({"schema": 1, "tokens": lines}, sort_keys=True))
     else:
         show(HEAD, [_line(each) for each in found], "no token was made: `tenure tokens create NAME` makes one")
 
