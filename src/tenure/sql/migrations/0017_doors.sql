@@ -132,3 +132,15 @@ END
 $$;
 CREATE TRIGGER audit_own BEFORE UPDATE ON tenure.audit FOR EACH ROW
   WHEN (OLD.database_user <> session_user) EXECUTE FUNCTION tenure.refuse_line();
+
+-- Whoever may enqueue may do so still, before roles are granted anew.
+DO $rights$
+DECLARE
+  grantee text;
+BEGIN
+  FOR grantee IN SELECT DISTINCT a.grantee::regrole::text FROM pg_proc AS p, aclexplode(p.proacl) AS a
+                 WHERE p.oid = 'tenure.enqueue'::regproc AND a.grantee <> 0 LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenure.fault_of, tenure.bytes_of TO %s', grantee);
+  END LOOP;
+END
+$rights$;
