@@ -100,3 +100,14 @@ def test_every_reason_in_the_guide_to_why_has_a_test_that_quotes_it() -> None:
     quoted = re.sub(r"\"\n\s*f?\"", "", "\n".join(path.read_text() for path in tests))
     pieces = [(reason, piece.strip(" ,")) for reason in reasons for piece in reason.split("…")]
     assert not [(reason, piece) for reason, piece in pieces if piece not in quoted]
+
+
+def test_every_test_that_the_security_guide_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/guides/security.md").read_text()))
+    there = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+    }
+    assert len(named) > 30
+    assert named <= there, named - there

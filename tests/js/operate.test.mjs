@@ -3,7 +3,11 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { done_words, shares, takes } from "../../src/tenure/web/static/lib/verbs.js";
 import { countdown } from "../../src/tenure/web/static/pages/dead/countdown.js";
-import { asked, kept_seconds, limit_words } from "../../src/tenure/web/static/pages/queues/limit_words.js";
+import {
+  asked,
+  kept_seconds,
+  limit_words,
+} from "../../src/tenure/web/static/pages/queues/limit_words.js";
 import * as workers from "../../src/tenure/web/static/pages/workers/words.js";
 
 const redrive = { past: "redriven", statuses: ["failed", "dead_letter"] };

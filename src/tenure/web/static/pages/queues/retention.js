@@ -14,10 +14,18 @@ export function Retention({ queue, close }) {
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const body = { retention_seconds: kept_seconds(days) };
-    const done = await change("retain_queue", "PUT", `api/queues/${encodeURIComponent(queue.queue)}/retention`, {
-      body,
-      said: days.trim() === "" ? `${queue.queue} is kept as the workers say.` : `${queue.queue} is kept for ${days} d.`,
-    });
+    const done = await change(
+      "retain_queue",
+      "PUT",
+      `api/queues/${encodeURIComponent(queue.queue)}/retention`,
+      {
+        body,
+        said:
+          days.trim() === ""
+            ? `${queue.queue} is kept as the workers say.`
+            : `${queue.queue} is kept for ${days} d.`,
+      },
+    );
     if (done) close();
   };
   return html`
