@@ -11,6 +11,7 @@ import pytest
 from crew import working
 from guarantees.facts import together
 from tenure import Inbox, postgres
+from tenure.errors import InvalidPayload
 from tenure.model.declaration import Declaration, fill, keyed_by
 from tenure.postgres import migrate
 from tenure.verbs import fleet, kinds
@@ -185,3 +186,17 @@ def test_who_could_enqueue_before_the_migration_still_can_and_sees_nothing_else(
         world.sql("RESET ROLE")
         world.sql(f'DROP SCHEMA "{schema}" CASCADE')
         world.sql(f'DROP ROLE "{role}"')
+
+
+def test_what_is_encrypted_is_not_taken_in_clear(world: World) -> None:
+    """Only the handler's own process has the key: psql, HTTP and the command line would leave a secret in the table."""
+    world.run(kinds.declare("A", [Declaration("pay", encrypted=True), Declaration("tidy")]))
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"rows of pay are encrypted.*from Python"):
+        world.sql("SELECT enqueue('pay', '{\"card\": \"4111\"}')")
+    ways = world.run(kinds.declared("pay"))
+    with pytest.raises(InvalidPayload, match=r"rows of .pay. are encrypted.*from Python"):
+        fill({}, b'{"card": "4111"}', ways, "pay")
+    sealed = '{"$encrypted": {"key": "k1", "print": "p", "data": "AAAA"}}'
+    assert _sent(world, "'pay', %s::jsonb", sealed)[0] == "default"
+    assert fill({}, sealed.encode(), ways, "pay").options["queue"] == "default"
+    assert _sent(world, "'tidy', '{}'")[0] == "default"

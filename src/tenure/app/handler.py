@@ -138,9 +138,8 @@ class Handler(Generic[P, R]):
         """How its rows are sent, for producers that cannot import it."""
         sent = self.options
         keyed, template = keyed_by(sent.key)
-        return Declaration(
-            self.kind, sent.queue, keyed, template, sent.ordered, sent.hold, sent.priority, sent.max_attempts
-        )
+        order = (sent.ordered, sent.hold, sent.priority, sent.max_attempts)
+        return Declaration(self.kind, sent.queue, keyed, template, *order, self.encryption.on)
 
     def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the function for this job; InvalidPayload if its payload does not fit."""

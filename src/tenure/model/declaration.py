@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..errors import InvalidPayload
+from .envelope import find
 from .rows import MAX_ATTEMPTS
 
 Keyed = Literal["never", "by_template", "in_code"]
@@ -27,6 +28,7 @@ class Declaration(NamedTuple):
     hold: bool = False
     priority: int = 0
     max_attempts: int = MAX_ATTEMPTS
+    encrypted: bool = False
 
 
 class Filled(NamedTuple):
@@ -46,14 +48,18 @@ def keyed_by(key: object) -> tuple[Keyed, str | None]:
 def fill(given: Mapping[str, Any], payload: bytes, ways: list[Declaration], kind: str) -> Filled:
     """The options of a new row: those that were given (not None), and for the rest what the newest handler declared.
 
-    `ways` are the declarations of the kind, newest first. InvalidPayload if the rows of the kind are kept in order and
-    nobody can know the key.
+    `ways` are the declarations of the kind, newest first. InvalidPayload if the rows of the kind are encrypted and this
+    payload is not, or if they are kept in order and nobody can know the key.
     """
     told = {name: value for name, value in given.items() if value is not None}
     if not ways:
         unknown = f"no worker has declared kind {kind!r} yet: the row goes to queue 'default'"
         return Filled(told, "" if "queue" in told else unknown)
     declared, hints = ways[0], []
+    if declared.encrypted and find(payload.decode()) is None:
+        raise InvalidPayload(
+            f"rows of {kind!r} are encrypted, and this one would stand in clear: send it from Python, with the codec"
+        )
     known = {name: getattr(declared, name) for name in ("queue", "ordered", "hold", "priority", "max_attempts")}
     options = {**known, **told}
     options["hold"] = told.get("hold", declared.hold and options["ordered"])

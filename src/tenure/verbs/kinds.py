@@ -22,6 +22,7 @@ def declare(worker: str, kinds: Sequence[Declaration]) -> Statement[int]:
             "holds": [each.hold for each in kinds],
             "priorities": [each.priority for each in kinds],
             "max_attempts": [each.max_attempts for each in kinds],
+            "encrypted": [each.encrypted for each in kinds],
         },
         len,
     )

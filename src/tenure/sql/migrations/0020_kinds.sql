@@ -8,7 +8,7 @@ ALTER TABLE tenure.live ALTER COLUMN max_attempts SET DEFAULT 10;
 -- ways: the one whose worker started last is what a new row goes by. Workers that are gone leave their declarations here for a month.
 CREATE TABLE tenure.kinds (
   kind         text        NOT NULL,
-  form         text        NOT NULL,  -- a hash of what follows, up to max_attempts
+  form         text        NOT NULL,  -- a hash of what follows, up to encrypted
   queue        text        NOT NULL,
   keyed        text        NOT NULL CHECK (keyed IN ('never', 'by_template', 'in_code')),
   key_template text        CHECK ((key_template IS NOT NULL) = (keyed = 'by_template')),
@@ -16,6 +16,7 @@ CREATE TABLE tenure.kinds (
   hold         boolean     NOT NULL,
   priority     smallint    NOT NULL,
   max_attempts int         NOT NULL,
+  encrypted    boolean     NOT NULL,  -- its payload, or a part of it, by whoever has the key
   worker       text        NOT NULL,  -- who declared it last
   started_at   timestamptz NOT NULL,  -- the latest start of a worker that declared it
   seen_at      timestamptz NOT NULL,
@@ -44,7 +45,7 @@ $$;
 CREATE FUNCTION tenure.declared(the_kind text) RETURNS SETOF tenure.kinds LANGUAGE sql STABLE SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT k.kind, k.form, k.queue, k.keyed, k.key_template, k.ordered, k.hold, k.priority, k.max_attempts, k.worker, k.started_at, k.seen_at
+  SELECT k.kind, k.form, k.queue, k.keyed, k.key_template, k.ordered, k.hold, k.priority, k.max_attempts, k.encrypted, k.worker, k.started_at, k.seen_at
   FROM tenure.kinds AS k
   WHERE k.kind = the_kind
   ORDER BY k.started_at DESC, k.seen_at DESC, k.form
@@ -52,7 +53,8 @@ AS $$
 $$;
 
 -- For psql and every other language. What is not given is what the handler of the kind declared, as far as SQL can know it: a key
--- that only Python code can make is left out, with a notice; an ordered row is then refused.
+-- that only Python code can make is left out, with a notice; an ordered row is then refused. What the handler has encrypted is not
+-- taken in clear.
 ALTER FUNCTION tenure.enqueue(text, jsonb, text, text, int, timestamptz, float8, text, int, boolean, boolean, jsonb) RENAME TO enqueue_as_given;
 
 CREATE FUNCTION tenure.enqueue(
@@ -65,6 +67,10 @@ DECLARE
   known tenure.kinds;
 BEGIN
   SELECT * INTO known FROM tenure.declared(kind) LIMIT 1;
+  IF known.encrypted AND (payload -> '$encrypted') IS NULL THEN
+    RAISE EXCEPTION 'rows of % are encrypted, and this one would stand in clear: send it from Python, with the codec', kind
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   IF partition_key IS NULL AND known.keyed <> 'never' THEN
     partition_key := tenure.key_by(known.key_template, payload);
     IF partition_key IS NULL THEN
