@@ -576,15 +576,21 @@ def test_the_sweep_passes_by_a_row_that_somebody_has_locked(world: World) -> Non
     )
 
 
-def test_a_row_that_a_worker_gave_back_for_want_of_its_encryption_key(world: World) -> None:
+@pytest.mark.parametrize(
+    ("reason", "mend"),
+    [
+        ("encrypted with key 'k1', which this worker does not have", "give its workers that key"),
+        ("no handler for kind 'send_receipt' in this worker", "start a worker that has it"),
+    ],
+)
+def test_a_row_that_a_worker_gave_back_says_what_was_missing(world: World, reason: str, mend: str) -> None:
     world.run(fleet.register("A", FREE))
     id = world.enqueue()
-    reason = "encrypted with key 'k1', which this worker does not have"
     world.run(settle.release([world.claim_one("A").lease], errors=[reason], delays=[3600.0]))
     world.sql("UPDATE live SET available_at = clock_timestamp() + interval '59.5 minutes'")
     sentence = _why(world, id)
-    assert "a worker gave it back (encrypted with key 'k1', which this worker does not have)" in sentence
-    assert sentence.endswith(": give its workers that key, then `tenure retry` makes it due.")
+    assert f"a worker gave it back ({reason})" in sentence
+    assert sentence.endswith(f": {mend}, then `tenure retry` makes it due.")
 
 
 # -- the SQL behind it

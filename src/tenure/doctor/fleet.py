@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..model.envelope import ENCRYPTED_WITH
 from ..model.filter import Filter
-from ..model.rows import BlockedKey, Row
+from ..model.rows import NO_HANDLER, BlockedKey, Row
 from ..model.shell import command, quoted
 from ..verbs.questions import Member, spoken
 from ..verbs.queues import Queue
@@ -19,7 +19,7 @@ LATE_SECONDS_MIN = 60.0  # a chore may be this late, however often it runs
 LAG_SECONDS = 300.0
 KEYS_MAX = 10_000  # of all blocked ordered keys; most of them only wait for their time
 LEFT = Filter(statuses=("pending",), error=ENCRYPTED_WITH)
-TURNED_AWAY = Filter(statuses=("pending",), error="no handler for kind")
+TURNED_AWAY = Filter(statuses=("pending",), error=NO_HANDLER)
 
 
 def housekeeping(found: list[Chore], alive: int) -> Finding:

@@ -96,6 +96,7 @@ class Claimed(NamedTuple):
 
 
 Held = Lease | Claimed
+NO_HANDLER = "no handler for kind"  # how the reason begins why a worker gave a row back
 MAX_ATTEMPTS = 10  # with the default backoff 17 minutes: docs/decisions/0011-retry-budget.md
 
 

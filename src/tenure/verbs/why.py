@@ -7,6 +7,7 @@ import re
 from uuid import UUID
 
 from ..model.envelope import ENCRYPTED_WITH
+from ..model.rows import NO_HANDLER
 from ..model.shell import command
 from ..sql import in_schema, text
 from .obstacles import locked, obstacle, standstill
@@ -15,6 +16,7 @@ from .why_facts import Facts
 from .why_facts import spoken as spoken
 
 NO_ROW = "it was deleted, its retention is over, or its transaction is not committed yet"  # nobody can tell which
+GIVEN_BACK = {ENCRYPTED_WITH: "give its workers that key", NO_HANDLER: "start a worker that has it"}
 LATE_SECONDS = 60.0  # a sweep that was last done this long ago is not about to come
 
 
@@ -125,8 +127,9 @@ def _behind(row: Facts) -> str:
 
 def _waiting(row: Facts) -> str:
     so_far = f" after {row.attempts} of {row.max_attempts} attempts ({row.error})" if row.attempts else ""
-    if (row.last_error or "").startswith(ENCRYPTED_WITH):
-        so_far += f"; a worker gave it back ({row.error}): give its workers that key, then `tenure retry` makes it due"
+    for reason, mend in GIVEN_BACK.items():
+        if (row.last_error or "").startswith(reason):
+            so_far += f"; a worker gave it back ({row.error}): {mend}, then `tenure retry` makes it due"
     if row.seconds_to_wait == math.inf:
         return f"It is never due{so_far}: its time is infinity; `tenure retry` makes it due."
     if row.seconds_to_wait > 0:

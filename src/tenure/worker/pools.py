@@ -14,6 +14,7 @@ from ..errors import Cancelled, StaleLease
 from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, RaisedAfterCompletion, StaleWriteBlocked
 from ..model.envelope import MissingKey
 from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry
+from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
@@ -52,7 +53,7 @@ class Pools:
         on_loop = []
         for attempt in attempts:
             if attempt.handler is None:
-                self._turn_away(attempt, f"no handler for kind {attempt.job.kind!r} in this worker")
+                self._turn_away(attempt, f"{NO_HANDLER} {attempt.job.kind!r} in this worker")
             elif attempt.handler.handling.pool == "loop":
                 on_loop.append(attempt)
             else:
