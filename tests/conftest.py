@@ -6,9 +6,11 @@ import contextlib
 import gc
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 import servers
 from slices import left_out, left_to_the_first, server_of
@@ -87,6 +89,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _turn(item: pytest.Item) -> int:
     return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
+
+
+@pytest.hookimpl(optionalhook=True)  # not with -p no:xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """A file at a time; the browser's files are one, because each process that has some builds a shop for them."""
+    return ByFile(config, log)
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return "browser" if "/browser/" in file else file
 
 
 def pytest_report_header() -> list[str]:

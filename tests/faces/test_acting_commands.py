@@ -437,12 +437,12 @@ def test_a_queue_without_rows_and_settings_is_not_listed(world: World) -> None:
 
 
 def test_an_ordered_row_with_a_priority_is_enqueued_with_a_word(world: World) -> None:
-    row = ("enqueue", "k", "--key", "k", "--priority", "50")
+    row = ("enqueue", "k", "--queue", "default", "--key", "k", "--priority", "50")
     word = "tenure: --priority does not apply to ordered rows: each key runs in order, and keys take turns\n"
     assert tenure(world, *row).stderr == ""
     answer = tenure(world, *row, "--ordered")
     assert (answer.returncode, answer.stdout.split()[0], answer.stderr) == (0, "enqueued", word)
-    assert tenure(world, "enqueue", "k", "--key", "k", "--ordered").stderr == ""
+    assert tenure(world, "enqueue", "k", "--queue", "default", "--key", "k", "--ordered").stderr == ""
 
 
 @pytest.mark.parametrize(

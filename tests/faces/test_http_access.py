@@ -29,6 +29,7 @@ BODIES: dict[str, Any] = {
     "POST /api/rows": {"kind": "k"},
     "POST /api/actions": {"verb": "cancel", "filter": "kind:send_receipt", "dry_run": False, "expect": 9},
     "PUT /api/queues/{name:text}/limits": {"max_running": 1},
+    "PUT /api/queues/{name:text}/retention": {"retention_seconds": 86_400},
     "POST /api/blocked/free": {"queue": "default", "key": "order:1"},
 }
 NAMES = {"queues": "default", "workers": "W1", "schedules": "nightly"}
@@ -113,7 +114,7 @@ def test_with_a_read_only_token_every_change_is_refused_and_no_row_is_touched(fu
     before = everything(furnished)
     with served(furnished, access=door()) as web:
         answers = {f"{each.method} {each.path}": ask(web, each, id, bearer(READ)) for each in changes()}
-        assert len(answers) == 10
+        assert len(answers) == 11
         assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
     assert everything(furnished) == before
 

@@ -25,7 +25,8 @@ def test_a_verb_that_is_none_is_answered_with_the_verbs_and_the_one_that_was_mea
     with served(world) as web:
         wrong = web.post("/api/actions", json={"verb": "discard", "filter": "kind:a"})
         assert said(wrong, 400)["error"] == (
-            "body: verb 'discard' is unknown: did you mean 'delete'? There are redrive, retry, release, cancel, delete"
+            "body: verb 'discard' is unknown: did you mean 'delete'? There are redrive, retry, release, cancel, "
+            "delete, erase"
         )
         wrong = web.post("/api/actions", json={"verb": "explode", "filter": "kind:a"})
         assert said(wrong, 400)["error"].startswith("body: verb 'explode' is unknown: there are redrive, ")

@@ -49,7 +49,7 @@ COMMANDS = {
 PURPOSES = {
     "Start": ("new", "dev", "worker", "serve"),
     "Look": ("rows", "row", "why", "dead", "queues", "schedules", "workers", "ring", "top", "tail", "audit"),
-    "Act": ("enqueue", "redrive", "retry", "release", "cancel", "delete"),
+    "Act": ("enqueue", "redrive", "retry", "release", "cancel", "delete", "erase"),
     "Operate": ("migrate", "doctor", "health", "tokens", "pg"),
     "Learn": ("demo", "drill", "sql", "completion"),
 }

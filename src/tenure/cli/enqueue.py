@@ -96,7 +96,7 @@ class _Rows:
         options, hint = fill({**self._given, **more}, bytes(payload), self._ways, self._kind)
         if hint:
             self._hints[hint] = None
-        if options.get("ordered") and options.get("priority"):
+        if options.get("ordered") and self._given["priority"]:
             self._hints[_NO_PRIORITY] = None
         return NewRow(self._kind, payload, **options)
 

@@ -9,8 +9,6 @@ from uuid import UUID
 
 import click
 
-from ..model.filter_words import UNITS
-
 NEXT = "`tenure rows` lists the rows with their ids."
 
 
@@ -39,6 +37,8 @@ class Span(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it ta
             return value
         if not re.fullmatch(r"\d{1,9}[smhdw]", text):
             self.fail(f"{text[:60]!r} must be a span of time: write 36h, 7d or 4w", param, ctx)
+        from ..model.filter_words import UNITS  # not above: a probe need not load what rows are made of
+
         return float(text[:-1]) * UNITS[text[-1]]
 
 

@@ -189,7 +189,7 @@ class Place(NamedTuple):
 
     def warn_of(self, name: str, then: str = "") -> None:
         """Warn if no row, worker or setting names this queue. The change is made all the same: rows may come later."""
-        known = {each.queue for each in self.run(queues.queues()) if each.limited}
+        known = {each.queue for each in self.run(queues.queues()) if each.is_set}
         known |= {each.queue for each in self.run(questions.queue_depths(cap=1))}
         known |= {queue for worker in self.run(questions.workers()) for queue in worker.metadata.get("queues", ())}
         if name not in known:
@@ -223,7 +223,7 @@ def _rows(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]
     counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(STATES, 0))
     for found in depth:
         counts[found.queue][found.status] = found.rows
-    settings = {queue.queue: queue._asdict() for queue in known if queue.limited}
+    settings = {queue.queue: queue._asdict() for queue in known if queue.is_set}
     return [
         {"queue": name} | counts[name] | settings.get(name, {"paused": False}) for name in sorted({*counts, *settings})
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from .. import operate, postgres
 from ..console.terminal import echo, sentence
 from ..errors import NO, BadSettings
 from ..model import web_token
+from ..model.filter_words import in_unit
 from ..operator_verbs import ROLES
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
@@ -22,13 +22,12 @@ from ..telemetry.log import printable
 from ..verbs import witness
 from .database import opened, options
 from .operators import answer, me, noting
+from .option_types import Span
 from .output import remark, show
 from .suggest import Suggesting
 
 HEAD = ("name", "role", "queues", "reveal", "status", "expires", "last used", "made by")
 DAYS_MAX = 3660
-_SPAN = re.compile(r"(\d{1,6})([mhd])")
-_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @click.group("tokens", cls=Suggesting, invoke_without_command=True)
@@ -59,11 +58,18 @@ def list_all(as_json: bool, database_url: str | None, schema: str | None) -> Non
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), default="read", show_default=True, help="What it may do.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only this queue; may be given several times.")
-@click.option("--expires", default="90d", show_default=True, metavar="SPAN", help="After how long: 30m, 12h, 90d.")
+@click.option("--expires", type=Span(), default="90d", show_default=True, help="After how long: 30m, 12h, 90d.")
 @click.option("--reveal", is_flag=True, help="It may see payloads; each reveal is audited.")
 @noting
 def create(
-    name: str, role: str, queues: tuple[str, ...], expires: str, reveal: bool, reason: str, as_json: bool, **place: Any
+    name: str,
+    role: str,
+    queues: tuple[str, ...],
+    expires: float,
+    reveal: bool,
+    reason: str,
+    as_json: bool,
+    **place: Any,
 ) -> None:
     """Make a token and print it, once.
 
@@ -74,10 +80,15 @@ def create(
     made = web_token.kept(text)
     assert made is not None
     statement = witness.create_token(
-        made.id, made.hash, name=name, role=role, seconds=_seconds(expires), created_by=actor.name,
+        made.id, made.hash, name=name, role=role, seconds=_checked(expires), created_by=actor.name,
         queues=queues or None, reveal=reveal,
     )  # fmt: skip
-    scope = [role, *(f"queue:{queue}" for queue in queues), *(["reveal"] if reveal else []), f"expires in {expires}"]
+    scope = [
+        role,
+        *(f"queue:{queue}" for queue in queues),
+        *(["reveal"] if reveal else []),
+        f"expires in {in_unit(expires)}",
+    ]
     with _connected(**place) as (conn, where):
         target = f"{name} ({', '.join(scope)})"
         if not operate.noted(conn, statement, actor, "create_token", target, where, reason=reason):
@@ -139,9 +150,7 @@ def _plain(value: Any) -> Any:
     return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if isinstance(value, datetime) else value
 
 
-def _seconds(text: str) -> float:
-    found = _SPAN.fullmatch(text.strip())
-    seconds = int(found[1]) * _UNITS[found[2]] if found else 0.0
+def _checked(seconds: float) -> float:
     if not 0 < seconds <= DAYS_MAX * 86_400:
-        raise click.UsageError(f"--expires {text[:60]!r} must be a number and m, h or d, up to {DAYS_MAX}d: as in 90d")
+        raise click.UsageError(f"--expires {in_unit(seconds)} must be above 0s and up to {DAYS_MAX}d: as in 90d")
     return seconds

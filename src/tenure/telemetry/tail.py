@@ -24,7 +24,7 @@ EVENTS_MAX = 500  # as many as can be sent in two seconds: a tail that is late d
 PAYLOAD_BYTES_MAX = 7500  # Postgres accepts notes below 8000 bytes
 PAYLOADS_MAX = 2  # at once, every PAUSE_SECONDS: about ten a second
 PAUSE_SECONDS = 0.15  # a little less than a tick of the sending thread
-TEXT_MAX = 140  # characters of one text: no whole tracebacks, and the longest event must fit
+TEXT_MAX = 120  # characters of one text: no whole tracebacks, and the longest event must fit
 
 
 def channel_of(fleet: str) -> str:

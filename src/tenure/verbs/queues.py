@@ -38,6 +38,11 @@ class Queue(NamedTuple):
         """True if only claim_limited may claim from it."""
         return self.paused or (self.max_running, self.max_per_key, self.rate_per_second) != (None, None, None)
 
+    @property
+    def is_set(self) -> bool:
+        """True if somebody has set something of it."""
+        return self.limited or self.retention_seconds is not None
+
 
 def claim_limited(
     worker: str,

@@ -18,7 +18,6 @@ from ..model.rows import Enqueued, NewRow
 from ..postgres import run
 from ..verbs import operators
 from ..verbs.kinds import declared
-from ..verbs.statement import Statement
 from .http_errors import Refused
 from .route import Ask, Asked, Reply, Route, require_queue, together, when
 
@@ -80,13 +79,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     """Put a row into the inbox: 201, 200 for a duplicate, 409 when the idempotency key has other content."""
-    given = msgspec.structs.asdict(ask.body)
-    kind, payload = given.pop("kind"), given.pop("payload")
-    options, hint = fill(given, bytes(payload), await ask.site.store.ask(declared(kind)), kind)
-    row = NewRow(kind, payload, **options)
-    require_queue(ask.access, row.queue)
-    statement = verbs.enqueue_many([row])
-    answer = await ask.site.store.blocking(lambda conn: _audited(conn, statement, ask, row.kind))
+    row, hint, answer = await ask.site.store.blocking(lambda conn: _sent(conn, ask))
     if answer.outcome == "enqueued":
         return Reply(201, EnqueuedShape(answer.id, "enqueued", hint or UNSET))
     if ask.site.hide_payloads:
@@ -97,16 +90,19 @@ async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     return Reply(200, EnqueuedShape(answer.id, "duplicate"))
 
 
-def _audited(
-    conn: Connection[Any], statement: Statement[list[Enqueued]], ask: Ask[Any, NewRowAsked], kind: str
-) -> Enqueued:
-    """Send it and write its line of the audit, both or neither: one row, or none for a key that is known."""
+def _sent(conn: Connection[Any], ask: Ask[Any, NewRowAsked]) -> tuple[NewRow, str, Enqueued]:
+    """Send it as its handler declared, with its line of the audit: one row, or none for a key that is known."""
     schema, actor = ask.site.store.schema, ask.actor
+    given = msgspec.structs.asdict(ask.body)
+    kind, payload = given.pop("kind"), given.pop("payload")
+    options, hint = fill(given, bytes(payload), run(conn, declared(kind), schema), kind)
+    row = NewRow(kind, payload, **options)
+    require_queue(ask.access, row.queue)
     with conn.transaction():
         action = run(conn, operators.begin_audit(actor.name, actor.via, "enqueue", kind), schema)
-        (answer,) = run(conn, statement, schema)
+        (answer,) = run(conn, verbs.enqueue_many([row]), schema)
         run(conn, operators.mark(action, int(answer.outcome == "enqueued"), done=True), schema)
-    return answer
+    return row, hint, answer
 
 
 ROUTES = (

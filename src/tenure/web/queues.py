@@ -77,7 +77,7 @@ async def queues(ask: Ask[Any, None]) -> QueuesShape:
     async with ask.site.store.reading() as conn:
         depth = await postgres.run(conn, questions.queue_depths(), schema)
         lag = await postgres.run(conn, questions.queue_lags(), schema)
-        known = {each.queue: each for each in await postgres.run(conn, verbs.queues(), schema) if each.limited}
+        known = {each.queue: each for each in await postgres.run(conn, verbs.queues(), schema) if each.is_set}
     found: dict[str, list[QueueDepth]] = {name: [] for name in known}
     for each in depth:
         found.setdefault(each.queue, []).append(each)

@@ -178,14 +178,14 @@ def _turn(kind: Kind) -> tuple[int, bool]:
 
 def _stretches(completions: list[Attempt]) -> list[Group]:
     """Runs whose rows differ in how they are completed: the first rows of each up to such a change, then the others."""
-    stretches: dict[tuple[int, bool, bool], list[Attempt]] = {}
+    stretches: dict[int, list[Attempt]] = {}
     for run in in_runs(completions):
-        n, before = 0, (run[0].accept_late, run[0].keep_payload)
+        n = 0
         for attempt in run:
-            how = (attempt.accept_late, attempt.keep_payload)
-            n, before = n + (how != before), how
-            stretches.setdefault((n, *how), []).append(attempt)
-    return [((Completed, late, True, keep), stretches[n, late, keep]) for n, late, keep in sorted(stretches)]
+            how = attempt.accept_late + 2 * (not attempt.keep_payload)
+            n += (how - n) % 4  # four ways take turns: the next turn of this one
+            stretches.setdefault(n, []).append(attempt)
+    return [((Completed, n % 2 == 1, True, n % 4 < 2), stretches[n]) for n in sorted(stretches)]
 
 
 def _each_alone(runs: list[list[Attempt]]) -> list[Batch]:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -21,6 +21,7 @@ from world import World, new_world
 TENURE = [sys.executable, "-c", "from tenure.cli import main; main()"]
 PAST = Path(__file__).with_name("shop.sql")
 SESSIONS: dict[str, dict[str, str]] = {}  # by the address of a server, the cookie of who opened its link
+ADDRESS = re.compile(r"(http://\S+?)/(\?link=\S+)?  ")
 BIG = 12345678901234567890  # more than a float can hold; stands in the payload of the contested row
 
 
@@ -65,6 +66,14 @@ def open_shop(folder: Path) -> Iterator[Shop]:
             yield Shop(url, world, contested, waiting, ended)
 
 
+def until_address(lines: Iterable[str]) -> Iterator[str]:
+    """These lines up to the one with an address: a server may say something of its settings before."""
+    for line in lines:
+        yield line
+        if ADDRESS.search(line):
+            return
+
+
 @contextlib.contextmanager
 def served(world: World, *options: str, **environ: str) -> Iterator[str]:
     """`tenure serve` over a world while the block lasts; gives its address without the last slash.
@@ -76,9 +85,9 @@ def served(world: World, *options: str, **environ: str) -> Iterator[str]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}) as process:
         try:
             assert process.stderr is not None
-            first = process.stderr.readline()
-            found = re.search(r"(http://\S+?)/(\?link=\S+)?  ", first)
-            assert found, first + process.stderr.read()
+            said = list(until_address(process.stderr))
+            found = ADDRESS.search(said[-1]) if said else None
+            assert found, "".join(said)
             # A pipe that nobody reads fills up, and stops the server.
             threading.Thread(target=sys.stderr.writelines, args=[process.stderr], daemon=True).start()
             if found[2]:

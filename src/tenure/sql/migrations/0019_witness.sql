@@ -121,6 +121,11 @@ BEGIN
 END
 $$;
 
+-- Whoever seals first links the lines of all, so this is not to carry a line on.
+DROP TRIGGER audit_own ON tenure.audit;
+CREATE TRIGGER audit_own BEFORE UPDATE ON tenure.audit FOR EACH ROW
+  WHEN (OLD.database_user <> session_user AND NEW.sealed = OLD.sealed) EXECUTE FUNCTION tenure.refuse_line();
+
 -- What was read, or tried in vain: the lines that somebody may cause who may otherwise only read.
 CREATE FUNCTION tenure.note_reading(who text, how text, what text, which text, why text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
   INSERT INTO tenure.audit AS a (actor, via, verb, target, reason)
