@@ -80,8 +80,8 @@ bench: setup ## drain rate of one and two workers against the raw SQL loop
 bench-recovery: setup ## from kill -9 to the next attempt elsewhere, with default settings
 	@$(BIN)/python -m bench.recovery
 
-bench-snapshot: setup ## claim time and rate while a snapshot is held for three minutes
-	@$(BIN)/python -m bench.snapshot
+bench-snapshot: setup ## claim time and rate while a snapshot is held for three minutes (ROWS=plain, ordered or limited)
+	@$(BIN)/python -m bench.snapshot $(if $(ROWS),--rows $(ROWS))
 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim

@@ -61,7 +61,7 @@ def main() -> int:
         with hired(url, "bench.apps:quick", folder, "--queues", ",".join(names), n=2):
             time.sleep(10)  # heads are made, the ring is settled
             show(f"idle, {given.rows:,} rows wait in {given.queues} queues", shares(conn, given.seconds))
-            with producing(url, given.rate):
+            with producing(url, given.rate, "plain"):
                 time.sleep(3)
                 show(f"busy, {given.rate} jobs a second", shares(conn, given.seconds))
         sweep = one_by_one(conn, names)

@@ -2,8 +2,9 @@
 
 Another session keeps a REPEATABLE READ transaction open, so no dead version of a row can be cleaned away. A producer
 enqueues at a steady rate, one worker process drains; every claim is timed in the worker (the trip that ends one batch
-and claims the next). The last line compares the last interval with the first: exit 1 when claims take more than twice
-as long or the rate has fallen by more than a fifth.
+and claims the next). The rows are plain, ordered by key, or of a queue with one at a time for each key. The last line
+compares the last interval with the first: exit 1 when claims take more than twice as long or the rate has fallen by
+more than a fifth.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ import psycopg
 from tenure import postgres, verbs
 from tenure.model.rows import NewRow
 from tenure.postgres import migrate
+from tenure.verbs import queues
 
 from .crew import eventually, hired
 from .server import bench_server
 
 GROWTH_MAX = 2.0
 RATE_MIN = 0.8
+KEYS = 5_000
 PACE_SECONDS = 0.02  # between two batches of the producer
 WARM_SECONDS = 5.0
 
@@ -54,6 +57,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0, help="how long the snapshot is held")
     parser.add_argument("--every", type=float, default=15.0, help="seconds of an interval")
     parser.add_argument("--rate", type=int, default=1_500, help="jobs a second")
+    parser.add_argument("--rows", choices=("plain", "ordered", "limited"), default="plain", help="which way to claim")
     given = parser.parse_args()
     with (
         bench_server() as url,
@@ -61,10 +65,12 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder,
     ):
         migrate.apply(conn)
+        if given.rows == "limited":
+            postgres.run(conn, queues.limit("default", max_per_key=1))
         ledger = Path(folder) / "claims"
         hands = hired(url, "bench.timed:quick", folder, "--slots", "200", BENCH_CLAIMS=str(ledger))
         with hands:
-            with producing(url, given.rate) as sent:
+            with producing(url, given.rate, given.rows) as sent:
                 time.sleep(WARM_SECONDS)
                 with held_snapshot(url):
                     print("snapshot held        jobs/s   backlog   claim p50     p99, ms     dead versions")
@@ -88,11 +94,11 @@ def held_snapshot(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def producing(url: str, rate: int) -> Iterator[Synchronized[int]]:
+def producing(url: str, rate: int, rows: str) -> Iterator[Synchronized[int]]:
     """A process that enqueues at this rate, and how many rows it has sent."""
     spawn = multiprocessing.get_context("spawn")
     sent, ended = spawn.Value("q", 0), spawn.Event()
-    process = spawn.Process(target=produce, args=(url, rate, sent, ended))
+    process = spawn.Process(target=produce, args=(url, rate, rows, sent, ended))
     process.start()
     try:
         yield sent
@@ -101,20 +107,21 @@ def producing(url: str, rate: int) -> Iterator[Synchronized[int]]:
         process.join(30)
 
 
-def produce(url: str, rate: int, sent: Synchronized[int], ended: Any) -> None:
+def produce(url: str, rate: int, rows: str, sent: Synchronized[int], ended: Any) -> None:
     """In a process of its own: small batches, paced by the clock, catching up when one came late."""
     with postgres.connect(url, application_name="tenure bench producer") as conn:
         began = time.monotonic()
         while not ended.wait(PACE_SECONDS):
             due = int((time.monotonic() - began) * rate) - sent.value
             ids = range(sent.value, sent.value + due)
-            postgres.run(conn, verbs.enqueue_many([NewRow("nothing", fields(k), key=f"order:{k}") for k in ids]))
+            postgres.run(conn, verbs.enqueue_many([new(k, rows) for k in ids]))
             sent.value += due
 
 
-def fields(k: int) -> dict[str, Any]:
-    """The payload of one job."""
-    return {"order_id": k, "email": "someone@example.com", "note": "x" * 60}
+def new(k: int, rows: str) -> NewRow:
+    """One job: of a key of its own, or of one of KEYS keys if these are ordered or limited."""
+    fields = {"order_id": k, "email": "someone@example.com", "note": "x" * 60}
+    return NewRow("nothing", fields, key=f"order:{k if rows == 'plain' else k % KEYS}", ordered=rows == "ordered")
 
 
 def watch(
