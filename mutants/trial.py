@@ -48,13 +48,13 @@ class Verdict:
 
 
 class Bench:
-    """Where mutants are tried: a copy of package and tests as things stand now, and a server for their databases."""
+    """Where mutants are tried: a copy of package, tests and docs as things stand now, and a server for their databases."""
 
     def __init__(self, project: Path, folder: Path, url: str) -> None:
         self.folder, self.url = folder, url
         self.root = folder / "root"  # what is edited meanwhile does not disturb the run
         self.package = self.root / "src/tenure"
-        for name in ("src", "tests", "mutants"):
+        for name in ("src", "tests", "mutants", "docs"):
             shutil.copytree(project / name, self.root / name)
         shutil.copy(project / "pyproject.toml", self.root)
 
