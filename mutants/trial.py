@@ -48,7 +48,7 @@ class Verdict:
 
 
 class Bench:
-    """Where mutants are tried: a copy of package, tests and docs as things stand now, and a server for their databases."""
+    """Where mutants are tried: a copy of package, tests and docs as they are now, and a server for their databases."""
 
     def __init__(self, project: Path, folder: Path, url: str) -> None:
         self.folder, self.url = folder, url
