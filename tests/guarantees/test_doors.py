@@ -282,6 +282,14 @@ def test_every_door_in_sql_refuses_what_only_sql_can_say(world: World, name: str
     assert world.count("live") == 0
 
 
+@pytest.mark.parametrize("name", ["kind", "queue"])
+def test_a_name_that_is_null_is_said_to_be_so(world: World, name: str) -> None:
+    arguments = {"kind": "'k'", "queue": "'q'", name: "NULL"}
+    known = f"enqueue_as_given({arguments['kind']}, '{{}}', queue => {arguments['queue']})"
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"{name} is NULL: it must have 1 to 128 bytes"):
+        world.sql(f"SELECT {known}")
+
+
 @pytest.mark.parametrize("door", [*SQL_DOORS, "python"])
 def test_an_idempotency_key_has_its_limit(world: World, door: str) -> None:
     if door in ("insert", "copy"):  # by the owner alone: nobody else may write the column
