@@ -37,7 +37,9 @@ def test_what_is_held_is_told_and_the_exit_code_says_no(world: World) -> None:
     world.claim_one()
     dry = tenure(world, "erase", f"key:{WHO}", "--dry-run")
     assert (dry.returncode, world.count("live")) == (0, 2)
-    said = "tenure: 1 row is processing and left as it is: `tenure cancel` asks its worker to stop; then erase again\n"
+    said = (
+        "tenure: 1 row is processing and left as it is: `tenure cancel ID` asks its worker to stop; then erase again\n"
+    )
     assert dry.stderr == said
     done = tenure(world, "erase", f"key:{WHO}", "--yes", "--json")
     assert (done.returncode, world.count("live")) == (1, 1)

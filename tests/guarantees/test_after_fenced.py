@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -82,6 +83,7 @@ def test_an_error_after_the_fenced_block_is_told_although_the_row_is_completed(w
     assert (told.job_id, told.kind, told.queue, told.token) == (id, "receipt", "mail", 1)
     assert "the printer burns" in told.error
     assert "Traceback" in told.error
+    assert re.fullmatch(rf".*test_after_fenced\.py:\d+ {handler.__name__}", told.where)
     assert (world.status(id), world.row(id).attempts) == ("completed", 1)
     (line,) = [line for line in map(json.loads, lines.getvalue().splitlines()) if line["event"] == told.name]
     assert line["level"] == "error"
@@ -101,7 +103,7 @@ def test_an_outcome_after_the_fenced_block_that_cannot_be_is_told(world: World, 
     with working(world, inbox) as hired:
         id = world.enqueue("receipt")
         (told,) = hired.saw(RaisedAfterCompletion)
-    assert told.error == f"{said}: {outcome.error}"
+    assert (told.error, told.where) == (f"{said}: {outcome.error}", "")
     assert world.status(id) == "completed"
 
 

@@ -19,6 +19,7 @@ from tenure.events import EncryptionKeyMissing, JobCompleted, JobDeadLettered, J
 from tenure.model.envelope import find, shown
 from tenure.model.payload import encode
 from tenure.model.veil import Veil
+from tenure.settings.known import check_names, masked
 from tenure.verbs import questions
 from tenure.worker.outcomes import veiled
 from world import World
@@ -149,6 +150,18 @@ def test_keys_that_cannot_be_read_now_cost_no_attempt(world: World) -> None:
     assert (world.row(sent.id).status, world.row(sent.id).attempts) == ("pending", 0)
 
 
+def test_a_worker_without_any_key_says_which_setting_is_missing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OUR_KEYS", raising=False)
+    send(world, shop()[0])
+    with working(world, shop(keys_from_env("OUR_KEYS"))[0]) as hired:
+        assert "OUR_KEYS is not set: give it keys like k1:BASE64" in hired.saw(EncryptionKeyMissing)[0].reason
+
+
+def test_the_variable_of_the_guide_is_a_setting_and_its_value_is_shown_to_nobody() -> None:
+    check_names({"TENURE_ENCRYPTION_KEYS": "k1:x", "TENURE_ENCRYPTION_KEYS_FILE": "/run/secrets/keys"})
+    assert masked("TENURE_ENCRYPTION_KEYS", "k1:x") == "***"
+
+
 @pytest.mark.parametrize("moved", ["kind", "queue", "partition_key"])
 def test_a_ciphertext_opens_in_no_other_row(world: World, moved: str) -> None:
     inbox, seen = shop(queue="default", key="order-7")
@@ -197,6 +210,22 @@ def test_a_digest_key_of_its_own_outlives_every_other_key(world: World) -> None:
     digest = {"digest": b"d" * 32}
     first = send(world, shop({**ONE, **digest})[0], idempotency_key="a")
     assert send(world, shop({**TWO, **digest})[0], idempotency_key="a") == (first.id, "duplicate")
+
+
+def test_names_of_keys_are_in_order_by_their_numbers(world: World) -> None:
+    """Without a digest key, the first name makes the digest: k10 is added after k9, not before it."""
+    k9, k10 = {"k9": b"9" * 32}, {"k10": b"0" * 32}
+    first = send(world, shop(k9)[0], idempotency_key="a")
+    assert send(world, shop({**k9, **k10})[0], idempotency_key="a") == (first.id, "duplicate")
+    assert send(world, shop({**k10, **k9})[0], idempotency_key="a") == (first.id, "duplicate")
+
+
+@pytest.mark.parametrize("value", ['José "Pepe" O\'Neill', "Main\nStreet", "1234567"])
+def test_a_value_is_covered_however_python_or_json_writes_it(value: str) -> None:
+    veil = Veil(json.dumps({"name": value}))
+    for text in (f"no {value}", f"no {value!r}", "no " + json.dumps({"name": value})):
+        assert "***" in veil.over(text)
+        assert not any(part in veil.over(text) for part in ("Jos", "Neill", "Street", "4567"))
 
 
 @pytest.mark.parametrize("changed", ["order", "card"])
@@ -310,11 +339,15 @@ def test_keys_come_from_a_file_that_may_change_meanwhile(world: World, tmp_path:
     assert len(seen) == 2
 
 
-def test_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OUR_KEYS", "k2:" + "MjIy" * 10 + "MjI=,k1:" + "MTEx" * 10 + "MTE=")
     ring = check_keys(keys_from_env("OUR_KEYS")())
     assert (ring.writes, sorted(ring.prints)) == ("k2", ["k1", "k2"])
     monkeypatch.delenv("OUR_KEYS")
+    monkeypatch.setenv("OUR_KEYS_FILE", str(tmp_path / "keys"))
+    (tmp_path / "keys").write_text("k3:" + "MzMz" * 10 + "MzM=\n")
+    assert check_keys(keys_from_env("OUR_KEYS")()).writes == "k3"
+    monkeypatch.delenv("OUR_KEYS_FILE")
     with pytest.raises(BadSettings, match="OUR_KEYS is not set"):
         keys_from_env("OUR_KEYS")()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
@@ -129,6 +130,32 @@ def test_of_two_ways_the_one_counts_whose_worker_started_last(world: World) -> N
     _declares(world, "back", "v1", "2026-01-03Z")
     assert _sent(world, "'k', '{}'")[0] == "v1", "the new version was taken back"
     assert world.count("kinds") == 2
+
+
+def test_a_way_counts_first_whose_queue_a_living_worker_serves(world: World) -> None:
+    """A worker that ran for a moment, of another application, must not take the rows of a kind to its own queue."""
+    _declares(world, "serving", "mail", "2026-01-01Z")
+    world.run(fleet.heartbeat("serving", {"kinds": ["k"], "queues": ["mail"]}))
+    _declares(world, "moment", "elsewhere", "2026-01-02Z")
+    world.run(fleet.heartbeat("moment", {"kinds": ["k"], "queues": ["elsewhere"]}))
+    assert _sent(world, "'k', '{}'")[0] == "elsewhere"
+    for status, metadata in [
+        ("dead", {"kinds": ["k"], "queues": ["elsewhere"]}),
+        ("alive", {"kinds": ["other"], "queues": ["elsewhere"]}),
+        ("alive", {"kinds": ["k"], "queues": ["other"]}),
+    ]:
+        world.sql("UPDATE workers SET status = %s, metadata = %s WHERE id = 'moment'", status, json.dumps(metadata))
+        assert _sent(world, "'k', '{}'")[0] == "mail"
+        assert [way.queue for way in world.run(kinds.declared("k"))] == ["mail", "elsewhere"]
+
+
+def test_a_kind_that_nobody_has_declared_is_told_where_no_queue_is_given(world: World) -> None:
+    heard: list[str] = []
+    world.conn.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
+    _sent(world, "'typo', '{}', queue => 'mail'")
+    assert heard == []
+    _sent(world, "'typo', '{}'")
+    assert heard == ["no worker has declared kind typo yet: the row goes to queue default"]
 
 
 def test_a_way_that_nobody_declares_for_a_month_is_forgotten(world: World) -> None:

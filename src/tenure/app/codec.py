@@ -95,9 +95,8 @@ class Codec:
             try:
                 keys = self._ring(oldest)
             except Exception as error:  # of a vault that does not answer, of a file that is not there yet
-                raise MissingKey(
-                    envelope.key, f"and this worker cannot read its keys ({type(error).__name__})"
-                ) from None
+                why = str(error) if isinstance(error, BadSettings) else type(error).__name__  # no sentence holds a key
+                raise MissingKey(envelope.key, f"and this worker cannot read its keys ({why})") from None
             if keys.prints.get(envelope.key) == envelope.print:
                 return keys.ciphers[envelope.key]
         if envelope.key in keys.prints:

@@ -47,15 +47,20 @@ def check_keys(found: Mapping[str, bytes]) -> Keys:
         next(iter(ring)),
         {name: AESGCM(key) for name, key in ring.items()},
         {name: _derived(key, b"tenure print").hex()[:8] for name, key in ring.items()},
-        _derived(found.get(DIGEST, ring[min(ring)]), b"tenure digest"),
+        _derived(found.get(DIGEST, ring[min(ring, key=_turn)]), b"tenure digest"),
     )
 
 
 def keys_from_env(variable: str = "TENURE_ENCRYPTION_KEYS") -> Callable[[], Mapping[str, bytes]]:
-    """Keys from an environment variable, like `k2:BASE64,k1:BASE64`: the first one encrypts."""
+    """Keys from an environment variable, like `k2:BASE64,k1:BASE64`: the first one encrypts.
+
+    Or from the file that the same variable with _FILE names.
+    """
 
     def read() -> Mapping[str, bytes]:
-        text = os.environ.get(variable)
+        text, path = os.environ.get(variable), os.environ.get(f"{variable}_FILE")
+        if not text and path:
+            return keys_from_file(path)()
         if not text:
             raise BadSettings(f"{variable} is not set: give it keys like k1:BASE64, {_MAKE}")
         return parse(text, variable)
@@ -92,6 +97,11 @@ def parse(text: str, source: str) -> dict[str, bytes]:
             raise BadSettings(f"{source} has two encryption keys named {name!r}: rename one")
         keys[name] = key
     return keys
+
+
+def _turn(name: str) -> list[tuple[int, str]]:
+    """Names in their order, with numbers as numbers: k9 comes before k10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:

@@ -139,7 +139,7 @@ def _say_unfinished(answer: dict[str, Any]) -> None:
             else f"{held:,} rows are processing and left as they are"
         )
         whom = "its worker" if held == 1 else "their workers"
-        echo(f"tenure: {left}: `tenure cancel` asks {whom} to stop; then erase again", err=True)
+        echo(f"tenure: {left}: `tenure cancel ID` asks {whom} to stop; then erase again", err=True)
     if not answer["dry_run"]:
         raise click.exceptions.Exit(NO)
 

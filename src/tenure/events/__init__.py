@@ -176,6 +176,7 @@ class RaisedAfterCompletion(Event):
     kind: str
     queue: str
     error: str
+    where: str = ""  # file, line and function; empty if nothing was raised
 
 
 # -- many rows

@@ -46,10 +46,10 @@ def keyed_by(key: object) -> tuple[Keyed, str | None]:
 
 
 def fill(given: Mapping[str, Any], payload: bytes, ways: list[Declaration], kind: str) -> Filled:
-    """The options of a new row: those that were given (not None), and for the rest what the newest handler declared.
+    """The options of a new row: those that were given (not None), and for the rest what its handler declared.
 
-    `ways` are the declarations of the kind, newest first. InvalidPayload if the rows of the kind are encrypted and this
-    payload is not, or if they are kept in order and nobody can know the key.
+    `ways` are the declarations of the kind, the first one counts. InvalidPayload if the rows of the kind are encrypted
+    and this payload is not, or if they are kept in order and nobody can know the key.
     """
     told = {name: value for name, value in given.items() if value is not None}
     if not ways:
@@ -70,7 +70,7 @@ def fill(given: Mapping[str, Any], payload: bytes, ways: list[Declaration], kind
     if others := sorted({way.queue for way in ways} - {declared.queue}) if "queue" not in told else []:
         hints.append(
             f"kind {kind!r} was also declared for queue {', '.join(map(repr, others))}: the row goes to queue "
-            f"{declared.queue!r}, where the worker that started last has it"
+            f"{declared.queue!r}"
         )
     return Filled(options, "; ".join(hints))
 

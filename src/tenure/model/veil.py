@@ -60,4 +60,4 @@ def _words(value: Any) -> Iterator[str]:
         elif isinstance(each, list):
             stack += each
         elif not isinstance(each, bool | None) and len(str(each)) >= WORD_MIN:
-            yield str(each)
+            yield from (str(each), repr(str(each))[1:-1], json.dumps(str(each))[1:-1])

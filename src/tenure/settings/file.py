@@ -62,8 +62,7 @@ def _checked(source: str, table: object) -> tuple[str, Mapping[str, Any]]:
     for word in table:
         if (name := words.get(word.removesuffix("_file"))) in NEVER_IN_FILES:
             raise BadSettings(
-                f"{word} in {source} names programs to run or the files they are run with, and whoever wrote the "
-                f"folder would choose them: remove it there, and set {name} in the environment"
+                f"{word} in {source} {NEVER_IN_FILES[name]}: remove it there, and set {name} in the environment"
             )
         if word not in words and word.removesuffix("_file") not in words:
             raise BadSettings(f"unknown setting {word!r} in {source}: did you mean {nearest(word, words)}?")

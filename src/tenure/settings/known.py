@@ -11,7 +11,7 @@ from ..errors import BadSettings
 DEFAULT_SCHEMA = "tenure"
 POSTGRES_MAJORS = range(14, 19)  # the versions every change is tested on
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
-_SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET")
+_SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET|_KEYS")
 URLS = ("TENURE_DATABASE_URL", "DATABASE_URL")
 LIBPQ = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE")  # each of them names a database, too
 
@@ -49,12 +49,18 @@ KNOWN = {
     "TENURE_WEB_OIDC_SCOPE": "what the provider is asked for (openid profile email)",
     "TENURE_WEB_GROUPS": "which group has which role, for a proxy or OIDC: sre=admin+reveal,dev=operate,*=read",
     "TENURE_WEB_REDACT": "more payload fields whose values are not shown: iban,birthday",
+    "TENURE_ENCRYPTION_KEYS": "keys of encrypted payloads, for `keys_from_env()`: k2:BASE64,k1:BASE64,digest:BASE64",
     "TENURE_DRILLS": "whether drills may be played on this database: allow or forbid (allow)",
     "TENURE_TERMINATION_GRACE_SECONDS": "how long the orchestrator waits after SIGTERM, for `tenure doctor` to check",
 }
 
-# What they name is run, or decides what is run: a folder that somebody was given must not choose it.
-NEVER_IN_FILES = ("TENURE_PG_BIN", "TENURE_HOME")
+_CHOOSES = "names programs to run or the files they are run with, and whoever wrote the folder would choose them"
+# What a settings file must not have: a folder that somebody was given would decide it, or a secret would lie in it.
+NEVER_IN_FILES = {
+    "TENURE_PG_BIN": _CHOOSES,
+    "TENURE_HOME": _CHOOSES,
+    "TENURE_ENCRYPTION_KEYS": "has secret keys, and this file is one of many in its folder",
+}
 
 # The value of a setting that nobody set; a name that is not here has no default.
 DEFAULTS = {

@@ -29,5 +29,5 @@ def declare(worker: str, kinds: Sequence[Declaration]) -> Statement[int]:
 
 
 def declared(kind: str) -> Statement[list[Declaration]]:
-    """The ways in which a kind was declared, the newest first; none if no worker has declared it."""
+    """The ways in which a kind was declared, the first one counts; none if no worker has declared it."""
     return Statement("declared", {"kind": kind}, lambda rows: [Declaration(*row) for row in rows])

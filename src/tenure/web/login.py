@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import Response
 
+from ..model import web_token
 from . import cookie
 from .access import COOKIE, PUBLIC
 from .by_link import ByLink
@@ -32,10 +33,18 @@ async def login(ask: Ask[Any, LoginAsked]) -> Response:
         )
     value = await known.login(ask.request, ask.body.name, ask.body.token)
     if value is None:
-        raise Refused(401, "this access token is unknown: check it, or ask whoever runs the server")
+        raise Refused(401, _unknown(ask.body))
     answer = _done()
     cookie.give(answer, ask.request, COOKIE, value, SESSION_SECONDS)
     return answer
+
+
+def _unknown(asked: LoginAsked) -> str:
+    if asked.name is not None:
+        return "this name and password do not belong together: check them, or ask whoever runs the server"
+    if asked.token.startswith(web_token.PREFIX):
+        return "tokens of `tenure tokens` are for scripts, not for this page: send it as `authorization: Bearer TOKEN`"
+    return "this access token is unknown: check it, or ask whoever runs the server"
 
 
 async def logout(ask: Ask[Any, None]) -> Response:

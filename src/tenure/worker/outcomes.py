@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from ..model.veil import Veil
 
 TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
 LATER_SECONDS_MAX = 600.0
+_FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 _UNDONE = (Retry, Snooze, Fail, DeadLetter, Release)
 
 
@@ -99,6 +101,12 @@ def after_completion(outcome: Outcome | None) -> str:
         return ""
     raised = outcome.error.startswith("Traceback")
     return outcome.error if raised else f"{type(outcome).__name__}: {outcome.error}".removesuffix(": ")
+
+
+def place(error: str) -> str:
+    """Where the exception of this traceback was raised, as file:line function; "" if there is none."""
+    frames = _FRAME.findall(error)
+    return "{}:{} {}".format(*frames[-1]) if frames else ""
 
 
 def said(error: BaseException, veil: Veil | None = None) -> str:

@@ -20,7 +20,7 @@ from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
 from .news import News
-from .outcomes import Poison, after_completion, arguments, as_outcome, later, said, veiled
+from .outcomes import Poison, after_completion, arguments, as_outcome, later, place, said, veiled
 from .processes import ChildJob, Children, NotStarted, import_path
 from .shared import Shared
 
@@ -215,7 +215,7 @@ class Pools:
         """
         before, job = attempt.handler_returns(outcome), attempt.job
         if attempt.completed_itself and (error := after_completion(outcome)):
-            told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error)
+            told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error, place(error))
             self._bus.emit(RaisedAfterCompletion(*told))
         if attempt.timeout_seconds:
             self._call_on_loop(attempt.disarm)

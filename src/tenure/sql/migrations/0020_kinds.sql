@@ -5,7 +5,7 @@
 ALTER TABLE tenure.live ALTER COLUMN max_attempts SET DEFAULT 10;
 
 -- One row for each way in which a kind was declared. Two versions of an application, or two applications, may declare it in two
--- ways: the one whose worker started last is what a new row goes by. Workers that are gone leave their declarations here for a month.
+-- ways: a new row goes by the one that a living worker has, and among these by the one whose worker started last. Workers that are gone leave their declarations here for a month.
 CREATE TABLE tenure.kinds (
   kind         text        NOT NULL,
   form         text        NOT NULL,  -- a hash of what follows, up to encrypted
@@ -40,7 +40,8 @@ BEGIN
 END
 $$;
 
--- The ways in which a kind was declared: the first is what a new row goes by, none if nobody has declared it. It runs with its owner's
+-- The ways in which a kind was declared: the first is what a new row goes by, none if nobody has declared it. Those come first whose
+-- queue is served by a living worker that has the kind. It runs with its owner's
 -- rights: whoever may enqueue may know how, and a producer sees nothing else.
 CREATE FUNCTION tenure.declared(the_kind text) RETURNS SETOF tenure.kinds LANGUAGE sql STABLE SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp
@@ -48,7 +49,9 @@ AS $$
   SELECT k.kind, k.form, k.queue, k.keyed, k.key_template, k.ordered, k.hold, k.priority, k.max_attempts, k.encrypted, k.worker, k.started_at, k.seen_at
   FROM tenure.kinds AS k
   WHERE k.kind = the_kind
-  ORDER BY k.started_at DESC, k.seen_at DESC, k.form
+  ORDER BY EXISTS (SELECT FROM tenure.workers AS w
+                   WHERE w.status = 'alive' AND w.metadata -> 'kinds' ? k.kind AND w.metadata -> 'queues' ? k.queue) DESC,
+           k.started_at DESC, k.seen_at DESC, k.form
   LIMIT 20
 $$;
 
@@ -67,6 +70,9 @@ DECLARE
   known tenure.kinds;
 BEGIN
   SELECT * INTO known FROM tenure.declared(kind) LIMIT 1;
+  IF known IS NULL AND queue IS NULL THEN
+    RAISE NOTICE 'no worker has declared kind % yet: the row goes to queue default', kind;
+  END IF;
   IF known.encrypted AND (payload -> '$encrypted') IS NULL THEN
     RAISE EXCEPTION 'rows of % are encrypted, and this one would stand in clear: send it from Python, with the codec', kind
       USING ERRCODE = 'invalid_parameter_value';
