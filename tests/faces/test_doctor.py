@@ -30,9 +30,9 @@ from tenure.verbs.statement import Statement
 from world import World
 
 CHECKS = [
-    "settings", "lease", "versions", "clock", "primary", "durability", "connections", "pooler", "listen", "schema",
-    "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping", "leases",
-    "paused", "fleet", "served", "kinds", "encryption", "keys", "lag",
+    "settings", "lease", "versions", "clock", "primary", "durability", "public", "connections", "pooler", "listen",
+    "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
+    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag",
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import threading
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -176,6 +177,11 @@ def test_forgotten_lines_leave_an_anchor_and_the_rest_fits(world: World) -> None
     assert world.run(witness.audit_links(0))[0].before == third.hash
     assert [line.verb for line in world.run(operators.audit())] == ["forget_audit", "pause"]
     assert verified(world, "--tip", before["tip"])[0] == 0
+    assert verified(world, "--tip", f"3:{third.hash}")[0] == 0, "what it begins after is known"
+    code, answer = verified(world, "--tip", f"3:{'0' * 64}")
+    assert (code, "not that of --tip" in answer["unfit"]["why"]) == (1, True)
+    code, answer = verified(world, "--tip", f"2:{third.before}")
+    assert (code, "begins after link 3" in answer["unfit"]["why"]) == (1, True)
 
 
 def old(world: World, *lines: int) -> None:
@@ -276,8 +282,33 @@ def test_an_export_is_checked_without_the_database(world: World, tmp_path: Any) 
     assert CliRunner().invoke(command, ["verify", str(file)]).exit_code == 2
     later = tenure(world, "export", "--after", "2")[1]
     assert [json.loads(line)["seq"] for line in later.splitlines()] == [3]
+    file.write_text(later, encoding="utf-8")
+    first = json.loads(text.splitlines()[0])
+    done = CliRunner().invoke(command, ["verify", str(file), "--tip", f"1:{first['hash']}"])
+    assert (done.exit_code, "begins after link 2" in done.output) == (1, True)
 
 
-def test_a_tip_that_is_none_is_refused_in_one_sentence(world: World) -> None:
-    code, said = tenure(world, "verify", "--tip", "nonsense")
-    assert (code, "must be LINK:HASH" in said) == (2, True)
+@pytest.mark.parametrize("when", ["infinity", "-infinity", "294276-12-31 UTC", "4713-01-01 UTC BC"])
+def test_no_operator_gives_a_line_a_time_that_no_calendar_has(world: World, when: str) -> None:
+    action = begun(world)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        world.sql("UPDATE audit SET done_at = %s WHERE id = %s", when, action)
+    ended(world, action)
+    assert verified(world)[0] == 0
+
+
+def test_operators_of_its_own_do_not_change_a_line_that_is_done(world: World) -> None:
+    """The rule of the audit is read with the server's operators, whatever path the session has."""
+    action = begun(world)
+    ended(world, action)
+    mine = f"{world.schema}_mine"
+    world.sql(f"CREATE SCHEMA {mine}")
+    try:
+        world.sql(f'SET search_path = {mine}, pg_catalog, "{world.schema}"')
+        for kind, sign in (("jsonb", "="), ("smallint", ">")):
+            world.sql(f"CREATE FUNCTION yes({kind}, {kind}) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
+            world.sql(f"CREATE OPERATOR {sign} (leftarg = {kind}, rightarg = {kind}, function = yes)")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            world.sql("UPDATE audit SET rows = 0, done_at = NULL WHERE id = %s", action)
+    finally:
+        world.sql(f"DROP SCHEMA {mine} CASCADE")

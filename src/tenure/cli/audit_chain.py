@@ -45,9 +45,7 @@ def verify(file: TextIO | None, tip: str | None, as_json: bool, database_url: st
         with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
             migrate.require(conn, database.schema)
             walk, unfit, more = _checked(conn, database.schema, known)
-    if unfit is None and known and known[0] <= walk.seq and more.get("anchor", 0) >= known[0]:
-        sentence(f"tenure: link {known[0]} was forgotten, so --tip says nothing: keep a newer tip", err=True)
-    elif unfit is None and known and known[0] > walk.seq:
+    if unfit is None and known and known[0] > walk.seq:
         unfit = Unfit(
             walk.seq, 0, f"the chain ends at link {walk.seq}, before link {known[0]} of --tip: its end is gone"
         )
@@ -115,10 +113,13 @@ def _walked(
 ) -> tuple[Walk, Unfit | None]:
     """Go along them. A file begins where its first link says: it may have been exported after a link."""
     first = next(links, None)
-    if first is None:
-        return walk or Walk(), None
-    walk = walk or Walk(first.seq - 1, first.before)
-    for link in _with(first, links):
+    walk = walk or (Walk(first.seq - 1, first.before) if first else Walk())
+    if known and known[0] < walk.seq:
+        why = f"it begins after link {walk.seq}, so --tip says nothing: older links were forgotten, or cut off"
+        return walk, Unfit(walk.seq, 0, why)
+    if known and known[0] == walk.seq and known[1] != walk.hash:
+        return walk, Unfit(walk.seq, 0, "the hash that it begins after is not that of --tip: it was written anew")
+    for link in _with(first, links) if first else ():
         if unfit := walk.along([link]):
             return walk, unfit
         if known and known[0] == link.seq and known[1] != link.hash:
@@ -170,7 +171,7 @@ def _known(tip: str | None) -> tuple[int, str] | None:
 
 def _said(facts: dict[str, Any], unfit: Unfit | None) -> str:
     if unfit:
-        where = f"line {unfit.line} (link {unfit.seq})" if unfit.line else "the end"
+        where = f"line {unfit.line} (link {unfit.seq})" if unfit.line else "an end"
         return f"the audit does not fit at {where}: {unfit.why}"
     waiting = f", {facts['unlinked']:,} lines not linked yet" if facts.get("unlinked") else ""
     return f"ok  {facts['links']:,} links fit{waiting} · tip {facts['tip']}"

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -111,7 +112,8 @@ def serve(made: Starlette, listener: socket.socket, prefix: str = "") -> None:
     from ..web.serve import Server
 
     # Not asyncio.run: it would wait for every thread, and one that waits for a stuck database never ends.
-    asyncio.new_event_loop().run_until_complete(Server(made, prefix).serve([listener]))
+    with closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(Server(made, prefix).serve([listener]))
 
 
 def address_of(listener: socket.socket) -> str:

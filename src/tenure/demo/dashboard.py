@@ -6,9 +6,9 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..web.access import Door
@@ -24,10 +24,16 @@ def served(listener: socket.socket, database_url: str, schema: str, door: Door |
 
     server = Server(app(database_url=database_url or None, schema=schema, access=door, drills=True))
     answering = server.serve([listener])
-    thread = threading.Thread(target=lambda: asyncio.new_event_loop().run_until_complete(answering), daemon=True)
+    thread = threading.Thread(target=lambda: _run(answering), daemon=True)
     thread.start()
     try:
         yield
     finally:
         server.handle_exit(signal.SIGTERM, None)
         thread.join(END_SECONDS_MAX)
+
+
+def _run(answering: Coroutine[Any, Any, None]) -> None:
+    """On a loop of its own that is closed: Python would close it at the end of the process, with a traceback."""
+    with closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(answering)

@@ -49,6 +49,7 @@ def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterato
     yield server.clock(facts, here)
     yield server.primary(facts)
     yield server.durability(facts)
+    yield server.public(facts)
     yield server.connections(facts, config.wanted_connections(environ))
     yield _look("pooler", lambda: server.pooler(conn.pooled, settings.session_url(environ=environ) is not None))
     if not conn.pooled:

@@ -24,6 +24,7 @@ class Server(NamedTuple):
     connections: int
     user: str
     sees_all: bool
+    public_open: bool  # everybody may create functions in the schema public
 
 
 class Open(NamedTuple):

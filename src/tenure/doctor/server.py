@@ -50,6 +50,14 @@ def durability(server: Server) -> Finding:
     return Finding("durability", "ok", [], f"fsync on, synchronous_commit {server.synchronous_commit}")
 
 
+def public(server: Server) -> Finding:
+    """Whether everybody may put functions where your sessions look for them."""
+    if server.public_open:
+        said = "everybody who may connect can create functions in the schema public, and your sessions would run them"
+        return Finding("public", "warn", True, said, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    return Finding("public", "ok", False, "not everybody can create functions in the schema public")
+
+
 def connections(server: Server, wanted: int) -> Finding:
     """How many connections are left, and how many one more worker takes."""
     usable = server.max_connections - server.reserved

@@ -1,4 +1,4 @@
-"""Tenure's own connections: query plans are fixed, a silent server is given up within seconds, a pooler is detected."""
+"""Tenure's own connections: fixed names and plans, a silent server is given up in seconds, a pooler is detected."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ PLANS = {
     "jit": "off",
     "default_transaction_isolation": "read\\ committed",
 }
+
+# Nobody's functions but the server's are found. One that somebody else has made in `public` would run as us where its
+# arguments fit better than those of the server's own. Poolers do not pass it on: `tenure doctor` says if it matters.
+NAMES = {"search_path": "pg_catalog,pg_temp"}
 
 POOLED_SECONDS_MAX = 600.0
 
@@ -186,7 +190,7 @@ def conninfo(url: str, application_name: str, patience: Patience = PATIENT, *, s
     words: dict[str, Any] = {"application_name": application_name, **patience.of_client(), **given}
     words["client_encoding"] = "UTF8"  # sent before the options, and poolers accept it
     if settings:
-        ours = " ".join(f"-c {name}={value}" for name, value in {**PLANS, **patience.of_server()}.items())
+        ours = " ".join(f"-c {name}={value}" for name, value in {**NAMES, **PLANS, **patience.of_server()}.items())
         words["options"] = f"{ours} {given.get('options') or ''}".strip()  # the later of two settings wins
     return make_conninfo(**words)
 

@@ -223,6 +223,7 @@ def _record(migration: Migration, schema: str) -> str:
 
 def _lock(conn: Connection[Any], schema: str) -> None:
     """Held to the end of the transaction: the second process waits here, then finds nothing to do."""
+    conn.execute("SET LOCAL search_path = pg_catalog, pg_temp")  # nobody's functions but the server's
     conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
 
 

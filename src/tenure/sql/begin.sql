@@ -1,4 +1,5 @@
 -- begin: the schema and the record of what was applied to it; safe to run again
+SET LOCAL search_path = pg_catalog, pg_temp;  -- nobody's functions but the server's
 DO $make$
 BEGIN
   -- Asked first: CREATE SCHEMA IF NOT EXISTS wants the right to create schemas even where one exists.

@@ -96,6 +96,10 @@ $$;
 CREATE TRIGGER idempotency_long BEFORE INSERT ON tenure.idempotency FOR EACH ROW
   WHEN (octet_length(NEW.key) NOT BETWEEN 1 AND 512) EXECUTE FUNCTION tenure.refuse_idempotency_key();
 
+-- A claim adds one to a token: a row that an operator has inserted with the last number there is would end every worker.
+ALTER TABLE tenure.live ADD CONSTRAINT live_tokens CHECK (lease_generation BETWEEN 0 AND 1::bigint << 62 AND fence_token BETWEEN 0 AND 1::bigint << 62)
+  NOT VALID;
+
 -- The door for psql and every other language: as in 0002_functions.sql, with the check that everybody has.
 CREATE OR REPLACE FUNCTION tenure.enqueue(
   kind text, payload jsonb, partition_key text DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
@@ -124,7 +128,7 @@ END
 $$;
 
 -- A line of the audit is carried on by whom the database knows to have begun it.
-CREATE FUNCTION tenure.refuse_line() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION tenure.refuse_line() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION 'line % of the audit was begun by %: only that user carries it on, not %', OLD.id, OLD.database_user, session_user
     USING ERRCODE = 'insufficient_privilege';

@@ -100,7 +100,7 @@ END
 $$;
 
 -- As before; also a line is sealed, and the oldest lines are forgotten by forget_audit.
-CREATE OR REPLACE FUNCTION tenure.keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tenure.keep_audit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF TG_OP = 'UPDATE' THEN
     IF NEW.sealed > OLD.sealed AND (to_jsonb(NEW) - 'sealed') = (to_jsonb(OLD) - 'sealed') THEN
@@ -108,6 +108,7 @@ BEGIN
     END IF;
     IF OLD.done_at IS NULL
        AND NEW.rows >= OLD.rows
+       AND (NEW.done_at IS NULL OR NEW.done_at BETWEEN OLD.at - interval '1 day' AND clock_timestamp() + interval '1 day')
        AND (to_jsonb(NEW) - 'rows' - 'done_at') = (to_jsonb(OLD) - 'rows' - 'done_at') THEN
       RETURN NEW;
     END IF;
