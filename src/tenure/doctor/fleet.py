@@ -105,7 +105,7 @@ def served(lags: Mapping[str, float], alone: Mapping[str, float]) -> Finding:
     more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
     names = ", ".join(map(repr, sorted(alone)[:3])) + more
     said = f"no worker serves {names}, where rows have been due for {spoken(alone[first])}"
-    step = f"`tenure worker MODULE:INBOX --queues {shlex.quote(first)}`"
+    step = f"`tenure worker MODULE:INBOX --queues {shlex.quote(','.join(sorted(alone)[:3]))}`"
     return Finding("served", "warn", dict(alone), said, step)
 
 

@@ -31,7 +31,7 @@ export function Retention({ queue, close }) {
   return html`
     <form class="limits-form one" aria-label=${`Retention of ${queue.queue}`} onSubmit=${save}>
       <label class="field">
-        Keep ended rows for days
+        Days to keep completed and cancelled rows
         <input
           type="text"
           inputmode="decimal"
@@ -45,12 +45,10 @@ export function Retention({ queue, close }) {
       </label>
       <div class="acts">
         <button type="submit" class="button">
-          Save days
+          Save retention
         </button>
       </div>
-      <p class="quiet">
-        It counts for completed and cancelled rows; failed rows and dead letters stay.
-      </p>
+      <p class="quiet">Failed rows and dead letters stay until somebody deletes them.</p>
     </form>
   `;
 }
