@@ -538,7 +538,7 @@ def test_queues_with_due_rows_that_no_worker_serves_are_named(world: World) -> N
     found = findings(world)
     assert (found["served"].level, set(found["served"].value)) == ("warn", {"the mail", "orders"})
     assert found["served"].said == "no worker serves 'orders', 'the mail', where rows have been due for 4 min"
-    assert found["served"].next == "`tenure worker MODULE:INBOX --queues 'the mail'`"
+    assert found["served"].next == "`tenure worker MODULE:INBOX --queues 'orders,the mail'`"
     assert {found[name].level for name in ("kinds", "lag")} == {"warn"}, "they did not look there"
     world.sql("UPDATE workers SET metadata = '{}'")
     assert findings(world)["served"].level == "ok", "one that does not say what it serves may serve all"
