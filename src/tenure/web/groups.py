@@ -34,6 +34,11 @@ class Groups:
             raise BadSettings(f"{SETTING} must say which group has which role: write e.g. sre=admin,*=read")
         return cls(tuple(found))
 
+    @property
+    def give_reveal(self) -> bool:
+        """Does one of them have the right to see payloads?"""
+        return any(reveal for _, _, reveal in self.roles)
+
     def access(self, name: str, groups: Iterable[str]) -> Access | None:
         """Who this is by the highest role of their groups; None if none of them has one."""
         theirs = {EVERYBODY, *groups}
