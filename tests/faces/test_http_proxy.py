@@ -145,3 +145,9 @@ def test_where_a_group_has_the_right_to_see_payloads_no_entry_without_it_sees_th
         assert "canary" in client.post(f"/api/rows/{id}/reveal", headers=ANN).text
     with behind(world, monkeypatch, PROXY="127.0.0.1", GROUPS="sre=admin", **entries) as client:
         assert "canary" in client.get(f"/api/rows/{id}", headers={"authorization": "Bearer bob-has-this"}).text
+
+
+def test_groups_that_come_in_two_headers_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with behind(world, monkeypatch, PROXY="127.0.0.1") as client:
+        twice = [("x-forwarded-user", "eve"), ("x-forwarded-groups", "dev"), ("x-forwarded-groups", "sre")]
+        assert "x-forwarded-groups twice" in said(client.get("/api/me", headers=twice), 400)["error"]
