@@ -151,6 +151,14 @@ def test_a_word_that_does_not_hold_lets_nobody_in(
     assert (line.actor, line.verb) == ("nobody", "login_failed")
 
 
+def test_a_name_that_is_our_own_is_refused(world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(world, provider, monkeypatch, OIDC_USER="name") as client:
+        provider.next(claims={**ANN, "name": "token:ci"})
+        done = back(client, there(client))
+        assert (done.status_code, "a name of Tenure&#x27;s own" in done.text) == (403, True), done.text
+        assert client.get("/api/me").status_code == 401
+
+
 def test_a_login_that_another_browser_began_is_refused_and_so_is_one_that_is_used_again(
     world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

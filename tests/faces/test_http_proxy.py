@@ -151,3 +151,10 @@ def test_groups_that_come_in_two_headers_are_refused(world: World, monkeypatch: 
     with behind(world, monkeypatch, PROXY="127.0.0.1") as client:
         twice = [("x-forwarded-user", "eve"), ("x-forwarded-groups", "dev"), ("x-forwarded-groups", "sre")]
         assert "x-forwarded-groups twice" in said(client.get("/api/me", headers=twice), 400)["error"]
+
+
+@pytest.mark.parametrize("name", ["token:ci", "token:", "Token:ci", "nobody", "local", "LOCAL", "token"])
+def test_a_name_that_is_our_own_is_refused(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with behind(world, monkeypatch, PROXY="127.0.0.1") as client:
+        asked = client.get("/api/me", headers={"x-forwarded-user": name, "x-forwarded-groups": "dev"})
+        assert "a name of Tenure's own" in said(asked, 403)["error"]

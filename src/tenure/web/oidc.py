@@ -16,7 +16,7 @@ from ..errors import BadSettings
 from ..events import Bus, LoginFailed
 from . import cookie
 from .access import COOKIE, Access
-from .groups import Groups, clean_name
+from .groups import Groups, clean_name, is_ours, not_theirs
 from .guesses import Tries
 from .oidc_provider import BadLogin, Provider, challenge_of, check_address
 from .peer import address_of
@@ -99,7 +99,7 @@ class Oidc:
         try:
             access = await self._found(request)
         except BadLogin as error:
-            return self._failed(request, error, 401)
+            return self._failed(request, error, error.status)
         # Not a redirect: it would still count as coming from the provider, and the strict cookie would not be sent.
         answer = HTMLResponse(_page("Logged in.", "Go on", refresh=True), headers={"cache-control": "no-store"})
         cookie.give(answer, request, COOKIE, self._sessions.begin(access), SESSION_SECONDS, secure=self._is_secure)
@@ -126,6 +126,8 @@ class Oidc:
             raise BadLogin(f"the provider sent no usable claim {claim!r}: choose another by TENURE_WEB_OIDC_USER")
         if claim == "email" and claims.get("email_verified") is not True:
             raise BadLogin("the provider has not verified the address: choose another claim by TENURE_WEB_OIDC_USER")
+        if is_ours(name):
+            raise BadLogin(not_theirs(name), 403)
         listed = claims.get(self._given.groups or "groups")
         groups = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
         access = self._groups.access(name, groups)
@@ -135,7 +137,7 @@ class Oidc:
 
     def _failed(self, request: Request, error: BadLogin, status: int) -> Response:
         n = self._tries.count(address_of(request))
-        if n is not None and status == 401:
+        if n is not None and status != 503:
             self._bus.emit(LoginFailed(address_of(request), "", n))
         page = _page(f"{str(error)[:1].upper()}{str(error)[1:]}.", "Back to the dashboard")
         return HTMLResponse(page, status, {"cache-control": "no-store"})
