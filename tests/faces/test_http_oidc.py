@@ -20,6 +20,7 @@ from crew import eventually
 from faces.web_tools import CHANGING, running, said
 from tenure import operate
 from tenure.errors import BadSettings
+from tenure.web import oidc_flow
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -151,6 +152,14 @@ def test_a_word_that_does_not_hold_lets_nobody_in(
     assert (line.actor, line.verb) == ("nobody", "login_failed")
 
 
+def test_a_name_that_is_our_own_is_refused(world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(world, provider, monkeypatch, OIDC_USER="name") as client:
+        provider.next(claims={**ANN, "name": "token:ci"})
+        done = back(client, there(client))
+        assert (done.status_code, "a name of Tenure&#x27;s own" in done.text) == (403, True), done.text
+        assert client.get("/api/me").status_code == 401
+
+
 def test_a_login_that_another_browser_began_is_refused_and_so_is_one_that_is_used_again(
     world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +176,34 @@ def test_a_login_that_another_browser_began_is_refused_and_so_is_one_that_is_use
         assert back(client, own).status_code == 401
         for words in ("", "?state=", "?state=x&code=y"):
             assert client.get(f"/api/oidc/callback{words}").status_code == 401
+
+
+def test_strangers_who_begin_a_thousand_logins_shut_nobody_out(
+    world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(world, provider, monkeypatch) as client:
+        provider.next(claims=ANN)
+        sent = there(client)
+        with httpx.Client(base_url=client.base_url, timeout=120) as stranger:
+            for _ in range(1001):
+                assert stranger.get("/api/oidc/login").status_code == 303
+        begun = client.cookies["tenure-login"]
+        assert back(client, sent).status_code == 200
+        client.cookies.set("tenure-login", begun)
+        assert "not begun in this browser" in back(client, sent).text, "it is good once, whoever keeps the cookie"
+
+
+def test_a_state_that_is_too_old_changed_or_of_another_server_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    flows = oidc_flow.Flows()
+    (old, _), (state, flow) = flows.begin(), flows.begin()
+    later = f"{int(state.split('.')[0], 16) + 600:x}.{state.partition('.')[2]}"
+    for wrong in ("", ".", "x.y.z", state[:-1], later, oidc_flow.Flows().begin()[0], "\ud800"):
+        assert flows.take(wrong) is None, wrong
+    assert flows.take(state) == flow
+    assert flows.take(state) is None
+    now = oidc_flow._now()
+    monkeypatch.setattr(oidc_flow, "_now", lambda: now + oidc_flow.FLOW_SECONDS + 1)
+    assert flows.take(old) is None
 
 
 def test_a_code_without_its_verifier_is_of_no_use(

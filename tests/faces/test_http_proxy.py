@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,3 +128,33 @@ def test_a_trusted_proxy_says_address_and_scheme_and_nobody_else_does() -> None:
     assert address_of(asked("::ffff:10.0.0.7", proxy, **said)) == "1.2.3.4"
     assert address_of(asked("10.0.0.7", proxy, x_forwarded_for="nonsense")) == "10.0.0.7"
     assert address_of(asked("10.0.0.7", proxy)) == "10.0.0.7"
+
+
+def test_where_a_group_has_the_right_to_see_payloads_no_entry_without_it_sees_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = world.enqueue("k", {"diagnosis": "canary"})
+    entries = {"TOKEN": "one-for-all", "TOKENS": "bob:read:bob-has-this", "USERS": "kim:admin:kim-has-this"}
+    with behind(world, monkeypatch, PROXY="127.0.0.1", **entries) as client:
+        kim = f"Basic {base64.b64encode(b'kim:kim-has-this').decode()}"
+        for shown in ("Bearer one-for-all", "Bearer bob-has-this", kim):
+            header = {"authorization": shown}
+            assert "canary" not in client.get(f"/api/rows/{id}", headers=header).text, shown
+            assert client.post(f"/api/rows/{id}/reveal", headers=header).status_code == 403
+            assert said(client.get("/api/me", headers=header))["payloads"] == "hidden"
+        assert "canary" in client.post(f"/api/rows/{id}/reveal", headers=ANN).text
+    with behind(world, monkeypatch, PROXY="127.0.0.1", GROUPS="sre=admin", **entries) as client:
+        assert "canary" in client.get(f"/api/rows/{id}", headers={"authorization": "Bearer bob-has-this"}).text
+
+
+def test_groups_that_come_in_two_headers_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with behind(world, monkeypatch, PROXY="127.0.0.1") as client:
+        twice = [("x-forwarded-user", "eve"), ("x-forwarded-groups", "dev"), ("x-forwarded-groups", "sre")]
+        assert "x-forwarded-groups twice" in said(client.get("/api/me", headers=twice), 400)["error"]
+
+
+@pytest.mark.parametrize("name", ["token:ci", "token:", "Token:ci", "nobody", "local", "LOCAL", "token"])
+def test_a_name_that_is_our_own_is_refused(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with behind(world, monkeypatch, PROXY="127.0.0.1") as client:
+        asked = client.get("/api/me", headers={"x-forwarded-user": name, "x-forwarded-groups": "dev"})
+        assert "a name of Tenure's own" in said(asked, 403)["error"]

@@ -19,7 +19,7 @@ from tenure.model.filter import STATUSES, Filter
 from tenure.verbs import schedules
 from tenure.web.app import ROUTES
 from tenure.web.credentials import credentials
-from tenure.web.feed import Feed
+from tenure.web.feed import Feed, Refuses
 from tenure.web.openapi import document
 from world import World, new_world
 
@@ -65,9 +65,11 @@ def operations() -> dict[str, Any]:
     return {each.label: each for each in (found.ok() for found in described().get_all_operations())}
 
 
-async def _first_event(feed: Feed, last_id: str | None, *, fleet: bool, actor: str) -> AsyncIterator[bytes]:
+async def _first_event(
+    feed: Feed, last_id: str | None, refused: Refuses, *, fleet: bool, actor: str
+) -> AsyncIterator[bytes]:
     """A stream that ends: schemathesis reads to the end."""
-    stream = feed._stream(last_id, fleet, actor)
+    stream = feed._stream(last_id, refused, fleet, actor)
     yield await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
 

@@ -40,6 +40,7 @@ from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_s
 from .credentials import Credentials, credentials
 from .feed import Feed
 from .forwarded import Proxy, proxy_of
+from .groups import Groups
 from .http_errors import Refused, refusal, response
 from .route import Ask, Route, encoded, require, require_all_queues, understood
 from .site import Site, redaction_of
@@ -165,7 +166,9 @@ def _hosts(url: str, door: Door) -> Hosts:
 
 
 def _door() -> Door:
-    found = credentials(_setting("TENURE_WEB_TOKEN"), _setting("TENURE_WEB_TOKENS"), _setting("TENURE_WEB_USERS"))
+    groups = _setting("TENURE_WEB_GROUPS")
+    given = (_setting(f"TENURE_WEB_{name}") for name in ("TOKEN", "TOKENS", "USERS"))
+    found = credentials(*given, groups_reveal=bool(groups) and Groups.read(groups).give_reveal)
     if found is None and (_proxy() is not None or _setting("TENURE_WEB_OIDC_ISSUER")):
         return Credentials((), ())  # the proxy or the provider says who asks, or a token does
     if found is None:

@@ -134,13 +134,18 @@ class Credentials:
             self.bus.emit(LoginFailed(guess.address, (guess.name or "")[:128], n))
 
 
-def credentials(token: str | None, tokens: str | None, users: str | None) -> Credentials | None:
-    """The credentials of TENURE_WEB_TOKEN, TENURE_WEB_TOKENS and TENURE_WEB_USERS; None if all are empty."""
+def credentials(
+    token: str | None, tokens: str | None, users: str | None, *, groups_reveal: bool = False
+) -> Credentials | None:
+    """The credentials of TENURE_WEB_TOKEN, TENURE_WEB_TOKENS and TENURE_WEB_USERS; None if all are empty.
+
+    `groups_reveal`: an entry of TENURE_WEB_GROUPS has the right to see payloads.
+    """
     _check_sendable(f"{token or ''}{tokens or ''}")
     single = [Credential.of("token", "admin", token, "TENURE_WEB_TOKEN")] if token else []
     named = _listed(tokens, "TENURE_WEB_TOKENS", "token")
     people = _listed(users, "TENURE_WEB_USERS", "password")
-    if any(each.reveal for each in (*named, *people)):  # then it is a right, and those without it do not see payloads
+    if groups_reveal or any(each.reveal for each in (*named, *people)):  # then it is a right: others see no payloads
         single, named, people = (
             [replace(each, reveal=bool(each.reveal)) for each in some] for some in (single, named, people)
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from .again import refused_since
 from .route import Ask, Asked, Route
 
 
@@ -23,7 +24,7 @@ async def events(ask: Ask[EventsAsked, Any]) -> Response:
     if ask.request.method == "HEAD":
         return Response(media_type="text/event-stream")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    stream = ask.site.feed.open(last, fleet=ask.query.fleet, actor=ask.access.actor)
+    stream = ask.site.feed.open(last, refused_since(ask), fleet=ask.query.fleet, actor=ask.access.actor)
     return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
 

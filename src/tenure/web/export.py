@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -12,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from .. import postgres
 from ..model.filter import Filter
@@ -40,6 +43,31 @@ class ExportAsked(Asked, frozen=True):
     reveal: bool = False
 
 
+@dataclass(slots=True)
+class _Tally:
+    """A line of the audit, how many rows were sent so far, and whether the line has ended."""
+
+    line: int
+    rows: int = 0
+    ended: bool = False
+
+
+class _File(StreamingResponse):
+    """What is downloaded. If it is broken off, as when its reader leaves, the audit has the rows sent until then."""
+
+    def __init__(self, site: Site, tally: _Tally, pages: AsyncIterator[bytes], **rest: Any) -> None:
+        super().__init__(pages, **rest)
+        self._site, self._tally = site, tally
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, as ASGI calls it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if not self._tally.ended:
+                await asyncio.shield(self._site.witness.broken_off(self._tally.line, self._tally.rows))
+
+
 async def export(ask: Ask[ExportAsked, None]) -> Response:
     """The rows of a filter as CSV or JSON lines, newest first; the last line of an incomplete export says so."""
     wanted, form, site = ask.filter(ask.query.filter), ask.query.format, ask.site
@@ -50,17 +78,17 @@ async def export(ask: Ask[ExportAsked, None]) -> Response:
     headers = {"content-disposition": named, "cache-control": "no-store"}
     if ask.request.method == "HEAD":
         return Response(headers=headers, media_type=TYPES[form])
-    line = await site.witness.begin(ask.access.actor, "export", str(wanted), _shown(ask, site))
-    pages = _pages(site, wanted, ask.query.n, _csv if form == "csv" else _jsonl, line)
+    tally = _Tally(await site.witness.begin(ask.access.actor, "export", str(wanted), _shown(ask, site)))
+    pages = _pages(site, wanted, ask.query.n, _csv if form == "csv" else _jsonl, tally)
     first = await anext(pages)  # report an unreachable database by the status, not in the middle of a file
-    return StreamingResponse(_written(first, pages, form), headers=headers, media_type=TYPES[form])
+    return _File(site, tally, _written(first, pages, form), headers=headers, media_type=TYPES[form])
 
 
 def _shown(ask: Ask[ExportAsked, None], site: Site) -> str:
     return f"{ask.query.format}, {'without' if site.hide_payloads else 'with'} payloads"
 
 
-async def _pages(site: Site, wanted: Filter, most: int, write: Write, line: int) -> AsyncIterator[bytes]:
+async def _pages(site: Site, wanted: Filter, most: int, write: Write, tally: _Tally) -> AsyncIterator[bytes]:
     """Page by page; large rows make the next page smaller, so that memory stays bounded. The audit has their number."""
     before: UUID | None = None
     left, n, done = most, ROWS_FIRST, False
@@ -74,8 +102,10 @@ async def _pages(site: Site, wanted: Filter, most: int, write: Write, line: int)
         left -= len(found.rows)
         before, done = found.next, found.done
         n = min(ROWS_MAX, 4 * n, max(1, PAGE_BYTES * len(found.rows) // max(1, len(page))))
+        tally.rows = most - left
         if left <= 0 or done:
-            await site.witness.end(line, most - left)
+            await site.witness.end(tally.line, tally.rows)
+            tally.ended = True
         yield page
 
 

@@ -33,6 +33,7 @@ LINGER_SECONDS = 15.0  # how long we go on listening for a tab that may come bac
 AWAY_SECONDS = 2.0  # between two attempts to reach the database
 RETRY_MS = 2000
 END_SECONDS = 0.2
+Refuses = Callable[[], Awaitable[bool]]
 
 
 class FleetLine(NamedTuple):
@@ -62,12 +63,17 @@ class Feed:
 
     # -- one stream
 
-    def open(self, last_id: str | None, *, fleet: bool = False, actor: str = "") -> AsyncIterator[bytes]:
-        """The stream of one tab, which resumes after the last event it saw; refused when too many are open."""
+    def open(
+        self, last_id: str | None, refused: Refuses, *, fleet: bool = False, actor: str = ""
+    ) -> AsyncIterator[bytes]:
+        """The stream of one tab, which resumes after the last event it saw; refused when too many are open.
+
+        `refused` is asked at every turn, and ends the stream: is whoever opened it no longer let in?
+        """
         if self.closed:
             raise Refused(503, "the server is about to stop: try again in a moment")
         self._check_room(actor)
-        return self._stream(last_id, fleet, actor)
+        return self._stream(last_id, refused, fleet, actor)
 
     def _check_room(self, actor: str) -> None:
         if self._by_actor[actor] >= STREAMS_EACH_MAX:
@@ -76,7 +82,7 @@ class Feed:
         if self._streams >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} streams are open already: close a tab")
 
-    async def _stream(self, last_id: str | None, fleet: bool, actor: str) -> AsyncIterator[bytes]:
+    async def _stream(self, last_id: str | None, refused: Refuses, fleet: bool, actor: str) -> AsyncIterator[bytes]:
         try:
             self._check_room(actor)  # others may have begun meanwhile
         except Refused:
@@ -86,7 +92,7 @@ class Feed:
             at, is_new = self._resumed(last_id)
             yield f"retry: {RETRY_MS}\n\n".encode() + (b"" if is_new else self._said("reset", b"{}"))
             ticked = 0
-            while not self.closed:
+            while not self.closed and not await refused():
                 news = self._news
                 if fleet and at < self._oldest():
                     at = self._n

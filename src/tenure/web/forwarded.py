@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from ..errors import BadSettings
 from .access import Access
-from .groups import Groups, clean_name
+from .groups import Groups, clean_name, is_ours, not_theirs
 from .http_errors import Refused
 from .peer import Trusted
 
@@ -41,11 +41,21 @@ class Proxy:
         name = clean_name(shown[0]) if len(shown) == 1 else None
         if name is None:
             raise Refused(400, f"the proxy sent no usable name in {self._user}: it must send it once, up to 200 bytes")
-        groups = [each.strip() for line in request.headers.getlist(self._groups_header) for each in line.split(",")]
-        access = self._groups.access(name, groups)
+        if is_ours(name):
+            raise Refused(403, not_theirs(name))
+        access = self._groups.access(name, self._groups_of(request))
         if access is None:
             raise Refused(403, f"{name!r} has no role here: none of their groups is in TENURE_WEB_GROUPS")
         return access
+
+    def _groups_of(self, request: Request) -> list[str]:
+        """As the proxy lists them. Of two headers, one may be the client's own, which the proxy did not remove."""
+        lines = request.headers.getlist(self._groups_header)
+        if len(lines) > 1:
+            raise Refused(
+                400, f"the proxy sent {self._groups_header} twice: it must send it once, and remove a client's"
+            )
+        return [each.strip() for line in lines for each in line.split(",")]
 
     def _tell(self, request: Request) -> None:
         if not self._told:

@@ -13,6 +13,8 @@ from .credentials import role_of
 SETTING = "TENURE_WEB_GROUPS"
 EVERYBODY = "*"
 ACTOR_MAX = 200
+OURS = ("local", "nobody", "token")  # names that the audit has for others
+OURS_BEFORE = "token:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class Groups:
             raise BadSettings(f"{SETTING} must say which group has which role: write e.g. sre=admin,*=read")
         return cls(tuple(found))
 
+    @property
+    def give_reveal(self) -> bool:
+        """Does one of them have the right to see payloads?"""
+        return any(reveal for _, _, reveal in self.roles)
+
     def access(self, name: str, groups: Iterable[str]) -> Access | None:
         """Who this is by the highest role of their groups; None if none of them has one."""
         theirs = {EVERYBODY, *groups}
@@ -47,3 +54,13 @@ def clean_name(text: object) -> str | None:
     """A name that may stand in the audit; None if this is none."""
     name = text.strip() if isinstance(text, str) else ""
     return name if name.isprintable() and 1 <= len(name.encode()) <= ACTOR_MAX else None
+
+
+def is_ours(name: str) -> bool:
+    """Is it a name by which Tenure itself calls somebody, in whatever case? Nobody else may go by it."""
+    return name.casefold() in OURS or name.casefold().startswith(OURS_BEFORE)
+
+
+def not_theirs(name: str) -> str:
+    """The sentence about such a name."""
+    return f"{name!r} is a name of Tenure's own, and the audit could not tell the two: give this person another"

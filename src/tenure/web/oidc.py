@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import secrets
 from html import escape
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -16,15 +15,14 @@ from ..errors import BadSettings
 from ..events import Bus, LoginFailed
 from . import cookie
 from .access import COOKIE, Access
-from .groups import Groups, clean_name
+from .groups import Groups, clean_name, is_ours, not_theirs
 from .guesses import Tries
+from .oidc_flow import FLOW_SECONDS, Flows
 from .oidc_provider import BadLogin, Provider, challenge_of, check_address
 from .peer import address_of
 from .sessions import SESSION_SECONDS, Sessions
 
 FLOW_COOKIE = "tenure-login"
-FLOW_SECONDS = 600
-FLOWS_MAX = 1000
 CALLBACK = "/api/oidc/callback"
 SCOPE = "openid profile email"
 
@@ -41,13 +39,6 @@ class OidcSettings(NamedTuple):
     scope: str
 
 
-class _Flow(NamedTuple):
-    """A login that has begun: what only this server and the provider know of it."""
-
-    nonce: str
-    verifier: str
-
-
 class Oidc:
     """Logs people in by their provider. Sessions are kept here, as those of secrets."""
 
@@ -58,8 +49,7 @@ class Oidc:
         self._back = check_address(given.url.rstrip("/"), "TENURE_WEB_OIDC_URL") + CALLBACK
         self._given, self._groups, self._bus = given, groups, bus
         self._provider = Provider(given.issuer, given.client, given.secret)
-        self._flows: Sessions[_Flow] = Sessions(FLOW_SECONDS, FLOWS_MAX, FLOWS_MAX)
-        self._sessions: Sessions[Access] = Sessions()
+        self._flows, self._sessions = Flows(), Sessions[Access]()
         self._tries = Tries()
 
     def __call__(self, request: Request) -> Access | None:
@@ -76,8 +66,7 @@ class Oidc:
             endpoint = await self._provider.endpoint("authorization_endpoint")
         except BadLogin as error:
             return self._failed(request, error, 503)
-        flow = _Flow(secrets.token_urlsafe(24), secrets.token_urlsafe(48))
-        state = self._flows.begin(flow)
+        state, flow = self._flows.begin()
         asked = {
             "response_type": "code",
             "client_id": self._given.client,
@@ -99,7 +88,7 @@ class Oidc:
         try:
             access = await self._found(request)
         except BadLogin as error:
-            return self._failed(request, error, 401)
+            return self._failed(request, error, error.status)
         # Not a redirect: it would still count as coming from the provider, and the strict cookie would not be sent.
         answer = HTMLResponse(_page("Logged in.", "Go on", refresh=True), headers={"cache-control": "no-store"})
         cookie.give(answer, request, COOKIE, self._sessions.begin(access), SESSION_SECONDS, secure=self._is_secure)
@@ -109,9 +98,9 @@ class Oidc:
     async def _found(self, request: Request) -> Access:
         state = request.query_params.get("state", "")
         begun = request.cookies.get(FLOW_COOKIE, "")
-        flow = self._flows.find(state)
-        self._flows.end(state)  # good once, whatever comes of it
-        if flow is None or not hmac.compare_digest(state.encode(), begun.encode()):
+        is_own = hmac.compare_digest(state.encode(errors="surrogatepass"), begun.encode(errors="surrogatepass"))
+        flow = self._flows.take(state) if is_own else None  # good once, whatever comes of it
+        if flow is None:
             raise BadLogin("this login was not begun in this browser, or too long ago: begin again")
         if "error" in request.query_params:
             raise BadLogin(f"the provider refused: {request.query_params['error'][:100]!a}")
@@ -126,6 +115,8 @@ class Oidc:
             raise BadLogin(f"the provider sent no usable claim {claim!r}: choose another by TENURE_WEB_OIDC_USER")
         if claim == "email" and claims.get("email_verified") is not True:
             raise BadLogin("the provider has not verified the address: choose another claim by TENURE_WEB_OIDC_USER")
+        if is_ours(name):
+            raise BadLogin(not_theirs(name), 403)
         listed = claims.get(self._given.groups or "groups")
         groups = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
         access = self._groups.access(name, groups)
@@ -135,7 +126,7 @@ class Oidc:
 
     def _failed(self, request: Request, error: BadLogin, status: int) -> Response:
         n = self._tries.count(address_of(request))
-        if n is not None and status == 401:
+        if n is not None and status != 503:
             self._bus.emit(LoginFailed(address_of(request), "", n))
         page = _page(f"{str(error)[:1].upper()}{str(error)[1:]}.", "Back to the dashboard")
         return HTMLResponse(page, status, {"cache-control": "no-store"})

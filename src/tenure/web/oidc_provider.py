@@ -43,6 +43,10 @@ ANSWER_BYTES_MAX = 1_000_000
 class BadLogin(Exception):
     """Why nobody was logged in, in one sentence."""
 
+    def __init__(self, sentence: str, status: int = 401) -> None:
+        super().__init__(sentence)
+        self.status = status
+
 
 class Provider:
     """Asks one provider, and believes only what is signed by its keys, for this client and this login."""

@@ -195,8 +195,13 @@ def _neighbours(row: Row) -> Filter:
     """The rows of the same ordered key; for a row without order, or with a key as only a hand can write it, itself."""
     if not row.ordered or not 1 <= len(row.partition_key) < TEXT_MAX:
         return Filter(ids=(row.id,))
-    key = row.partition_key
-    return Filter(key=f"{key[:-1]}\\*" if key.endswith("*") else key, ordered=True, statuses=("pending", "processing"))
+    return Filter(
+        queue=_exactly(row.queue), key=_exactly(row.partition_key), ordered=True, statuses=("pending", "processing")
+    )
+
+
+def _exactly(name: str) -> str:
+    return f"{name[:-1]}\\*" if name.endswith("*") else name
 
 
 def _attempt(each: Attempt) -> AttemptShape:

@@ -23,6 +23,7 @@ from ..drills.stage.stage import WORKERS_MAX
 from ..operate import noted
 from ..verbs import questions
 from .access import is_near
+from .again import refused_since
 from .http_errors import Refused
 from .route import Ask, Asked, Error, Reply, Route
 from .site import Site
@@ -100,7 +101,7 @@ async def events(ask: Ask[SaidAsked, None]) -> Response:
         return Response(media_type="text/event-stream")
     last = ask.request.headers.get("last-event-id") or ask.query.last_event_id
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_said(ask.site, host, _number(last)), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(_said(ask, host, _number(last)), headers=headers, media_type="text/event-stream")
 
 
 @near
@@ -153,9 +154,9 @@ async def _note(ask: Ask[Any, Any], verb: str, host: Host) -> None:
     )
 
 
-async def _said(site: Site, host: Host, at: int) -> AsyncIterator[bytes]:
-    """Events from the at-th on, until the stage or the server ends."""
-    loop, news = asyncio.get_running_loop(), asyncio.Event()
+async def _said(ask: Ask[Any, Any], host: Host, at: int) -> AsyncIterator[bytes]:
+    """Events from the at-th on, until the stage or the server ends, or whoever asked is no longer let in."""
+    loop, news, refused = asyncio.get_running_loop(), asyncio.Event(), refused_since(ask)
 
     def wake() -> None:
         with suppress(RuntimeError):  # the loop ended before the stage did
@@ -163,7 +164,7 @@ async def _said(site: Site, host: Host, at: int) -> AsyncIterator[bytes]:
 
     with host.record.heard(wake):
         yield b"retry: 1000\n\n"
-        while not site.closed:
+        while not ask.site.closed and not await refused():
             news.clear()
             over = host.over  # read before the log: the last event comes before `over` is set
             for told in host.record.since(at):

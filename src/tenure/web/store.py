@@ -77,17 +77,21 @@ class Store:
                 else:
                     await asyncio.shield(_end(conn))  # the client may have left in the middle of an answer
 
-    async def blocking(self, do: Callable[[QueueConnection], T], permits: Permits = "change") -> T:
-        """The result of a blocking function, which runs in a thread on its own connection."""
+    async def blocking(
+        self, do: Callable[[QueueConnection], T], permits: Permits = "change", *, at_last: bool = False
+    ) -> T:
+        """The result of a blocking function, in a thread on its own connection; `at_last`: also after `close`."""
         async with self._permit(permits):
-            return await in_thread(lambda: self._blocked(do))
+            return await in_thread(lambda: self._blocked(do, at_last=at_last))
 
-    def _blocked(self, do: Callable[[QueueConnection], T]) -> T:
-        self._check_open()
+    def _blocked(self, do: Callable[[QueueConnection], T], *, at_last: bool) -> T:
+        if not at_last:
+            self._check_open()
         conn = self._changeable()
         self._busy.add(conn)
         try:
-            self._check_open()
+            if not at_last:
+                self._check_open()
             return do(conn)
         finally:
             self._busy.discard(conn)

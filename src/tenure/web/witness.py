@@ -45,6 +45,20 @@ class Witness:
         await self._store.blocking(lambda conn: postgres.run(conn, witness.end_reading(line, rows), self._store.schema))
         self.seal_soon()
 
+    async def broken_off(self, line: int, rows: int) -> None:
+        """It was broken off after so many rows; also while the server stops."""
+        ended = witness.end_reading(line, rows)
+        for n in range(SEAL_TRIES):
+            try:
+                await self._store.blocking(lambda conn: postgres.run(conn, ended, self._store.schema), at_last=True)
+            except Exception as error:
+                if n == 0:
+                    _LOG.warning("line %d of the audit lacks its %d rows so far: %s", line, rows, _short(error))
+                await asyncio.sleep(SEAL_SECONDS)
+            else:
+                self.seal_soon()
+                return
+
     async def note(self, actor: str, verb: Reading, target: str, reason: str = "", *, rows: int = 0) -> None:
         """A whole line."""
         await self.end(await self.begin(actor, verb, target, reason), rows)
@@ -85,4 +99,8 @@ class Witness:
         try:
             await self.note("nobody", "login_failed", f"{event.address or 'here'}{who}", f"{times}{also}")
         except Exception as error:
-            _LOG.warning("a failed login could not be written to the audit: %s", " ".join(str(error).split())[:200])
+            _LOG.warning("a failed login could not be written to the audit: %s", _short(error))
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

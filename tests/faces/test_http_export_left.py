@@ -1,0 +1,58 @@
+"""An export that is broken off: its line of the audit says how many rows were sent until then."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from crew import eventually
+from faces.test_http_tokens import NOBODY, made
+from faces.web_tools import served
+from tenure import operate
+from tenure.verbs import witness
+from world import World
+
+pytestmark = pytest.mark.one_server
+ROWS = 3000
+
+
+@pytest.fixture
+def many(world: World) -> World:
+    """Rows of ten kilobytes: more than the buffers between two sockets hold."""
+    fat = "jsonb_build_object('t', repeat(md5(n::text), 300))"
+    world.sql(f"INSERT INTO live (kind, payload) SELECT 'k', {fat} FROM generate_series(1, {ROWS}) AS n")
+    return world
+
+
+def read_some(address: str, header: str, lines: int) -> tuple[socket.socket, int]:
+    """A client that reads until it has so many lines, and then nothing more; and how many it has."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    client = socket.create_connection((host, int(port)))
+    client.sendall(
+        f"GET /api/rows/export?reveal=true HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: {header}\r\n\r\n".encode()
+    )
+    got = b""
+    while got.count(b'{"id":') < lines:
+        got += client.recv(65536)
+    return client, got.count(b'{"id":')
+
+
+def test_when_the_reader_leaves_the_audit_has_the_rows_that_were_sent(many: World) -> None:
+    token = made(many, "leaver", "--reveal")
+    with served(many, access=NOBODY) as web:
+        client, got = read_some(str(web.base_url), token["authorization"], 500)
+        client.close()
+        line = eventually(lambda: [each for each in many.run(operate.audit(1)) if each.done_at])[0]
+        assert (line.actor, line.verb) == ("token:leaver", "export")
+        assert got <= line.rows < ROWS
+        eventually(lambda: many.run(witness.audit_chain()).unsealed == 0)
+
+
+def test_when_the_server_stops_the_audit_has_the_rows_that_were_sent(many: World) -> None:
+    token = made(many, "stopped", "--reveal")
+    with served(many, access=NOBODY) as web:
+        client, got = read_some(str(web.base_url), token["authorization"], 500)
+    client.close()
+    line = eventually(lambda: [each for each in many.run(operate.audit(1)) if each.done_at])[0]
+    assert got <= line.rows < ROWS
