@@ -67,7 +67,8 @@ DECLARE
   known tenure.kinds;
 BEGIN
   SELECT * INTO known FROM tenure.declared(kind) LIMIT 1;
-  IF known.encrypted AND (payload -> '$encrypted') IS NULL THEN
+  IF known.encrypted AND NOT COALESCE(payload @@ 'strict $."$encrypted".key.type() == "string" && $."$encrypted".print.type() == "string"
+                                                  && $."$encrypted".data.type() == "string"', false) THEN
     RAISE EXCEPTION 'rows of % are encrypted, and this one would stand in clear: send it from Python, with the codec', kind
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
