@@ -100,6 +100,31 @@ class InvalidPayload(TenureError, ValueError):
     exit_code = USAGE
 
 
+class CountChanged(TenureError):
+    """More rows match than the operator confirmed; nothing was changed."""
+
+    exit_code = NO
+
+    def __init__(self, verb: str, matched: int, expected: int) -> None:
+        self.verb, self.matched, self.expected = verb, matched, expected
+        super().__init__(
+            f"{verb} would now change {matched} rows, not {expected}: check them, then confirm that number"
+        )
+
+
+class LineLocked(TenureError):
+    """Another session keeps the line of an action in the audit locked; what was changed before is in the line."""
+
+    exit_code = TRY_LATER
+
+    def __init__(self, line: int, changed: int) -> None:
+        self.line, self.changed = line, changed
+        super().__init__(
+            f"line {line} of the audit is locked by another session: after {changed} rows the action stopped, "
+            "run it again when that session has ended"
+        )
+
+
 class IdempotencyConflict(TenureError):
     """The idempotency key is taken by a row with another kind or payload; nothing was written."""
 

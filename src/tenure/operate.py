@@ -12,7 +12,8 @@ from uuid import UUID
 from psycopg import Connection, Error, IsolationLevel, pq
 from psycopg.errors import LockNotAvailable
 
-from .errors import NO, USAGE, BadSettings, TenureError
+from .errors import USAGE, BadSettings, LineLocked, TenureError
+from .errors import CountChanged as CountChanged
 from .model.filter import IDS_MAX, Filter, without_content
 from .operator_verbs import ON_ROWS, OperatorVerb
 from .postgres.runner import run
@@ -27,6 +28,7 @@ from .verbs.statement import Statement
 T = TypeVar("T")
 BATCH = 500
 LOCK_SECONDS = 0.5  # how long a batch waits for all its locked rows together
+LINE_SECONDS = 10.0  # how long for its line in the audit
 STEP = 4000  # ids read at once
 
 
@@ -37,18 +39,6 @@ class NoSuchVerb(TenureError, ValueError):
 
     def __init__(self, verb: str) -> None:
         super().__init__(f"operators have no verb {verb[:60]!r}: there are {', '.join(ON_ROWS)}")
-
-
-class CountChanged(TenureError):
-    """More rows match than the operator confirmed; nothing was changed."""
-
-    exit_code = NO
-
-    def __init__(self, verb: str, matched: int, expected: int) -> None:
-        self.verb, self.matched, self.expected = verb, matched, expected
-        super().__init__(
-            f"{verb} would now change {matched} rows, not {expected}: check them, then confirm that number"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +185,24 @@ def _batch(conn: Connection[Any], so_far: Done, filter: Filter, reason: str, sch
     changed = len(done) + _late(conn, so_far, [id for id in ids if id not in done], reason, schema)
     if over:
         with conn.transaction():
-            run(conn, operators.mark(so_far.action, 0, done=True), schema)
+            _mark(conn, so_far, schema, done=True)
     return so_far._replace(changed=so_far.changed + changed, skipped=so_far.skipped + n - changed, done=over)
+
+
+def _mark(conn: Connection[Any], so_far: Done, schema: str, *, done: bool = False) -> None:
+    """Lock its line in the audit before any row: a line that is locked is no row to skip."""
+    run(conn, operators.lock_within(LINE_SECONDS), schema)
+    try:
+        run(conn, operators.mark(so_far.action, 0, done=done), schema)
+    except LockNotAvailable as error:
+        raise LineLocked(so_far.action, so_far.changed) from error
 
 
 def _at_once(conn: Connection[Any], so_far: Done, ids: list[UUID], reason: str, schema: str) -> set[UUID]:
     """Change the rows that nobody has locked, in one transaction that waits for no other row."""
     verb = ON_ROWS[so_far.verb]
     with contextlib.suppress(LockNotAvailable), conn.transaction():
+        _mark(conn, so_far, schema)
         run(conn, operators.lock_within(LOCK_SECONDS), schema)
         free = run(conn, operators.lock_free(ids), schema) if verb.waits else ids
         changed = set(run(conn, _statement(verb, free, reason), schema))
@@ -219,6 +219,7 @@ def _late(conn: Connection[Any], so_far: Done, ids: Sequence[UUID], reason: str,
 
 def _alone(conn: Connection[Any], so_far: Done, id: UUID, reason: str, seconds: float, schema: str) -> int:
     with contextlib.suppress(LockNotAvailable), conn.transaction():
+        _mark(conn, so_far, schema)
         run(conn, operators.lock_within(max(0.001, seconds)), schema)
         changed = len(run(conn, _statement(ON_ROWS[so_far.verb], [id], reason), schema))
         run(conn, operators.mark(so_far.action, changed, done=False), schema)

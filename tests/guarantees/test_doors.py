@@ -16,7 +16,7 @@ import warm
 from faces.web_tools import served
 from guarantees.test_roles import Cast
 from guarantees.test_roles import cast as cast  # the fixture
-from tenure import postgres, verbs
+from tenure import Lane, postgres, verbs
 from tenure.errors import InvalidPayload
 from tenure.model import limits, payload
 from tenure.model.rows import NewRow
@@ -73,6 +73,7 @@ SQL_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "since ever": ({"available_at": "-infinity"}, "available_at=-infinity must be within ten years from now"),
     "before Christ": ({"available_at": "4713-01-01 00:00:00+00 BC"}, "BC must be within ten years from now"),
     "headers of numbers": ({"headers": '{"a": 1}'}, 'headers={"a": 1} must be an object of texts: quote its numbers'),
+    "headers of lists": ({"headers": '{"a": ["x"]}'}, 'headers={"a": ["x"]} must be an object of texts'),
     "headers as a list": ({"headers": "[1]"}, "headers=[1] must be an object of texts"),
     "headers as null": ({"headers": "null"}, "headers=null must be an object of texts"),
 }
@@ -349,14 +350,25 @@ def test_no_operator_of_its_own_gets_a_login_past_the_check(cast: Cast, role: st
         cast.world.sql(f"DROP SCHEMA evil_{role} CASCADE")
 
 
-def test_a_row_from_before_the_check_comes_back_from_the_dead_letters_as_it_was(world: World) -> None:
+OLD_ROWS = {"kind": "k" * 200, "max_attempts": -5, "partition_key": "k" * 600, "queue": "q" * 200}
+
+
+@pytest.mark.parametrize("column", OLD_ROWS)
+def test_a_row_from_before_the_check_comes_back_from_the_dead_letters_as_it_was(world: World, column: str) -> None:
+    row = {"kind": "k", "payload": "{}", column: OLD_ROWS[column]}
     with world.unguarded():
         ((id,),) = world.sql(
-            "INSERT INTO live (kind, payload, max_attempts) VALUES (repeat('k', 200), '{}', -5) RETURNING id"
+            f"INSERT INTO live ({', '.join(row)}) VALUES ({', '.join('%s' for _ in row)}) RETURNING id", *row.values()
         )
-    world.dead_letter(world.claim_one().lease)
-    assert world.run(verbs.redrive([id])) == [id]
-    assert (world.row(id).kind, world.row(id).max_attempts) == ("k" * 200, -5)
+    good = world.enqueue("good")
+    for queue in {row.get("queue", "default"), "default"}:
+        for job in world.claim("A", 10, lanes=[Lane(str(queue))]):
+            world.dead_letter(job.lease)
+    back = world.run(verbs.redrive([id, good]))
+    assert sorted(back) == sorted([id, good])
+    assert world.sql(f"SELECT {column} FROM live WHERE id = %s", id) == [(OLD_ROWS[column],)]
+    with pytest.raises(psycopg.errors.CheckViolation, match="it must have 1 to 512"):
+        world.sql("INSERT INTO live (kind, payload, partition_key) VALUES ('k', '{}', repeat('k', 600))")
 
 
 def test_a_compressed_payload_hides_nothing(world: World) -> None:

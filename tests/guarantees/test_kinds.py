@@ -221,6 +221,9 @@ def test_what_is_encrypted_is_not_taken_in_clear(world: World) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"rows of pay are encrypted.*from Python"):
         world.sql("SELECT enqueue('pay', '{\"card\": \"4111\"}')")
     ways = world.run(kinds.declared("pay"))
+    for clear in ("null", "5", '"x"', "{}", '{"key": "k1", "print": "p", "data": 5}', '{"data": "AAAA"}'):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"rows of pay are encrypted"):
+            world.sql("SELECT enqueue('pay', %s)", f'{{"$encrypted": {clear}, "card": "4111"}}')
     with pytest.raises(InvalidPayload, match=r"rows of .pay. are encrypted.*from Python"):
         fill({}, b'{"card": "4111"}', ways, "pay")
     sealed = '{"$encrypted": {"key": "k1", "print": "p", "data": "AAAA"}}'

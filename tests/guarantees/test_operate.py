@@ -10,7 +10,7 @@ import pytest
 
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import operate, verbs
-from tenure.errors import BadSettings, InvalidPayload
+from tenure.errors import BadSettings, InvalidPayload, LineLocked
 from tenure.model.filter import Filter, parse
 from tenure.model.rows import NewRow
 from tenure.operate import Actor, AuditLine, CountChanged, Done, NoSuchVerb
@@ -329,6 +329,34 @@ def test_rows_that_match_no_longer_are_left_alone_and_counted_as_skipped(world: 
     )
     assert done[2:] == (10, 7, 3, True)
     assert (world.count("live"), audit(world)[0].rows, done.looked) == (7, 7, 10)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_line_that_somebody_has_locked_is_no_row_to_skip(
+    world: World, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operate, "LINE_SECONDS", 0.1)
+    send(world, rows)
+    other = user_connection(world)
+    with pytest.raises(LineLocked, match="line 1 of the audit is locked by another session: after 0 rows"):
+        act(world, "cancel", began=lambda action: other.execute("SELECT FROM audit WHERE id = %s FOR UPDATE", [action]))
+    other.rollback()
+    (line,) = audit(world)
+    assert (line.rows, line.done_at, world.count("live")) == (0, None, rows)
+
+
+def test_the_line_is_waited_for_longer_than_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operate, "LOCK_SECONDS", 0.001)
+    send(world, 3)
+    other, conn = user_connection(world), user_connection(world)
+
+    def lock(action: int) -> None:
+        other.execute("SELECT FROM audit WHERE id = %s FOR UPDATE", [action])
+
+    acting = Beside(lambda: operate.act(conn, "cancel", parse("kind:a"), ANN, schema=world.schema, began=lock))
+    waits_for_a_lock(world, conn)
+    other.rollback()
+    assert acting.result()[2:] == (3, 3, 0, True)
 
 
 @pytest.mark.parametrize("step", [1, 3, 10])

@@ -112,6 +112,47 @@ def test_a_day_is_read_through_once_for_each_setting(world: World) -> None:
     assert world.sql("SELECT 1 FROM thinned WHERE day = %s", today() - timedelta(days=5)) == []
 
 
+def test_a_setting_that_changes_while_days_are_looked_through_counts_for_them(world: World) -> None:
+    archived(world, "letters", 17)
+    world.run(queues.retain("letters", 365 * DAY))
+    world.run(queues.retain("bills", 365 * DAY))
+    other = world.connect()
+    with other.transaction():
+        world.run(verbs.archive(retention_seconds=14 * DAY), other)
+        world.run(queues.retain("letters", None))
+    keep(world)
+    assert kept(world) == {}
+
+
+def test_a_locked_row_keeps_its_day_for_the_next_round_and_nothing_else(world: World) -> None:
+    world.run(queues.retain("mail", 2 * DAY))
+    (locked, *_) = archived(world, "mail", 6, 3)
+    archived(world, "mail", 5, 2)
+    archived(world, "mail", 30)
+    other = world.connect()
+    with other.transaction():
+        day = f"archive_{today() - timedelta(days=6):%Y%m%d}"
+        other.execute(f"SELECT FROM {day} WHERE id = %s FOR UPDATE".encode(), [locked])
+        told = keep(world)
+        assert (told["rows_forgotten"], told["partitions_dropped"]) == (4, 1)
+        assert kept(world) == {("mail", 6): 1}
+        assert world.sql("SELECT day FROM thinned") == [(today() - timedelta(days=5),)]
+    assert keep(world)["rows_forgotten"] == 1
+    assert kept(world) == {}
+
+
+def test_a_stray_that_is_locked_is_left_for_the_next_round(world: World) -> None:
+    ids = [world.enqueue("k") for _ in range(2)]
+    for job in world.claim("A", 2):
+        world.complete(job.lease)
+    world.sql("UPDATE archive SET completed_at = clock_timestamp() - interval '30 days'")
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT FROM archive WHERE id = %s FOR UPDATE", [ids[0]])
+        assert keep(world)["stray_rows_forgotten"] == 1
+    assert keep(world)["stray_rows_forgotten"] == 1
+
+
 def test_cancelled_rows_go_by_their_queue(world: World) -> None:
     world.run(queues.retain("mail", 2 * DAY))
     world.run(queues.retain("bills", 30 * DAY))

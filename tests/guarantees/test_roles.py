@@ -16,12 +16,13 @@ from click.testing import CliRunner
 from psycopg.errors import InsufficientPrivilege, RaiseException
 
 from crew import eventually, working
-from tenure import postgres, sql, verbs
+from tenure import operate, postgres, sql, verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.cli.migrate import command
 from tenure.errors import IdempotencyConflict
 from tenure.events import ChoreDone, ChoreFailed
+from tenure.model.filter import Filter
 from tenure.model.rows import NewRow
 from tenure.postgres import migrate
 from tenure.verbs import fleet, operators, questions, queues, schedules, settle, witness
@@ -129,7 +130,7 @@ FORGING = [
     "INSERT INTO audit (actor, via, verb, target, database_user) VALUES ('a', 'v', 'v', 't', 'somebody')",
     "INSERT INTO audit (actor, via, verb, target, at) VALUES ('a', 'v', 'v', 't', 'yesterday')",
     "UPDATE audit SET actor = 'somebody'", "DELETE FROM audit", "TRUNCATE audit",
-    "UPDATE audit SET sealed = 2", "DELETE FROM audit_links", "UPDATE audit_chain SET tip_seq = 0",
+    "UPDATE audit SET sealed = true", "DELETE FROM audit_links", "UPDATE audit_chain SET tip_seq = 0",
     "SELECT forget_audit('1 day')", "SELECT hash FROM tokens", "UPDATE tokens SET role = 'admin'",
     "INSERT INTO tokens (id, name, hash, role, created_by, expires_at) VALUES ('i', 'n', '', 'admin', 'a', 'infinity')",
 ]  # fmt: skip
@@ -657,3 +658,20 @@ def test_a_reader_adds_lines_about_reading_under_its_own_name_and_no_others(cast
         assert postgres.run(conn, witness.seal(), cast.world.schema) == 3
     found = cast.world.sql("SELECT actor, verb, rows, database_user FROM audit WHERE done_at IS NOT NULL")
     assert found == [("ann", "export", 3, f"{cast.prefix}_readonly_login")]
+
+
+def test_a_reader_that_seals_and_stays_keeps_no_action_from_its_rows(cast: Cast) -> None:
+    for _ in range(3):
+        cast.world.enqueue("a")
+    reader, operator = cast.connect("readonly"), cast.connect("operator")
+
+    def seal_and_stay(_action: int) -> None:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT seal_audit(1000)").fetchone() == (1,)
+
+    me = operate.Actor("ann")
+    done = operate.act(operator, "cancel", Filter(kind="a"), me, schema=cast.world.schema, began=seal_and_stay)
+    assert done[2:] == (3, 3, 0, True)
+    reader.execute("COMMIT")
+    assert cast.world.run(witness.seal()) == 1
+    assert [link.ended for link in cast.world.run(witness.audit_links(0))] == [False, True]

@@ -179,11 +179,26 @@ def test_a_process_killed_while_it_fires_leaves_nothing_half_done(world: World) 
     assert world.count("live") == 1
 
 
-def test_a_tick_whose_row_cannot_be_enqueued_stays_due(world: World) -> None:
+def test_a_tick_whose_row_is_refused_stays_due_is_told_and_stops_no_other(world: World) -> None:
+    plan(world)
+    plan(world, name="a")
+    plan(world, name="b")
+    (due, *_) = come(world)
+    world.sql("UPDATE schedules SET priority = 500 WHERE name = 'a'")
+    world.sql("UPDATE schedules SET name = repeat(name, 500) WHERE name = 'b'")
+    done = fire(world)
+    assert [fired.name for fired in done.fired] == ["report"]
+    assert done.unfired.pop("a") == "priority=500 must be a whole number between -100 and 100"
+    (long,) = done.unfired.values()
+    assert long.startswith("idempotency_key=")
+    assert kept(world, "a").next_at == due.next_at
+
+
+def test_a_tick_that_fails_for_another_reason_fails_the_round_and_stays_due(world: World) -> None:
     plan(world)
     (due,) = come(world)
-    world.sql("ALTER TABLE live ADD CHECK (kind <> 'make_report')")
-    with pytest.raises(psycopg.errors.CheckViolation):
+    world.sql("ALTER TABLE live RENAME TO elsewhere")
+    with pytest.raises(psycopg.errors.UndefinedTable):
         fire(world)
     assert kept(world).next_at == due.next_at
 
@@ -198,9 +213,9 @@ def test_a_schedule_this_process_cannot_read_is_reported_and_stops_no_other(worl
     world.sql("UPDATE schedules SET cron = 'when it rains' WHERE name = 'a'")
     done = fire(world)
     assert [fired.name for fired in done.fired] == ["report"]
-    assert len(done.unreadable) == UNREADABLE + 1
-    assert done.unreadable["a"].startswith("cron='when it rains' cannot be read")
-    assert done.unreadable["mars 7"].startswith("zone='Mars/Olympus' is not known here")
+    assert len(done.unfired) == UNREADABLE + 1
+    assert done.unfired["a"].startswith("cron='when it rains' cannot be read")
+    assert done.unfired["mars 7"].startswith("zone='Mars/Olympus' is not known here")
     assert kept(world, "mars 7").next_at == NOON, "it stays due, for a process that knows the zone"
 
 

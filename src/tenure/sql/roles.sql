@@ -119,7 +119,6 @@ GRANT UPDATE (blocks) ON tenure.dead TO tenure_operator;
 GRANT UPDATE (priority) ON tenure.dead, tenure.archive TO tenure_operator;  -- to lock a row takes the right to change some column of it
 GRANT INSERT (queue, paused, max_running, max_per_key, rate_per_second, burst, retention_seconds),
   UPDATE (paused, max_running, max_per_key, rate_per_second, burst, tokens, refilled_at, updated_at, retention_seconds) ON tenure.queues TO tenure_operator;
-GRANT SELECT, DELETE ON tenure.thinned TO tenure_operator;  -- days to be looked through again
 GRANT UPDATE (paused, updated_at), DELETE ON tenure.schedules TO tenure_operator;
 GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
 GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from psycopg import Connection
+from psycopg import Connection, DataError, IntegrityError
 
 from .. import postgres
 from ..errors import BadSettings
@@ -12,27 +12,28 @@ from ..verbs.schedules import Fired, due_schedules, tick, ticks_due
 
 
 class Round(NamedTuple):
-    """The result of one round: the schedules we fired, and those we cannot read, each with the reason."""
+    """The result of one round: the schedules we fired, and those we could not, each with the reason."""
 
     fired: list[Fired]
-    unreadable: dict[str, str]
+    unfired: dict[str, str]
 
 
 def fire_due(conn: Connection[Any], schema: str | None = None) -> Round:
     """Enqueue every tick that is due, on a connection in autocommit: one transaction for each schedule.
 
-    A schedule whose cron or zone this process cannot read stays due, for a process that can.
+    A schedule whose cron or zone this process cannot read stays due, for a process that can; so does one whose row the
+    database refuses, until somebody changes it.
     """
     done = Round([], {})
     after = ""
     while page := postgres.run(conn, due_schedules(after=after), schema):
         for due in page:
             try:
-                ticks, next_at = ticks_due(due)
+                if fired := postgres.run(conn, tick(due, *ticks_due(due)), schema):
+                    done.fired.append(fired)
             except BadSettings as error:
-                done.unreadable[due.name] = str(error)
-                continue
-            if fired := postgres.run(conn, tick(due, ticks, next_at), schema):
-                done.fired.append(fired)
+                done.unfired[due.name] = str(error)
+            except (DataError, IntegrityError) as error:
+                done.unfired[due.name] = error.diag.message_primary or str(error)
         after = page[-1].name
     return done

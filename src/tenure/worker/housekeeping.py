@@ -159,9 +159,7 @@ class Housekeeper(DbThread):
         done = fire_due(conn)
         for fired in done.fired:
             self.shared.bus.emit(ScheduleFired(self.shared.worker_id, fired.name, len(fired.ticks)))
-        return ", ".join(
-            [*(fired.name for fired in done.fired), *(f"{n}: {why}" for n, why in done.unreadable.items())]
-        )
+        return ", ".join([*(fired.name for fired in done.fired), *(f"{n}: {why}" for n, why in done.unfired.items())])
 
     def _archive(self, conn: QueueConnection) -> str:
         """Round after round, one transaction each, while there is as much to delete as one round can."""

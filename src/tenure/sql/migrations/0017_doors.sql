@@ -31,7 +31,7 @@ CREATE FUNCTION tenure.fault_of(
            format('headers=%s must be an object of texts, like {"traceparent": "00-..."}', left(headers::text, 40))
          WHEN octet_length(headers::text) > 4096 THEN
            format('headers have %s bytes, the limit is 4096: put larger values into the payload', octet_length(headers::text))
-         WHEN headers @? '$.* ? (@.type() != "string")' THEN
+         WHEN headers @? 'strict $.* ? (@.type() != "string")' THEN
            format('headers=%s must be an object of texts: quote its numbers', left(headers::text, 40)) END,
     CASE WHEN priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN
            format('priority=%s must be a whole number between -100 and 100', COALESCE(priority::text, 'NULL'))
@@ -60,7 +60,7 @@ BEGIN
       OR (pg_column_size(a.payload) > 700 OR pg_column_compression(a.payload) IS NOT NULL)  -- implied: spares the look at short ones
          AND (octet_length(a.payload::text) > 1048576 OR a.payload @? 'strict $.**{200}')
       OR a.headers IS NOT NULL  -- implied: only quicker
-         AND (jsonb_typeof(a.headers) <> 'object' OR octet_length(a.headers::text) > 4096 OR a.headers @? '$.* ? (@.type() != "string")')
+         AND (jsonb_typeof(a.headers) <> 'object' OR octet_length(a.headers::text) > 4096 OR a.headers @? 'strict $.* ? (@.type() != "string")')
       OR a.priority NOT BETWEEN -100 AND 100
       OR a.max_attempts NOT BETWEEN 1 AND 10000
       OR a.available_at NOT BETWEEN statement_timestamp() - interval '3653 days' AND statement_timestamp() + interval '3653 days'  -- implied: no test can tell the statement's clock from the transaction's within ten years
@@ -77,7 +77,8 @@ END
 $$;
 CREATE TRIGGER live_sane AFTER INSERT ON tenure.live REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_rows();
 
--- Names that stand in an index are refused before they are put there: an index would refuse them in its own words.
+-- Names that stand in an index are refused before they are put there: an index would refuse them in its own words. As above, a row
+-- that comes back comes back as it was.
 CREATE FUNCTION tenure.refuse_name() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION '%', CASE WHEN octet_length(NEW.queue) > 128 THEN tenure.bytes_of('queue', NEW.queue, 128)
@@ -86,7 +87,7 @@ END
 $$;
 DROP TRIGGER live_key ON tenure.live;  -- live_sane says the same
 CREATE TRIGGER live_long BEFORE INSERT ON tenure.live FOR EACH ROW
-  WHEN (octet_length(NEW.partition_key) > 512 OR octet_length(NEW.queue) > 128) EXECUTE FUNCTION tenure.refuse_name();
+  WHEN (NEW.created_at = statement_timestamp() AND (octet_length(NEW.partition_key) > 512 OR octet_length(NEW.queue) > 128)) EXECUTE FUNCTION tenure.refuse_name();
 
 CREATE FUNCTION tenure.refuse_idempotency_key() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

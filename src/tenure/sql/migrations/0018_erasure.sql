@@ -27,8 +27,9 @@ ALTER TABLE tenure.queues ADD COLUMN retention_seconds float8
 
 -- Which queues have nothing more in a day of the archive that stays for others. '': those without a retention of their own.
 CREATE TABLE tenure.thinned (
-  day   date NOT NULL,
-  queue text NOT NULL,
+  day      date NOT NULL,
+  queue    text NOT NULL,
+  settings text NOT NULL,  -- a hash of all retentions by then: under others the day is looked through again
   PRIMARY KEY (day, queue)
 );
 
@@ -46,37 +47,45 @@ CREATE FUNCTION tenure.days() RETURNS TABLE (relname name, day date) LANGUAGE sq
 $$;
 
 -- Delete out of one day, up to n rows, what its queue no longer keeps, with their tape and effects; returns how many. A day is read
--- through until nothing is left to delete, and not again: nothing is added to a day that is over.
+-- through until nothing is left to delete, and not again: nothing is added to a day that is over. A row that somebody has locked is
+-- left, and so is its day, for the next round. The hash of the settings is read before them: a mark is never of later ones.
 CREATE FUNCTION tenure.thin_day(part name, of_day date, usual timestamptz, n int) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+  under text := (SELECT md5(COALESCE(string_agg(concat_ws(chr(31), q.queue, q.retention_seconds), chr(30) ORDER BY q.queue), ''))
+                 FROM tenure.queues AS q WHERE q.retention_seconds IS NOT NULL);
   own text[] := ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.retention_seconds IS NOT NULL);
   due text[] := ARRAY(
     SELECT s.queue FROM tenure.retentions() AS s
     WHERE of_day < (s.oldest AT TIME ZONE 'UTC')::date
-      AND NOT EXISTS (SELECT FROM tenure.thinned AS t WHERE t.day = of_day AND t.queue = s.queue));  -- implied: spares the day another look
+      AND NOT EXISTS (SELECT FROM tenure.thinned AS t WHERE t.day = of_day AND t.queue = s.queue  -- implied: spares the day another look
+                                                        AND t.settings = under));
   others boolean := of_day < (usual AT TIME ZONE 'UTC')::date
-    AND NOT EXISTS (SELECT FROM tenure.thinned AS t WHERE t.day = of_day AND t.queue = '');  -- implied: as above
+    AND NOT EXISTS (SELECT FROM tenure.thinned AS t WHERE t.day = of_day AND t.queue = ''  -- implied: as above
+                                                      AND t.settings = under);
   deleted bigint;
+  seen bigint;
 BEGIN
   IF due = '{}' AND NOT others THEN  -- implied: only spares the look
     RETURN 0;
   END IF;
   EXECUTE format($delete$
-    WITH gone AS (
+    WITH old AS MATERIALIZED (
+      SELECT a.ctid AS place FROM tenure.%1$I AS a WHERE a.queue = ANY ($1) OR $2 AND a.queue <> ALL ($3) LIMIT $4
+    ), gone AS (
       DELETE FROM tenure.%1$I WHERE ctid = ANY (ARRAY(
-        SELECT a.ctid FROM tenure.%1$I AS a WHERE a.queue = ANY ($1) OR $2 AND a.queue <> ALL ($3) LIMIT $4))
+        SELECT a.ctid FROM tenure.%1$I AS a WHERE a.ctid = ANY (ARRAY(SELECT old.place FROM old)) FOR UPDATE SKIP LOCKED))
       RETURNING id
     ), tape AS (
       DELETE FROM tenure.attempts AS t USING gone WHERE t.row_id = gone.id
     ), marks AS (
       DELETE FROM tenure.effects AS e USING gone WHERE e.row_id = gone.id
     )
-    SELECT count(*) FROM gone $delete$, part) INTO deleted USING due, others, own, n;
-  IF deleted < n THEN
-    INSERT INTO tenure.thinned (day, queue)
-    SELECT of_day, done.queue FROM unnest(due || CASE WHEN others THEN ARRAY[''] ELSE '{}' END) AS done (queue)  -- implied: spares the day another look
-    ON CONFLICT DO NOTHING;  -- implied: what stands there is not looked at again, and one round runs at a time
+    SELECT count(*), (SELECT count(*) FROM old) FROM gone $delete$, part) INTO deleted, seen USING due, others, own, n;
+  IF deleted = seen AND seen < n THEN
+    INSERT INTO tenure.thinned (day, queue, settings)
+    SELECT of_day, done.queue, under FROM unnest(due || CASE WHEN others THEN ARRAY[''] ELSE '{}' END) AS done (queue)  -- implied: spares the day another look
+    ON CONFLICT (day, queue) DO UPDATE SET settings = EXCLUDED.settings;
   END IF;
   RETURN deleted;
 END
@@ -116,7 +125,7 @@ BEGIN
   PERFORM set_config('lock_timeout', '1s', true);
   DELETE FROM tenure.archive_rest WHERE ctid = ANY (ARRAY(
     SELECT a.ctid FROM tenure.archive_rest AS a LEFT JOIN tenure.retentions() AS s ON s.queue = a.queue
-    WHERE a.completed_at < COALESCE(s.oldest, usual) LIMIT most));
+    WHERE a.completed_at < COALESCE(s.oldest, usual) LIMIT most FOR UPDATE OF a SKIP LOCKED));
   GET DIAGNOSTICS n = ROW_COUNT; what := 'stray_rows_forgotten'; RETURN NEXT;
 
   WITH gone AS (

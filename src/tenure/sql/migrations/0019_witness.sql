@@ -1,9 +1,10 @@
 -- Witness: web tokens, and an audit whose lines are chained by hashes.
 -- kind: expand
 
--- 0: not in the chain yet; 1: in it as begun; 2: in it as it ended.
-ALTER TABLE tenure.audit ADD COLUMN sealed smallint NOT NULL DEFAULT 0;
-CREATE INDEX audit_unsealed ON tenure.audit (id) WHERE sealed = 0 OR (sealed = 1 AND done_at IS NOT NULL);
+-- Whether it is in the chain as it ended. A line that is open is in it as begun if it has a link, and is not changed by that: whoever
+-- seals holds no lock that the action waits for.
+ALTER TABLE tenure.audit ADD COLUMN sealed boolean NOT NULL DEFAULT false;
+CREATE INDEX audit_unsealed ON tenure.audit (id) WHERE NOT sealed;
 
 -- A link covers a line as it was begun (without rows and done_at), or as it ended, and the hash of the link before.
 CREATE TABLE tenure.audit_links (
@@ -13,6 +14,7 @@ CREATE TABLE tenure.audit_links (
   before text    NOT NULL,
   hash   text    NOT NULL
 );
+CREATE INDEX audit_links_line ON tenure.audit_links (line);
 
 -- The two ends of the chain. The anchor is the last link that was forgotten: the first that is kept names its hash.
 CREATE TABLE tenure.audit_chain (
@@ -37,7 +39,7 @@ $$;
 
 -- Link what is not in the chain yet. Writers never wait for each other: they only insert, and whoever seals first links the lines
 -- of all. A second one finds the chain's row locked, and leaves it to the first (NULL). Lines are linked in the order in which
--- they are seen here, which is the order of the chain from then on; a line that somebody has locked is linked next time.
+-- they are seen here, which is the order of the chain from then on; an ended line that somebody has locked is linked next time.
 CREATE FUNCTION tenure.seal_audit(most int) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   tip   tenure.audit_chain;
@@ -51,17 +53,21 @@ BEGIN
   END IF;
   FOR line IN
     SELECT a.* FROM tenure.audit AS a
-    WHERE a.sealed = 0 OR (a.sealed = 1 AND a.done_at IS NOT NULL)
+    WHERE NOT a.sealed
+      AND (a.done_at IS NOT NULL OR NOT EXISTS (SELECT FROM tenure.audit_links AS l WHERE l.line = a.id))
     ORDER BY a.id
     LIMIT most
-    FOR UPDATE SKIP LOCKED
   LOOP
+    IF line.done_at IS NOT NULL THEN
+      UPDATE tenure.audit AS a SET sealed = true
+      WHERE a.id = (SELECT b.id FROM tenure.audit AS b WHERE b.id = line.id FOR UPDATE SKIP LOCKED);
+      CONTINUE WHEN NOT FOUND;
+    END IF;
     n := n + 1;
     next := encode(sha256(convert_to(
       tip.tip_hash || E'\n' || tenure.audit_words(line, tip.tip_seq + 1, line.done_at IS NOT NULL), 'UTF8')), 'hex');
     INSERT INTO tenure.audit_links (seq, line, ended, before, hash)
     VALUES (tip.tip_seq + 1, line.id, line.done_at IS NOT NULL, tip.tip_hash, next);
-    UPDATE tenure.audit AS a SET sealed = CASE WHEN line.done_at IS NULL THEN 1 ELSE 2 END WHERE a.id = line.id;
     tip.tip_seq := tip.tip_seq + 1;
     tip.tip_hash := next;
   END LOOP;
@@ -82,7 +88,7 @@ BEGIN
   SELECT c.* INTO tip FROM tenure.audit_chain AS c FOR UPDATE;  -- implied: two that forget wait here, not at the first line both delete
   SELECT coalesce(min(l.seq) - 1, tip.tip_seq) INTO upto
   FROM tenure.audit_links AS l LEFT JOIN tenure.audit AS a ON a.id = l.line
-  WHERE a.id IS NULL OR (a.sealed = 1 AND a.done_at IS NOT NULL) OR coalesce(a.done_at, a.at) >= clock_timestamp() - older;
+  WHERE a.id IS NULL OR (NOT a.sealed AND a.done_at IS NOT NULL) OR coalesce(a.done_at, a.at) >= clock_timestamp() - older;
   LOOP  -- a line has one or two links, and goes only with the last of them
     SELECT min(l.seq) - 1 INTO cut FROM tenure.audit_links AS l JOIN tenure.audit_links AS m ON m.line = l.line
     WHERE l.seq <= upto AND m.seq > upto;

@@ -73,7 +73,8 @@ BEGIN
   IF known IS NULL AND queue IS NULL THEN
     RAISE NOTICE 'no worker has declared kind % yet: the row goes to queue default', kind;
   END IF;
-  IF known.encrypted AND (payload -> '$encrypted') IS NULL THEN
+  IF known.encrypted AND NOT COALESCE(payload @@ 'strict $."$encrypted".key.type() == "string" && $."$encrypted".print.type() == "string"
+                                                  && $."$encrypted".data.type() == "string"', false) THEN
     RAISE EXCEPTION 'rows of % are encrypted, and this one would stand in clear: send it from Python, with the codec', kind
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
