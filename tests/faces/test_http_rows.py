@@ -205,13 +205,14 @@ def test_a_list_shows_the_line_of_an_error_that_tells_and_a_row_all_of_it(world:
 def test_an_export_holds_every_row_of_the_filter_as_csv_and_as_json_lines(world: World) -> None:
     for n in range(5):
         world.enqueue(payload={"n": n, "password": "hunter2"})
-    world.enqueue("=cmd|calc")
+    world.enqueue("=cmd|calc", key="x;=calc")
     with served(world) as web:
         lines = web.get("/api/rows/export", params={"filter": "kind:send_receipt"}).text.splitlines()
         assert len([json.loads(line) for line in lines]) == 5
         table = list(csv.DictReader(io.StringIO(web.get("/api/rows/export?format=csv").text)))
         assert len(table) == 6
         assert {row["kind"] for row in table} == {"send_receipt", "'=cmd|calc"}
+        assert '"x;=calc"' in web.get("/api/rows/export?format=csv").text
         assert "hunter2" not in json.dumps(table)
         assert len(web.get("/api/rows/export?n=2").text.splitlines()) == 2
 

@@ -31,7 +31,7 @@ PAGE_BYTES = 4 * 1024 * 1024
 TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 COLUMNS = RowShape.__struct_fields__
 Write = Callable[[RowShape], bytes]
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run a cell that begins so
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # a spreadsheet would run it
 
 
 class ExportAsked(Asked, frozen=True):
@@ -136,7 +136,7 @@ def _csv(shape: RowShape) -> bytes:
 
 def _line(cells: Iterable[Any]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerow(cells)
+    csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerow(cells)  # some spreadsheets split at semicolons, too
     return text.getvalue().encode()
 
 
