@@ -82,3 +82,45 @@ def test_http_goes_by_the_declaration_and_answers_with_a_hint(world: World) -> N
         assert "give the key" in unknown.json()["error"]
         assert "no worker has declared" in client.post("/api/rows", json={"kind": "unheard"}).json()["hint"]
     assert _rows(world)[:2] == [("mail", "order:1", True, 7, 3), ("q", "k", False, 1, 2)]
+
+
+BAD = {
+    b'{"order_id": "\xff"}': "must be JSON in UTF-8",
+    b'{"order_id": 1, "x": 1e400}': "is 1e400, ",
+    b'{"order_id": 1%s}' % (b"0" * 5000): "a number of more than 4000 digits",
+    b'{"order_id": "\\ud800"}': "error",  # over HTTP, the body of this and the next cannot be read at all
+    b'{"order_id": %s1%s}' % (b"[" * 3000, b"]" * 3000): "error",
+}
+
+
+@pytest.mark.parametrize("kind", ["receipt", "pay", "unheard"])
+def test_a_payload_that_cannot_be_kept_is_refused_in_one_sentence_whatever_was_declared(
+    world: World, kind: str
+) -> None:
+    world.run(kinds.declare("A", [MAIL, Declaration("pay", encrypted=True)]))
+    with served(world) as client:
+        for payload, why in BAD.items():
+            body = b'{"kind": "%s", "payload": %s}' % (kind.encode(), payload)
+            answer = client.post("/api/rows", content=body, headers={"content-type": "application/json"})
+            assert (answer.status_code, why in answer.text) == (400, True), (payload[:30], answer.text[:200])
+
+
+@pytest.mark.parametrize("kind", ["receipt", "pay", "unheard"])
+def test_the_command_line_refuses_such_a_payload_as_an_argument_and_in_a_file(
+    world: World, tmp_path: Path, kind: str
+) -> None:
+    world.run(kinds.declare("A", [MAIL, Declaration("pay", encrypted=True)]))
+    file = tmp_path / "rows.jsonl"
+    for payload in BAD:
+        file.write_bytes(payload + b"\n")
+        with pytest.raises(InvalidPayload, match="line 1: "):
+            call(world, enqueue.command, kind, "--from", str(file))
+        if b"\xff" not in payload:
+            with pytest.raises(InvalidPayload):
+                call(world, enqueue.command, kind, payload.decode())
+
+
+def test_a_key_is_made_of_a_number_with_all_its_digits(world: World) -> None:
+    world.run(kinds.declare("A", [MAIL]))
+    call(world, enqueue.command, "receipt", f'{{"order_id": {"7" * 400}}}')
+    assert _rows(world)[0][1] == f"order:{'7' * 400}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ import msgspec
 
 from ..errors import InvalidPayload
 from .envelope import find
+from .payload import encode
 from .rows import MAX_ATTEMPTS
 
 Keyed = Literal["never", "by_template", "in_code"]
@@ -48,15 +50,15 @@ def keyed_by(key: object) -> tuple[Keyed, str | None]:
 def fill(given: Mapping[str, Any], payload: bytes, ways: list[Declaration], kind: str) -> Filled:
     """The options of a new row: those that were given (not None), and for the rest what the newest handler declared.
 
-    `ways` are the declarations of the kind, newest first. InvalidPayload if the rows of the kind are encrypted and this
-    payload is not, or if they are kept in order and nobody can know the key.
+    `ways` are the declarations of the kind, newest first. InvalidPayload if the payload cannot be kept, if the rows of
+    the kind are encrypted and this payload is not, or if they are kept in order and nobody can know the key.
     """
     told = {name: value for name, value in given.items() if value is not None}
     if not ways:
         unknown = f"no worker has declared kind {kind!r} yet: the row goes to queue 'default'"
         return Filled(told, "" if "queue" in told else unknown)
-    declared, hints = ways[0], []
-    if declared.encrypted and find(payload.decode()) is None:
+    declared, hints, text = ways[0], [], encode(msgspec.Raw(payload))
+    if declared.encrypted and find(text) is None:
         raise InvalidPayload(
             f"rows of {kind!r} are encrypted, and this one would stand in clear: send it from Python, with the codec"
         )
@@ -64,7 +66,7 @@ def fill(given: Mapping[str, Any], payload: bytes, ways: list[Declaration], kind
     options = {**known, **told}
     options["hold"] = told.get("hold", declared.hold and options["ordered"])
     if "key" not in options and declared.keyed != "never":
-        options["key"] = _key(declared.key_template, payload)
+        options["key"] = _key(declared.key_template, text)
         if options["key"] is None:
             hints.append(_no_key(declared, ordered=options["ordered"]))
     if others := sorted({way.queue for way in ways} - {declared.queue}) if "queue" not in told else []:
@@ -85,12 +87,12 @@ def _no_key(declared: Declaration, *, ordered: bool) -> str:
     return f"the key of {declared.kind!r} cannot be made {made}: the row goes without one, give the key"
 
 
-def _key(template: str | None, payload: bytes) -> str | None:
+def _key(template: str | None, payload: str) -> str | None:
     """The key by its template; None if the payload has neither text nor a whole number where the template asks."""
     if template is None:
         return None
     named = _FIELD.findall(template)
-    fields = msgspec.json.decode(payload) if named else {}
+    fields = json.loads(payload) if named else {}
     values = {name: fields.get(name) if isinstance(fields, dict) else None for name in named}
     if not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values.values()):
         return None
