@@ -1,4 +1,4 @@
-"""Who has a stream open is asked again while it lasts: a revoked token, one that has expired and a logout end it."""
+"""Who has a stream or an export open is asked again while it lasts: a revoked or expired token and a logout end it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from .access import Access
 from .http_errors import refusal
-from .route import Ask, require, require_all_queues
+from .route import Ask, require
 
 AGAIN_SECONDS = 15.0
 LATER = (429, 503)  # nobody could say now, as while the database is away: the stream stays open, and we ask again
 _now = time.monotonic
 
 
-def refused_since(ask: Ask[Any, Any]) -> Callable[[], Awaitable[bool]]:
+def refused_since(ask: Ask[Any, Any], verb: str = "read") -> Callable[[], Awaitable[bool]]:
     """A question for every turn of a stream: would this request be refused now? Asked every 15 s, else it is no."""
     at = _now() + AGAIN_SECONDS
 
@@ -24,9 +24,13 @@ def refused_since(ask: Ask[Any, Any]) -> Callable[[], Awaitable[bool]]:
         if _now() < at:
             return False
         try:
-            _check(await ask.site.admit(ask.request))
+            access = await ask.site.admit(ask.request)
+            require(access, verb)
         except Exception as error:
             if refusal(error).status not in LATER:
+                return True
+        else:
+            if _sees_less(access, ask.access):
                 return True
         at = _now() + AGAIN_SECONDS
         return False
@@ -34,7 +38,6 @@ def refused_since(ask: Ask[Any, Any]) -> Callable[[], Awaitable[bool]]:
     return refused
 
 
-def _check(access: Access) -> None:
-    """As at the start: a stream needs the role read, and is about every queue."""
-    require(access, "read")
-    require_all_queues(access)
+def _sees_less(now: Access, before: Access) -> bool:
+    """Is it closed to some of the queues that it was open to?"""
+    return now.queues is not None and (before.queues is None or not before.queues <= now.queues)

@@ -16,7 +16,7 @@ from ..model.declaration import fill
 from ..model.limits import ATTEMPTS_MAX, DELAY_SECONDS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PRIORITY_MAX
 from ..model.rows import Enqueued, NewRow
 from ..postgres import run
-from ..verbs import operators
+from ..verbs import operators, questions
 from ..verbs.kinds import declared
 from .http_errors import Refused
 from .route import Ask, Asked, Reply, Route, require_queue, together, when
@@ -60,12 +60,13 @@ class NewRowAsked(Asked, frozen=True):
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):
-    """The id of the new row, or of the row that already has the idempotency key.
+    """The id of the new row, or of the row that already has the idempotency key; null if you may not see that row.
 
-    Where payloads are hidden, such a key is `known`, whatever was sent with it: nobody learns a payload by guessing.
+    Where payloads or that row are hidden, such a key is `known`, whatever was sent with it: nobody learns a payload by
+    guessing.
     """
 
-    id: UUID
+    id: UUID | None
     outcome: Literal["enqueued", "duplicate", "known"]
     hint: str | UnsetType = UNSET
 
@@ -79,19 +80,22 @@ class Conflict(msgspec.Struct, frozen=True):
 
 async def enqueue(ask: Ask[Any, NewRowAsked]) -> Reply:
     """Put a row into the inbox: 201, 200 for a duplicate, 409 when the idempotency key has other content."""
-    row, hint, answer = await ask.site.store.blocking(lambda conn: _sent(conn, ask))
+    row, hint, answer, seen = await ask.site.store.blocking(lambda conn: _sent(conn, ask))
     if answer.outcome == "enqueued":
         return Reply(201, EnqueuedShape(answer.id, "enqueued", hint or UNSET))
-    if ask.site.hide_payloads:
-        return Reply(200, EnqueuedShape(answer.id, "known"))
+    if ask.site.hide_payloads or not seen:
+        return Reply(200, EnqueuedShape(answer.id if seen else None, "known"))
     if answer.outcome == "conflict":
         conflict = IdempotencyConflict(str(row.idempotency_key), answer.id)
         raise Refused(409, str(conflict), id=str(answer.id))
     return Reply(200, EnqueuedShape(answer.id, "duplicate"))
 
 
-def _sent(conn: Connection[Any], ask: Ask[Any, NewRowAsked]) -> tuple[NewRow, str, Enqueued]:
-    """Send it as its handler declared, with its line of the audit: one row, or none for a key that is known."""
+def _sent(conn: Connection[Any], ask: Ask[Any, NewRowAsked]) -> tuple[NewRow, str, Enqueued, bool]:
+    """Send it as its handler declared, with its line of the audit: one row, or none for a key that is known.
+
+    And whether the asker may see the row: keys are the same for all queues.
+    """
     schema, actor = ask.site.store.schema, ask.actor
     given = msgspec.structs.asdict(ask.body)
     kind, payload = given.pop("kind"), given.pop("payload")
@@ -102,7 +106,15 @@ def _sent(conn: Connection[Any], ask: Ask[Any, NewRowAsked]) -> tuple[NewRow, st
         action = run(conn, operators.begin_audit(actor.name, actor.via, "enqueue", kind), schema)
         (answer,) = run(conn, verbs.enqueue_many([row]), schema)
         run(conn, operators.mark(action, int(answer.outcome == "enqueued"), done=True), schema)
-    return row, hint, answer
+    return row, hint, answer, answer.outcome == "enqueued" or _sees(conn, ask, answer.id)
+
+
+def _sees(conn: Connection[Any], ask: Ask[Any, NewRowAsked], id: UUID) -> bool:
+    """May the asker see this row? Who may see all queues may, also if it is gone."""
+    if ask.access.queues is None:
+        return True
+    row = run(conn, questions.row(id), ask.site.store.schema)
+    return row is not None and ask.access.sees(row.queue)
 
 
 ROUTES = (

@@ -20,6 +20,7 @@ from .. import postgres
 from ..model.filter import Filter
 from ..model.rows import Row
 from ..verbs import questions, search
+from .again import refused_since
 from .answers import RowShape, row_shape
 from .http_errors import Refused, refusal
 from .route import Ask, Asked, FilterText, Route
@@ -79,7 +80,7 @@ async def export(ask: Ask[ExportAsked, None]) -> Response:
     if ask.request.method == "HEAD":
         return Response(headers=headers, media_type=TYPES[form])
     tally = _Tally(await site.witness.begin(ask.access.actor, "export", str(wanted), _shown(ask, site)))
-    pages = _pages(site, wanted, ask.query.n, _csv if form == "csv" else _jsonl, tally)
+    pages = _pages(ask, site, wanted, _csv if form == "csv" else _jsonl, tally)
     first = await anext(pages)  # report an unreachable database by the status, not in the middle of a file
     return _File(site, tally, _written(first, pages, form), headers=headers, media_type=TYPES[form])
 
@@ -88,13 +89,18 @@ def _shown(ask: Ask[ExportAsked, None], site: Site) -> str:
     return f"{ask.query.format}, {'without' if site.hide_payloads else 'with'} payloads"
 
 
-async def _pages(site: Site, wanted: Filter, most: int, write: Write, tally: _Tally) -> AsyncIterator[bytes]:
+async def _pages(
+    ask: Ask[ExportAsked, None], site: Site, wanted: Filter, write: Write, tally: _Tally
+) -> AsyncIterator[bytes]:
     """Page by page; large rows make the next page smaller, so that memory stays bounded. The audit has their number."""
     before: UUID | None = None
+    most, refused = ask.query.n, refused_since(ask, "reveal" if ask.query.reveal else "read")
     left, n, done = most, ROWS_FIRST, False
     while left > 0 and not done:
         if site.closed:
             raise Refused(503, "the server stops: this export is incomplete, start it again")
+        if await refused():
+            raise Refused(401, "you are no longer let in: this export is incomplete")
         async with site.store.reading() as conn:
             now = await postgres.run(conn, questions.clock(), site.store.schema)
             found = await postgres.run(conn, search.page(wanted, before=before, n=min(n, left)), site.store.schema)
