@@ -343,12 +343,12 @@ def test_no_operator_of_its_own_gets_a_login_past_the_check(cast: Cast, role: st
         cast.world.sql(f"DROP SCHEMA evil_{role} CASCADE")
 
 
-OLD_ROWS = {"kind": "k" * 200, "max_attempts": -5, "partition_key": "k" * 600, "queue": "q" * 200}
+OLD_ROWS: dict[str, Any] = {"kind": "k" * 200, "max_attempts": -5, "partition_key": "k" * 600, "queue": "q" * 200}
 
 
 @pytest.mark.parametrize("column", OLD_ROWS)
 def test_a_row_from_before_the_check_comes_back_from_the_dead_letters_as_it_was(world: World, column: str) -> None:
-    row = {"kind": "k", "payload": "{}", column: OLD_ROWS[column]}
+    row: dict[str, Any] = {"kind": "k", "payload": "{}", column: OLD_ROWS[column]}
     with world.unguarded():
         ((id,),) = world.sql(
             f"INSERT INTO live ({', '.join(row)}) VALUES ({', '.join('%s' for _ in row)}) RETURNING id", *row.values()
@@ -357,7 +357,8 @@ def test_a_row_from_before_the_check_comes_back_from_the_dead_letters_as_it_was(
     for queue in {row.get("queue", "default"), "default"}:
         for job in world.claim("A", 10, lanes=[Lane(queue)]):
             world.dead_letter(job.lease)
-    assert sorted(world.run(verbs.redrive([id, good]))) == sorted([id, good])
+    back = world.run(verbs.redrive([id, good]))
+    assert sorted(back) == sorted([id, good])
     assert world.sql(f"SELECT {column} FROM live WHERE id = %s", id) == [(OLD_ROWS[column],)]
     with pytest.raises(psycopg.errors.CheckViolation, match="it must have 1 to 512"):
         world.sql("INSERT INTO live (kind, payload, partition_key) VALUES ('k', '{}', repeat('k', 600))")
