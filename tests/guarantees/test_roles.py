@@ -307,7 +307,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "refusals_id_seq",
         "membership_id_seq",
     }  # identities: the insert is enough
-    nobody |= {"content", "retentions", "days", "thin_day"}  # called by functions that run as the owner
+    nobody |= {"content", "retentions", "days", "thin_day", "thinned"}  # called by functions that run as the owner
     nobody |= {"audit_words", "forget_audit"}  # the owner's
     nobody |= {"wakes", "wakes_id_seq", "wake_at_commit"}  # only wake writes there, and it runs as the owner
     granted = cast.world.sql(
@@ -335,7 +335,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
     triggers |= {"refuse_rows", "refuse_name", "refuse_idempotency_key"}
-    of_roles = {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back"}
+    of_roles = {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back", "forget_keys"}
     of_notes = {"wake", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}
     assert {name for name, _ in found} == of_roles | of_notes | of_reading | triggers
