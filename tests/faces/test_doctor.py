@@ -407,6 +407,16 @@ def test_rows_that_stand_in_no_day_are_a_warning() -> None:
     assert tables.archive([day._replace(stray=1001) for day in days]).said.startswith("more than 1,000 rows")
 
 
+def test_days_kept_for_longer_than_the_server_has_locks_are_a_warning(well: World) -> None:
+    (day, *_) = well.run(doctor_questions.archive_days())
+    assert day.kept == well.sql("SELECT count(*) FROM days()")[0][0]
+    long = tables.archive([day._replace(kept=365, locks=6400)])
+    assert (long.level, long.value["kept"]) == ("warn", 365)
+    assert long.said == "365 days are kept: one erase holds about 1,460 of the server's 6,400 locks"
+    assert "max_locks_per_transaction" in long.next
+    assert tables.archive([day._replace(kept=100, locks=6400)]).level == "ok"
+
+
 def test_a_paused_queue_is_named(well: World) -> None:
     assert findings(well)["paused"].level == "ok"
     well.run(queues.pause("mail"))

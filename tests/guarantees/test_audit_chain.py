@@ -253,6 +253,8 @@ def test_an_action_that_was_broken_off_long_ago_is_forgotten_and_one_that_waits_
     broken = begun(world)
     old(world, broken)
     assert forgotten(world) == 1
+    said = " ".join(CliRunner().invoke(command, ["forget", "--help"]).output.split())
+    assert "An action that was broken off counts from its beginning" in said
     waiting = begun(world)
     world.run(operators.mark(waiting, 0, done=True))
     old(world, waiting)

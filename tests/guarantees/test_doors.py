@@ -350,12 +350,12 @@ def test_no_operator_of_its_own_gets_a_login_past_the_check(cast: Cast, role: st
         cast.world.sql(f"DROP SCHEMA evil_{role} CASCADE")
 
 
-OLD_ROWS = {"kind": "k" * 200, "max_attempts": -5, "partition_key": "k" * 600, "queue": "q" * 200}
+OLD_ROWS: dict[str, Any] = {"kind": "k" * 200, "max_attempts": -5, "partition_key": "k" * 600, "queue": "q" * 200}
 
 
 @pytest.mark.parametrize("column", OLD_ROWS)
 def test_a_row_from_before_the_check_comes_back_from_the_dead_letters_as_it_was(world: World, column: str) -> None:
-    row = {"kind": "k", "payload": "{}", column: OLD_ROWS[column]}
+    row: dict[str, Any] = {"kind": "k", "payload": "{}", column: OLD_ROWS[column]}
     with world.unguarded():
         ((id,),) = world.sql(
             f"INSERT INTO live ({', '.join(row)}) VALUES ({', '.join('%s' for _ in row)}) RETURNING id", *row.values()

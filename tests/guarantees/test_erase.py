@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from apps import vault
@@ -12,8 +13,9 @@ from crew import working
 from tenure import Inbox, Job, Lane, operate, verbs
 from tenure.events import JobCompleted, JobDeadLettered
 from tenure.model.filter import Filter
+from tenure.model.rows import Claimed, NewRow
 from tenure.operate import Actor, act
-from tenure.verbs import operators
+from tenure.verbs import operators, queues
 from world import World
 
 WHO = "customer:ann@example.com"
@@ -58,7 +60,51 @@ def ordered(world: World) -> UUID:
     return put(world, ordered=True, idempotency_key=f"bill {WHO}")
 
 
-EVERY = pytest.mark.parametrize("made", [completed, dead, ordered, put])
+def ordered_and_dead(world: World) -> UUID:
+    id = put(world, ordered=True, hold=True)
+    (claimed,) = world.claim_ordered()
+    world.dead_letter(claimed.lease)
+    return id
+
+
+def ordered_and_seen(world: World) -> UUID:
+    id = put(world, ordered=True, delay_seconds=3600.0)
+    assert world.claim_ordered() == []
+    return id
+
+
+def limited(world: World) -> UUID:
+    world.run(queues.limit("default", max_per_key=1))
+    return put(world)
+
+
+def limited_and_seen(world: World) -> UUID:
+    world.run(queues.limit("default", max_per_key=1))
+    id = put(world, delay_seconds=3600.0)
+    assert claim_limited(world) == []
+    return id
+
+
+def limited_once(world: World) -> UUID:
+    id = limited_and_seen(world)
+    world.run(queues.limit("default", clear=True))
+    return id
+
+
+def limited_and_completed(world: World) -> UUID:
+    world.run(queues.limit("default", max_per_key=1))
+    id = put(world)
+    (claimed,) = claim_limited(world)
+    world.complete(claimed.lease)
+    return id
+
+
+def claim_limited(world: World, queue: str = "default") -> list[Claimed]:
+    return world.run(queues.claim_limited("A", 10, queue=queue))
+
+
+KEYED = [ordered_and_dead, ordered_and_seen, limited, limited_and_seen, limited_once, limited_and_completed]
+EVERY = pytest.mark.parametrize("made", [completed, dead, ordered, put, *KEYED])
 
 
 @EVERY
@@ -68,11 +114,93 @@ def test_erase_leaves_nothing_in_any_table(world: World, made: Callable[[World],
     assert mentions(world, "ann@example.com")
     done = act(world.conn, "erase", Filter(key=WHO), ME, schema=world.schema)
     assert (done.matched, done.changed) == (1, 1)
-    world.claim_ordered()  # the next claim forgets the key itself
     assert mentions(world, "ann@example.com") == []
     assert set(mentions(world, str(id))) <= {"claims"}, "the sweep's list has ids alone, until the leases are over"
     assert world.status(other) == "pending"
     assert world.count("idempotency") == 1
+
+
+MEMORY = ("arrivals", "heads", "key_lanes", "lane_arrivals")
+
+
+def remembered(world: World, key: str, queue: str) -> list[str]:
+    """The tables in which a key stands for the next claim."""
+    named = "SELECT 1 FROM {} WHERE queue = %s AND partition_key = %s"
+    return [table for table in MEMORY if world.sql(named.format(table), queue, key)]
+
+
+def remember(world: World, *places: tuple[str, str]) -> None:
+    """Rows of keys that a claim has seen, and more that none has."""
+    for _ in range(2):
+        for _, queue in places:
+            claim_limited(world, queue)
+        for key, queue in places:
+            for in_order in (False, True):
+                world.enqueue("bill", key=key, queue=queue, ordered=in_order, delay_seconds=3600.0)
+
+
+def test_what_is_remembered_of_other_keys_and_in_other_queues_stays(world: World) -> None:
+    others = [("bob", "default"), (WHO, "other")]
+    for queue in ("default", "other"):
+        world.run(queues.limit(queue, max_per_key=1))
+    remember(world, (WHO, "default"), *others)
+    assert [remembered(world, *each) for each in [*others, (WHO, "default")]] == [[*MEMORY]] * 3
+    ids = [id for (id,) in world.sql("SELECT id FROM live WHERE partition_key = %s AND queue = 'default'", WHO)]
+    assert len(world.run(operators.erase(ids))) == len(ids) == 4
+    assert remembered(world, WHO, "default") == []
+    assert [remembered(world, *each) for each in others] == [[*MEMORY]] * 2
+    alone = world.enqueue("bill", key=WHO, queue="third", ordered=True)
+    world.run(operators.erase([alone]))
+    assert remembered(world, WHO, "third") == []
+
+
+@pytest.mark.parametrize("made", KEYED)
+def test_a_key_that_a_claim_has_locked_is_forgotten_by_the_next_claim(
+    world: World, made: Callable[[World], UUID]
+) -> None:
+    world.run(queues.limit("other", max_per_key=1))
+    remember(world, (WHO, "other"))
+    id, other = made(world), world.connect()
+    world.sql("SET lock_timeout = '5s'")
+    with other.transaction():
+        for table in ("queues", "heads", "arrivals"):
+            other.execute(f"SELECT FROM {table} WHERE queue = 'default' FOR UPDATE".encode())
+        assert world.run(operators.erase([id])) == [id]
+        assert bool(remembered(world, WHO, "default")) == (made is not limited_once)
+    world.claim_ordered()
+    claim_limited(world)
+    assert remembered(world, WHO, "default") == []
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_key_with_a_row_is_never_forgotten(world: World, in_order: bool, limit: int | None) -> None:
+    if limit:
+        world.run(queues.limit("default", max_per_key=limit))
+    first, kept = put(world, ordered=in_order, delay_seconds=3600.0), put(world, ordered=in_order)
+    claim = claim_limited if limit else World.claim_ordered if in_order else World.claim
+    with world.connect() as producer, producer.transaction():
+        late = world.run(verbs.enqueue(NewRow("bill", {}, key=WHO, ordered=in_order)), producer).id
+        assert world.run(operators.erase([first])) == [first]
+        assert [row.id for row in claim(world)][:1] == [kept]
+        world.sql("DELETE FROM live WHERE id = %s", kept)
+        world.sql("DELETE FROM permits")
+        second = put(world, ordered=in_order, delay_seconds=3600.0)
+        claim(world)
+        assert world.run(operators.erase([second])) == [second]
+    assert [row.id for row in claim(world)] == [late]
+
+
+def test_a_key_is_not_forgotten_in_a_transaction_that_may_not_see_its_rows(world: World) -> None:
+    gone = [ordered_and_seen(world), world.enqueue("bill", key="bob")]
+    conn = world.connect()
+    conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    with conn.transaction():
+        conn.execute("SELECT 1 FROM live")
+        kept = put(world, ordered=True)
+        assert world.claim_ordered() == [], "the first row is not due"
+        assert world.run(operators.erase(gone), conn) == gone
+    assert [row.id for row in world.claim_ordered()] == [kept]
 
 
 def test_the_audit_says_that_and_when_but_not_whom(world: World) -> None:

@@ -21,7 +21,7 @@ from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.cli.migrate import command
 from tenure.errors import IdempotencyConflict
-from tenure.events import ChoreDone, ChoreFailed
+from tenure.events import ChoreDone, ChoreFailed, JobCompleted
 from tenure.model.filter import Filter
 from tenure.model.rows import NewRow
 from tenure.postgres import migrate
@@ -307,7 +307,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "refusals_id_seq",
         "membership_id_seq",
     }  # identities: the insert is enough
-    nobody |= {"content", "retentions", "days", "thin_day"}  # called by functions that run as the owner
+    nobody |= {"content", "retentions", "days", "thin_day", "thinned"}  # called by functions that run as the owner
     nobody |= {"audit_words", "forget_audit"}  # the owner's
     nobody |= {"wakes", "wakes_id_seq", "wake_at_commit"}  # only wake writes there, and it runs as the owner
     granted = cast.world.sql(
@@ -335,7 +335,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
     triggers |= {"refuse_rows", "refuse_name", "refuse_idempotency_key"}
-    of_roles = {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back"}
+    of_roles = {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back", "forget_keys"}
     of_notes = {"wake", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}
     assert {name for name, _ in found} == of_roles | of_notes | of_reading | triggers
@@ -658,6 +658,22 @@ def test_a_reader_adds_lines_about_reading_under_its_own_name_and_no_others(cast
         assert postgres.run(conn, witness.seal(), cast.world.schema) == 3
     found = cast.world.sql("SELECT actor, verb, rows, database_user FROM audit WHERE done_at IS NOT NULL")
     assert found == [("ann", "export", 3, f"{cast.prefix}_readonly_login")]
+
+
+@pytest.mark.one_server
+def test_a_worker_whose_role_was_not_granted_anew_works_and_says_what_to_do(cast: Cast) -> None:
+    cast.world.sql(f"REVOKE ALL ON kinds FROM {cast.prefix}_worker")  # as before migration 20
+    inbox = Inbox(schema=cast.world.schema)
+
+    @inbox.handler("k")
+    def k() -> None: ...
+
+    cast.world.enqueue("k")
+    with working(cast.world, inbox, url=cast.url("worker")) as hired:
+        hired.saw(JobCompleted)
+        (failed,) = [event for event in hired.events if isinstance(event, ChoreFailed)]
+    assert failed.chore == "declare"
+    assert failed.error.startswith("permission denied for table kinds: the owner runs `tenure migrate --roles --schema")
 
 
 def test_a_reader_that_seals_and_stays_keeps_no_action_from_its_rows(cast: Cast) -> None:

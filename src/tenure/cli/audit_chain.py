@@ -79,7 +79,8 @@ def forget(days: float, yes: bool, reason: str, as_json: bool, database_url: str
     """Forget the oldest lines of the audit, for the owner of the schema.
 
     The chain then begins at the hash of the last forgotten link, and verify begins there. It stops before the first
-    action that is younger or was never done. Export them first if you must keep them.
+    action that is younger. An action that was broken off counts from its beginning. Export them first if you must keep
+    them.
     """
     if not yes:
         attended(f"forget would remove lines older than {days:g} days")

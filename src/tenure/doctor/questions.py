@@ -70,11 +70,13 @@ class Chore(NamedTuple):
 
 
 class Day(NamedTuple):
-    """A day of the archive; `stray` rows are in no day's partition."""
+    """A day of the archive; `stray` rows are in no day's partition, `kept` days are there, `locks` has the server."""
 
     day: str
     made: bool
     stray: int
+    kept: int = 0
+    locks: int = 0
 
 
 def server_facts() -> Statement[Server]:

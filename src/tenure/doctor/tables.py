@@ -13,6 +13,8 @@ from .questions import Day, HotTable, Index, Open, Server
 OLD_SECONDS = 60.0  # how long a transaction may be open before it is reported
 ANCIENT_SECONDS = 900.0
 HELD_XIDS_MAX = 1_000_000  # for a slot, which has no age in seconds
+LOCKS_A_DAY = 4  # that an erase holds on each day of the archive
+ERASES = 10  # at once, or questions for a row twice as many, that the server should have locks for
 DEAD_MIN = 20_000  # housekeeping itself leaves this many dead versions
 
 
@@ -140,11 +142,18 @@ def archive(days: list[Day]) -> Finding:
     missing = [each.day for each in days if not each.made]
     stray = days[0].stray if days else 0
     many = f"{stray} rows" if stray <= 1000 else "more than 1,000 rows"
-    value = {"missing": missing, "stray": stray}
+    value = {"missing": missing, "stray": stray, "kept": days[0].kept if days else 0}
     step = "run a worker with housekeeping, or `SELECT * FROM tenure.keep_archive()`"
     if missing:
         level: Level = "fault" if days[0].day in missing else "warn"
         return Finding("archive", level, value, f"no partition for {', '.join(missing)}", step)
     if stray:
         return Finding("archive", "warn", value, f"{many} are in no day's partition", "retention takes them row by row")
+    if (held := days[-1].kept * LOCKS_A_DAY) * ERASES > days[-1].locks > 0:
+        said = (
+            f"{days[-1].kept:,} days are kept: one erase holds about {held:,} of the server's {days[-1].locks:,} locks"
+        )
+        return Finding(
+            "archive", "warn", value, said, "raise max_locks_per_transaction, or shorten the longest retention"
+        )
     return Finding("archive", "ok", value, f"partitions until {days[-1].day}, no row outside them")

@@ -38,6 +38,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
 --   enqueue_many   inserts and looks up idempotency keys; a caller learns whether its own key is taken, and by which id.
 --   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
+--   forget_keys    forgets what claims remember of keys that have no row; it is made so by its migration.
 --   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
 --   take_back      takes held rows from their holders: they become pending, and no more than that.
 --   note_reading, end_reading   write lines of the audit about reading, under the database user who calls; no other verb, no other's line.
@@ -124,7 +125,7 @@ GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
 GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring
 -- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
 GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
-GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys TO tenure_operator;
 
 -- Witness: the chain, what was read, and tokens without their hashes. To make or revoke a token, or to forget, is the owner's.
 GRANT SELECT ON tenure.audit_links, tenure.audit_chain TO tenure_readonly, tenure_operator;

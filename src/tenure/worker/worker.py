@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from psycopg.errors import InsufficientPrivilege
+
 from .. import __version__
 from ..app.inbox import Inbox
-from ..errors import BUG, TRY_LATER
-from ..events import Bus, WorkerDraining, WorkerExit, WorkerStarted
+from ..errors import BUG, TRY_LATER, same_place
+from ..events import Bus, ChoreFailed, WorkerDraining, WorkerExit, WorkerStarted
 from ..model.outcome import Release
 from ..postgres import migrate
-from ..postgres.connection import Patience, connect
+from ..postgres.connection import Patience, QueueConnection, connect
 from ..postgres.handler_pool import HandlerPool
 from ..postgres.runner import run
 from ..verbs.kinds import declare
@@ -102,7 +104,7 @@ class Worker:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
                 run(conn, plan(schedule))
-            run(conn, self._declaration())
+            self._declare(conn)
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
             self.inbox.bus.subscribe(self.bus.emit)  # events of what its handlers enqueue
@@ -201,6 +203,15 @@ class Worker:
     def _asked_to_drain(self) -> None:
         """An operator's request comes with every heartbeat; it never means: leave at once."""
         self._begin_drain()
+
+    def _declare(self, conn: QueueConnection) -> None:
+        """Without the right to it, of roles from before, it works all the same."""
+        try:
+            run(conn, self._declaration())
+        except InsufficientPrivilege as error:
+            step = f"the owner runs `{same_place('tenure migrate --roles', self.terms.schema)}`"
+            why = "until then psql and other languages do not know how its kinds are sent"
+            self.bus.emit(ChoreFailed(self.id, "declare", f"{error.diag.message_primary}: {step}; {why}"))
 
     def _declaration(self) -> Statement[int]:
         """What producers that cannot import the handlers should know of them."""

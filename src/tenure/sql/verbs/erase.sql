@@ -1,8 +1,9 @@
--- erase: delete rows that nobody holds, with all that is known of them: tape, refusals, effects and idempotency key
+-- erase: delete rows that nobody holds, with all that is known of them: tape, refusals, effects, idempotency key and key
 -- in: ids uuid[]
 -- out: id, woken
 -- why: unlike delete, the idempotency key goes too: it may name a person, and so may its hash. A late duplicate of an erased row
--- is a new row. A locked row is skipped: it is being claimed, redriven or deleted right now.
+-- is a new row. A locked row is skipped: it is being claimed, redriven or deleted right now. Which keys have no row left is asked in
+-- the function, when the rows are gone: a statement sees only what was before.
 WITH waiting AS (
   DELETE FROM tenure.live AS i
   WHERE i.id = ANY (ARRAY(
@@ -27,17 +28,16 @@ WITH waiting AS (
     WHERE p.id = ANY (:ids::uuid[])
     ORDER BY p.id
     FOR UPDATE SKIP LOCKED))
-  RETURNING a.id, a.idempotency_key
+  RETURNING a.id, a.queue, a.partition_key, a.idempotency_key
 ), gone AS (
   SELECT id, seq, ordered, queue, partition_key, idempotency_key FROM waiting
   UNION ALL
   SELECT id, seq, ordered, queue, partition_key, idempotency_key FROM buried
   UNION ALL
-  SELECT id, NULL, false, NULL, NULL, idempotency_key FROM kept
-), freed AS (
-  INSERT INTO tenure.arrivals (queue, partition_key, seq)
-  SELECT gone.queue, gone.partition_key, gone.seq FROM gone
-  WHERE gone.ordered
+  SELECT id, NULL, false, queue, partition_key, idempotency_key FROM kept
+), forgotten AS MATERIALIZED (
+  SELECT tenure.forget_keys(array_agg(gone.queue), array_agg(gone.partition_key),
+                            array_agg(CASE WHEN gone.ordered THEN gone.seq END)) FROM gone
 ), tape AS (
   DELETE FROM tenure.attempts AS t USING gone
   WHERE t.row_id = gone.id
@@ -55,4 +55,4 @@ WITH waiting AS (
   SELECT tenure.rouse(array_agg(gone.queue), array_agg(tenure.bucket(gone.partition_key))) AS woken FROM gone
   WHERE gone.ordered  -- implied: a note too many is no harm; the others make no row runnable
 )
-SELECT gone.id, told.woken FROM gone CROSS JOIN told
+SELECT gone.id, told.woken FROM gone CROSS JOIN told CROSS JOIN forgotten
