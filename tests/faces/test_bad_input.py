@@ -440,7 +440,6 @@ COMMANDS: dict[str, tuple[list[str | bytes], int, str]] = {
     "naive time": (["enqueue", "k", "--at", "2026-12-24T18:00"], USAGE, "has no time zone"),
     "no time": (["enqueue", "k", "--at", "tomorrow"], USAGE, "--at 'tomorrow' must be a time"),
     "huge delay": (["enqueue", "k", "--at", "+99999999d"], USAGE, "delay_seconds="),
-    "order without key": (["enqueue", "k", "--ordered"], USAGE, "ordered=True needs a key"),
     "bad schema": (["migrate", "--schema", "Bad-Name"], BAD_SETTINGS, "schema 'Bad-Name' is not a plain name"),
     "nobody listens": (["enqueue", "k"], UNREACHABLE, "is it running, and is the URL right?"),
 }  # fmt: skip
