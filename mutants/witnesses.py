@@ -86,6 +86,7 @@ WORDS = {
     "keep_archive": ("archive(", "retention"),
     **dict.fromkeys(("thin_day", "retentions", "days"), ("retain(",)),
     "content": ("encrypt", "idempotency_key"),
+    "forget_keys": ("operators.erase(",),
     "live": ("CheckViolation", "half"),
     "attempts": ("UniqueViolation", "tape"),
     "keys": ("UniqueViolation", "claim_ordered"),
