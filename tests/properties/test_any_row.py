@@ -18,6 +18,7 @@ from world import World
 TIMES = ["infinity", "-infinity", "294276-12-31 23:59:59+00", "4713-01-01 00:00:00+00 BC", "2026-01-01 00:00:00+00"]
 TEXTS = ["", " ", "k" * 100_000, "\x1b[2J\u202e\n\t", "ü", "💥" * 300, "'; DROP TABLE live; --", "<b>", "..", "%2f"]
 LONGS = [0, 1, -1, 2**63 - 1, -(2**63)]
+TOKENS = [0, 1, 2**62]  # what the table of waiting rows takes
 INTS = [0, 1, -1, 2**31 - 1, -(2**31)]
 SHORTS = [0, -(2**15), 2**15 - 1]
 DEEP = ["[" * 1500 + "]" * 1500, '{"a":' * 900 + "1" + "}" * 900]
@@ -38,7 +39,7 @@ JSONS = [
 ]
 JSONS += [json.dumps("x" * 200_000), json.dumps({"a\x1b": "\u202e\x7f"}), json.dumps(list(range(3000)))]
 COLUMNS: dict[str, list[Any]] = {
-    "created_at": TIMES, "available_at": TIMES, "lease_generation": LONGS, "fence_token": LONGS, "attempts": INTS,
+    "created_at": TIMES, "available_at": TIMES, "lease_generation": TOKENS, "fence_token": LONGS, "attempts": INTS,
     "max_attempts": INTS, "priority": SHORTS, "ordered": [True, False], "kind": TEXTS, "queue": TEXTS[:4] + TEXTS[6:],
     "partition_key": [None, *TEXTS[:2], *TEXTS[3:]], "payload": JSONS, "last_error": [None, *TEXTS],
     "idempotency_key": [None, *TEXTS], "headers": [None, *JSONS],
