@@ -192,8 +192,8 @@ async def reveal(ask: Ask[Any, None]) -> Revealed:
 
 
 def _neighbours(row: Row) -> Filter:
-    """The rows of the same ordered key; for a row without order, or with a key as only a hand can write it, itself."""
-    if not row.ordered or not 1 <= len(row.partition_key) < TEXT_MAX:
+    """The rows of the same ordered key; for a row without order, or with names as only a hand can write them, itself."""
+    if not row.ordered or not all(1 <= len(name) < TEXT_MAX for name in (row.queue, row.partition_key)):
         return Filter(ids=(row.id,))
     return Filter(
         queue=_exactly(row.queue), key=_exactly(row.partition_key), ordered=True, statuses=("pending", "processing")
