@@ -192,7 +192,7 @@ async def reveal(ask: Ask[Any, None]) -> Revealed:
 
 
 def _neighbours(row: Row) -> Filter:
-    """The rows of the same ordered key; for a row without order, or with names as only a hand can write them, itself."""
+    """The rows of its ordered key; for a row without order, or with names as only a hand can write them, itself."""
     if not row.ordered or not all(1 <= len(name) < TEXT_MAX for name in (row.queue, row.partition_key)):
         return Filter(ids=(row.id,))
     return Filter(
