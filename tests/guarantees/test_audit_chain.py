@@ -175,7 +175,7 @@ def test_forgotten_lines_leave_an_anchor_and_the_rest_fits(world: World) -> None
     before = verified(world)[1]
     third = world.run(witness.audit_links(0))[2]
     assert (before["ok"], before["links"]) == (True, 4)
-    code, said = tenure(world, "forget", "--older-than", "7", "--yes")
+    code, said = tenure(world, "forget", "--older-than", "7d", "--yes")
     assert (code, said.strip()) == (0, "3 lines forgotten")
     code, after = verified(world)
     assert (code, after["anchor"], after["links"]) == (0, 3, 2)
@@ -319,3 +319,14 @@ def test_operators_of_its_own_do_not_change_a_line_that_is_done(world: World) ->
             world.sql("UPDATE audit SET rows = 0, done_at = NULL WHERE id = %s", action)
     finally:
         world.sql(f"DROP SCHEMA {mine} CASCADE")
+
+
+@pytest.mark.parametrize(("age", "says"), [("365", "must be a span of time"), ("23h", "must be a day at least")])
+def test_an_age_that_cannot_be_is_refused_in_one_sentence(world: World, age: str, says: str) -> None:
+    code, said = tenure(world, "forget", "--older-than", age, "--yes")
+    assert (code, says in said) == (2, True)
+
+
+def test_a_tip_that_is_none_is_refused_in_one_sentence(world: World) -> None:
+    code, said = tenure(world, "verify", "--tip", "nonsense")
+    assert (code, "must be LINK:HASH" in said) == (2, True)

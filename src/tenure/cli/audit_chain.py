@@ -14,13 +14,16 @@ from .. import operate, postgres
 from ..console.terminal import echo, sentence
 from ..errors import NO, USAGE
 from ..model.chain import Link, Unfit, Walk
+from ..model.filter_words import in_unit
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..verbs import witness
 from .database import opened, options
 from .operators import answer, attended, me, noting
+from .option_types import Span
 
 PAGE = 1000
+DAY_SECONDS = 86_400.0
 _TIP = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
 TIMES = ("at", "done_at")
 
@@ -72,25 +75,29 @@ def export(after: int, database_url: str | None, schema: str | None) -> None:
 
 
 @click.command()
-@click.option("--older-than", "days", type=click.FloatRange(1, 36_500), required=True, metavar="DAYS", help="How old.")
+@click.option(
+    "--older-than", "age", type=Span(), required=True, metavar="AGE", help="How old: 52w, 365d; a day at least."
+)
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @noting
-def forget(days: float, yes: bool, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
+def forget(age: float, yes: bool, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Forget the oldest lines of the audit, for the owner of the schema.
 
     The chain then begins at the hash of the last forgotten link, and verify begins there. It stops before the first
     action that is younger. An action that was broken off counts from its beginning. Export them first if you must keep
     them.
     """
+    if age < DAY_SECONDS:
+        raise click.UsageError(f"--older-than {in_unit(age)} must be a day at least: as in 365d")
     if not yes:
-        attended(f"forget would remove lines older than {days:g} days")
-        click.confirm(f"forget the lines of the audit that are older than {days:g} days?", abort=True, err=True)
+        attended(f"forget would remove lines older than {in_unit(age)}")
+        click.confirm(f"forget the lines of the audit that are older than {in_unit(age)}?", abort=True, err=True)
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         operate.sealed(conn, database.schema)
         n = operate.noted(
-            conn, witness.forget_audit(days * 86_400), me(), "forget_audit", f"older than {days:g} days",
-            database.schema, reason=reason,
+            conn, witness.forget_audit(age), me(), "forget_audit", f"older than {in_unit(age)}", database.schema,
+            reason=reason,
         )  # fmt: skip
     answer(as_json, f"{n:,} lines forgotten", forgotten=n)
 
