@@ -117,7 +117,7 @@ OPERATOR_VERBS = {
             on="rows",
             role="admin",
             does="Erase rows that nobody holds with all that is known of them; their attempts, effects and idempotency "
-            "keys go too, so that a late duplicate is a new row, and the audit keeps no value of the filter.",
+            "keys go too, so that a late duplicate is a new row, and the audit keeps no key or content of the filter.",
             past="erased",
             command="erase",
             statement="erase",
