@@ -354,3 +354,15 @@ def test_python_has_no_sql_of_its_own() -> None:
 def test_the_search_for_sql_in_python_would_find_some() -> None:
     source = (Path(tenure.__file__).parent / "postgres/migrate.py").read_text()
     assert "SELECT pg_advisory_xact_lock" in source  # the exception is still one; else take it off the list
+
+
+def test_what_is_sent_is_the_file_without_its_remarks_and_psycopg_remembers_it() -> None:
+    """psycopg reads a statement of more than 4,096 bytes anew each time: 100 µs a batch for completions."""
+    seldom = {"why"}  # asked by people
+    for name in [*sql.names("verbs"), *sql.names("questions")]:
+        written, sent = sql.text(name), sql.prepared(name, "s" * 63).decode()
+        for line in written.splitlines():
+            assert line.partition("--")[0].count("'") % 2 == 0, f"{name}: a text holds -- or goes on in the next line"
+        assert sent.startswith(f"-- {name}: "), name
+        assert sent.count("--") == 1, name
+        assert len(sent) <= 4_096 or name in seldom, f"{name} has {len(sent)} bytes"

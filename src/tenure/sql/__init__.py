@@ -8,6 +8,7 @@ from importlib.resources import files
 
 PARAMETER = re.compile(r"(?<![:\w]):([a-z][a-z_]*)")
 _SCHEMA = re.compile(r"\btenure\.")
+_REMARK = re.compile(r"\s*--[^\n]*|(?<=\n)\s+")
 
 
 @cache
@@ -22,8 +23,12 @@ def text(name: str) -> str:
 
 @cache
 def prepared(name: str, schema: str) -> bytes:
-    """The same, addressed to a schema and with psycopg's placeholders."""
-    return PARAMETER.sub(r"%(\1)s", in_schema(text(name), schema).replace("%", "%%")).encode()
+    """The same as it is sent: to a schema, with psycopg's placeholders, and of its remarks only the line with its name.
+
+    psycopg remembers how it reads a statement of at most 4,096 bytes; a longer one it reads anew each time.
+    """
+    title, _, rest = in_schema(text(name), schema).partition("\n")
+    return PARAMETER.sub(r"%(\1)s", f"{title}\n{_REMARK.sub('', rest).strip()}".replace("%", "%%")).encode()
 
 
 def in_schema(sql: str, schema: str) -> str:
