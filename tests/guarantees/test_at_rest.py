@@ -88,7 +88,7 @@ def test_keys_are_changed_under_load_and_nothing_is_lost(world: World) -> None:
 
     def produce() -> None:
         conn, inbox = world.connect(), inbox_of("producers")
-        while not over.is_set() and sent[0] < 20_000:
+        while not over.wait(0.002) and sent[0] < 20_000:
             inbox["pay"].enqueue(conn, order=sent[0])
             sent[0] += 1
             inbox.codec._asked = 0.0  # type: ignore[union-attr]  # as if a minute had passed

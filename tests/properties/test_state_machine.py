@@ -27,7 +27,7 @@ from tenure.model.rows import Claimed, Held, Lane, Lease, NewRow, Settled
 from tenure.verbs import fleet, questions, settle
 from world import World
 
-STEPS = int(os.environ.get("TENURE_TEST_STEPS", slice_of("5000", "1500")))
+STEPS = int(os.environ.get("TENURE_TEST_STEPS", slice_of("5000", "1000")))
 SEED = int(os.environ.get("TENURE_TEST_SEED", "20260101"))
 SHRINK = os.environ.get("TENURE_TEST_SHRINK", "yes") == "yes"
 STEPS_AN_EXAMPLE = 50

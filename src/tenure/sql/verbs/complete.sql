@@ -45,7 +45,8 @@ WITH behind AS MATERIALIZED (
 ), freed AS (
   INSERT INTO tenure.arrivals (queue, partition_key, seq)
   SELECT done.queue, done.partition_key, min(done.seq) FROM done
-  WHERE done.ordered  -- implied: an arrival too many is no harm
+  WHERE :ordered  -- implied: as above
+    AND done.ordered  -- implied: an arrival too many is no harm
   GROUP BY done.queue, done.partition_key
 ), given_back AS (
   DELETE FROM tenure.permits AS p USING done
@@ -53,6 +54,6 @@ WITH behind AS MATERIALIZED (
     AND done.limited  -- implied: only rows claimed under limits have permits; spares the others the look
 )
 SELECT count(*)::int,
-       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(id) END,
-       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN array_agg(fence_token) END
+       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM done) END,
+       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(fence_token) FROM done) END
 FROM done
