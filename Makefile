@@ -74,8 +74,8 @@ readme: setup ## make the race log and the pictures of the README, and the recor
 docs: setup ## write the reference from the headers of the SQL
 	@$(BIN)/python tools/verbs_reference.py
 
-bench: setup ## drain rate of one and two workers against the raw SQL loop
-	@$(BIN)/python -m bench.drain
+bench: setup ## enqueue, drain, commit to start and an idle fleet against plain psycopg, judged (ONLY=, ROUNDS=, JSON=, PLOTS=)
+	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json $(JSON)) $(if $(PLOTS),--plots $(PLOTS))
 
 bench-recovery: setup ## from kill -9 to the next attempt elsewhere, with default settings
 	@$(BIN)/python -m bench.recovery

@@ -4,8 +4,10 @@
    other workers' buckets; the same over 100 queues; under a limit per key; and claims of ordered keys at 1k and 100k
    keys: of each kind, largest / smallest must be at most 2.
 2. The loop of claim and batch complete through our verbs against the raw guarded designs, history kept: at least 0.8
-   of the best, and by bucket at least 0.8 of the reference loop. A third figure gives the raw loop our way of sending
-   parameters as well, to tell what of it is SQL and what is client.
+   of the best, by bucket at least 0.8 of the reference loop, and at least 0.6 of the best with our way of sending
+   parameters as well: that is the fairest one, what is between them is what our guards cost.
+
+Medians are compared, of claims and of turns.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from .server import bench_server
 
 FLAT_MAX = 2.0
 RAW_MIN = 0.8
+FAIREST_MIN = 0.6
 BATCH = 100  # jobs a turn of the loop
 CLAIM = 25  # rows a claim, where claims alone are timed: an eighth of 1,000 rows must still have them
 BY_TIME = "raw by time"
@@ -63,13 +66,19 @@ def main() -> int:
         speeds = compare(conn, given.jobs, given.rounds)
         flat = max(f(conn, given.rows) for f in (flatness, flat_queues, flat_limits))
         flat = max(flat, flat_keys(conn))
-    best = speeds[OURS] / max(speeds[BY_TIME], speeds[BY_BUCKET])
-    ring = speeds[OURS_BY_BUCKET] / speeds[BY_BUCKET]
+    best = min(ratio(speeds, OURS, BY_TIME), ratio(speeds, OURS, BY_BUCKET))
+    ring, fairest = ratio(speeds, OURS_BY_BUCKET, BY_BUCKET), ratio(speeds, OURS, BY_TIME_LITERALS)
     print(f"\nour loop / best raw design                             {best:.2f}   (at least {RAW_MIN})")
     print(f"our loop by bucket / raw by bucket                     {ring:.2f}   (at least {RAW_MIN})")
-    print(f"our loop / best raw design with our way of parameters  {speeds[OURS] / speeds[BY_TIME_LITERALS]:.2f}")
+    print(f"our loop / best raw design with our way of parameters  {fairest:.2f}   (at least {FAIREST_MIN})")
     print(f"claim time, largest / smallest                         {flat:.2f}   (at most {FLAT_MAX})")
-    return 0 if flat <= FLAT_MAX and best >= RAW_MIN and ring >= RAW_MIN else 1
+    held = best >= RAW_MIN and ring >= RAW_MIN and fairest >= FAIREST_MIN
+    return 0 if held and flat <= FLAT_MAX else 1
+
+
+def ratio(speeds: dict[str, list[float]], one: str, other: str) -> float:
+    """The median of neighbouring turns, one by the other."""
+    return statistics.median(ours / theirs for ours, theirs in zip(speeds[one], speeds[other], strict=True))
 
 
 def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
@@ -168,7 +177,7 @@ def measure(conn: Connection[Any], buckets: Sequence[int] | None, *, lanes: Sequ
 
 
 def timed(conn: Connection[Any], statement: Callable[[int], Statement[list[Claimed]]], turns: int = 120) -> float:
-    """Seconds of a claim that finds its fill (the quickest tenth: the rest is noise); what it takes goes back."""
+    """Seconds of a claim that finds its fill, the median; what it takes goes back."""
     took: list[float] = []
     for turn in range(turns):
         claim = statement(turn)
@@ -177,7 +186,7 @@ def timed(conn: Connection[Any], statement: Callable[[int], Statement[list[Claim
         took.append(time.perf_counter() - began)
         assert len(jobs) == CLAIM, f"only {len(jobs)} rows claimed: the measurement ran dry"
         postgres.run(conn, settle.release([job.lease for job in jobs]))
-    return statistics.quantiles(took, n=10)[0]
+    return statistics.median(took)
 
 
 def slice_of(buckets: Sequence[int], turn: int, width: int = 128) -> list[int]:
@@ -186,7 +195,7 @@ def slice_of(buckets: Sequence[int], turn: int, width: int = 128) -> list[int]:
     return [buckets[(at + n) % len(buckets)] for n in range(min(width, len(buckets)))]
 
 
-def compare(conn: Connection[Any], jobs: int, rounds: int) -> dict[str, float]:
+def compare(conn: Connection[Any], jobs: int, rounds: int) -> dict[str, list[float]]:
     """Jobs a second of the raw designs and of our two claims, in short alternating turns: noise hits them alike."""
     backlog = 2 * jobs
     raws = {
@@ -200,21 +209,22 @@ def compare(conn: Connection[Any], jobs: int, rounds: int) -> dict[str, float]:
     }
     contenders: dict[str, Callable[[], None]] = {name: loop.turn for name, loop in raws.items()}
     contenders |= {name: loop.turn for name, loop in ours.items()}
-    seconds = dict.fromkeys(contenders, 0.0)
+    speeds: dict[str, list[float]] = {name: [] for name in contenders}
     turns_each = jobs // BATCH // rounds
     for _ in range(rounds):
         for name, turn in contenders.items():
             began = time.perf_counter()
             for _ in range(turns_each):
                 turn()
-            seconds[name] += time.perf_counter() - began
+            speeds[name].append(turns_each * BATCH / (time.perf_counter() - began))
     for loop in ours.values():
         loop.check()
     done = turns_each * rounds * BATCH
     print(f"\nclaim + guarded complete, batch {BATCH}, one client, {done:,} jobs each in {rounds} alternating turns")
-    for name, took in seconds.items():
-        print(f"  {name:<42} {done / took:>9,.0f} jobs/s")
-    return {name: done / took for name, took in seconds.items()}
+    for name, each in speeds.items():
+        low, middle, high = statistics.quantiles(each, n=4) if rounds > 1 else each * 3
+        print(f"  {name:<42} {middle:>9,.0f} jobs/s   (half of the turns: {low:,.0f} to {high:,.0f})")
+    return speeds
 
 
 class Ours:

@@ -53,9 +53,13 @@ class WorkerProcess:
         return eventually(lambda: found if len(found := self.events(name)) >= n else [], seconds=seconds)
 
     def cpu_seconds(self) -> float:
-        """What it has used of the processor so far."""
-        times = self._seen.cpu_times()
-        return float(times.user + times.system)
+        """What it has used of the processor so far, its child processes with it."""
+        return float(sum(times.user + times.system for times in self._times()))
+
+    def _times(self) -> Iterator[Any]:
+        for process in (self._seen, *self._seen.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                yield process.cpu_times()
 
     def send(self, number: int) -> None:
         """Send it a signal."""

@@ -21,8 +21,8 @@ from tenure.app.handler import Handler
 from tenure.postgres import migrate
 
 from . import apps
+from .cpu import Taken
 from .crew import WorkerProcess, eventually, hired
-from .drain import Turn, median
 from .server import bench_server
 
 _RATE = "SELECT count(*), date_part('epoch', max(completed_at) - min(claimed_at)) FROM tenure.archive"
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--slots", type=int, default=200, help="slots of the worker process")
     parser.add_argument("--least", type=float, default=0.6, help="the ratio that must be reached")
     given = parser.parse_args()
-    turns: dict[str, list[Turn]] = {"in clear": [], "encrypted": []}
+    turns: dict[str, list[Taken]] = {"in clear": [], "encrypted": []}
     handlers = {"in clear": apps.in_clear, "encrypted": apps.encrypted}
     with (
         bench_server() as url,
@@ -51,22 +51,22 @@ def main() -> int:
             assert [worker.end() for worker in crew] == [0], "the worker did not leave in good order"
     print(f"\n{given.jobs:,} jobs a turn, medians of {given.rounds} turns")
     for name, each in turns.items():
-        rates = ", ".join(f"{turn.jobs_per_second:,.0f}" for turn in each)
-        rate, cpu = median(each, "jobs_per_second"), median(each, "cpu_micros")
+        rates = ", ".join(f"{turn.rate:,.0f}" for turn in each)
+        rate, cpu = (statistics.median(getattr(turn, what) for turn in each) for what in ("rate", "client"))
         print(f"  {name:<10} {rate:>7,.0f} jobs/s   {cpu:>3.0f} µs of client CPU a job   ({rates})")
-    rate, cpu = (compared(turns, what) for what in ("jobs_per_second", "cpu_micros"))
+    rate, cpu = (compared(turns, what) for what in ("rate", "client"))
     print(f"\nclient CPU, encrypted / in clear    {cpu:.2f}")
     print(f"drain rate, encrypted / in clear    {rate:.2f}   (at least {given.least})")
     return 0 if rate >= given.least else 1
 
 
-def compared(turns: dict[str, list[Turn]], what: str) -> float:
+def compared(turns: dict[str, list[Taken]], what: str) -> float:
     """The median ratio of neighbouring turns: what slows the machine down for a while slows both."""
     pairs = zip(turns["encrypted"], turns["in clear"], strict=True)
     return float(statistics.median(getattr(one, what) / getattr(other, what) for one, other in pairs))
 
 
-def drain(conn: Connection[Any], crew: list[WorkerProcess], handler: Handler[..., Any], jobs: int) -> Turn:
+def drain(conn: Connection[Any], crew: list[WorkerProcess], handler: Handler[..., Any], jobs: int) -> Taken:
     """A backlog put in by COPY and drained by the crew: from the first claim to the last completion."""
     conn.execute("TRUNCATE tenure.live, tenure.archive")
     rows = [handler.row(order_id=k, email="someone@example.com", note="x" * 60) for k in range(jobs)]
@@ -78,7 +78,7 @@ def drain(conn: Connection[Any], crew: list[WorkerProcess], handler: Handler[...
     cpu = sum(worker.cpu_seconds() for worker in crew) - cpu
     done, seconds = conn.execute(_RATE).fetchone() or (0, 0)
     assert done == jobs, f"{done} of {jobs} jobs were completed"
-    return Turn(jobs / seconds, 1e6 * cpu / jobs, 0, 0)
+    return Taken(jobs / seconds, 1e6 * cpu / jobs, 0.0)
 
 
 if __name__ == "__main__":
