@@ -386,7 +386,7 @@ def test_a_compressed_payload_hides_nothing(world: World) -> None:
 
 def test_python_and_sql_have_the_same_limits(world: World) -> None:
     ((text,),) = world.sql(
-        "SELECT pg_get_functiondef('fault_of'::regproc) || pg_get_functiondef('refuse_rows'::regproc)"
+        "SELECT pg_get_functiondef('fault_of'::regproc) || pg_get_functiondef('refuse_row'::regproc)"
     )
     for limit in (
         limits.NAME_BYTES_MAX, limits.KEY_BYTES_MAX, limits.PAYLOAD_BYTES_MAX, limits.DEPTH_MAX, limits.ATTEMPTS_MAX,

@@ -144,6 +144,7 @@ ENDING = [
 SENDING = [
     "SELECT enqueue('k', '{}')", "INSERT INTO live (kind, payload) VALUES ('k', '{}')",
     "COPY live (kind, payload) FROM STDIN",
+    "SELECT enqueue_one('k', '{}', NULL, 'q', 0::smallint, NULL, 0, 5, false, false)",
     "SELECT enqueue_many('{k}', '{\"{}\"}', '{NULL}', '{q}', '{0}', '{NULL}', '{0}', '{NULL}', '{5}', '{f}', '{f}')",
 ]  # fmt: skip
 MERELY_SENT = [
@@ -227,18 +228,19 @@ CATALOG = {
     "server_facts",
     "transactions",
 }  # Postgres shows those to everybody
-PRODUCERS = {"enqueue", "copy", "migrations", "bucket", "ping", "clock"}
+PRODUCERS = {"enqueue", "enqueue_keyed", "enqueue_many", "copy", "migrations", "bucket", "ping", "clock"}
 WORKERS = {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
-    "dead_letter", "declare", "drain", "enqueue", "enter", "evict", "fail", "fence", "heartbeat", "holding", "leave",
+    "dead_letter", "declare", "drain", "enqueue", "enqueue_keyed", "enqueue_many", "enter", "evict", "fail", "fence",
+    "heartbeat", "holding", "leave",
     "notice", "once", "plan",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
     "tally", "refuse", "drain_worker", "note_forgotten",
 }  # fmt: skip
 OPERATORS = {
-    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "erase", "erase_rest",
-    "retain", "free_key", "limit", "lock_free", "mark",
+    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_keyed", "enqueue_many",
+    "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
     "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
     "enter", "holding",  # they only read
 }  # fmt: skip
@@ -294,8 +296,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "forget_limits",
         "note_membership",
         "refuse_key",
-        "refuse_rows",
-        "refuse_name",
+        "refuse_row",
         "refuse_idempotency_key",
         "refuse_line",
     }
@@ -310,7 +311,13 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
     }  # identities: the insert is enough
     nobody |= {"content", "retentions", "days", "thin_day", "thinned"}  # called by functions that run as the owner
     nobody |= {"audit_words", "forget_audit"}  # the owner's
-    nobody |= {"wakes", "wakes_id_seq", "wake_at_commit"}  # only wake writes there, and it runs as the owner
+    nobody |= {
+        "note",
+        "wake_for",
+        "wakes",
+        "wakes_id_seq",
+        "wake_at_commit",
+    }  # only wake writes there, and it runs as the owner
     granted = cast.world.sql(
         f"""
         SELECT c.relname, bool_or(a.grantee::regrole::text LIKE '{cast.prefix}%%') FROM pg_class AS c
@@ -335,9 +342,18 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
-    triggers |= {"refuse_rows", "refuse_name", "refuse_idempotency_key"}
-    of_roles = {"declared", "enqueue_many", "keep_archive", "keep_history", "take_back", "forget_keys"}
-    of_notes = {"wake", "wake_at_commit"}
+    triggers |= {"refuse_row", "refuse_idempotency_key"}
+    of_roles = {
+        "declared",
+        "enqueue_one",
+        "enqueue_keyed",
+        "enqueue_many",
+        "keep_archive",
+        "keep_history",
+        "take_back",
+        "forget_keys",
+    }
+    of_notes = {"wake", "wake_for", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}
     assert {name for name, _ in found} == of_roles | of_notes | of_reading | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
@@ -499,7 +515,7 @@ def test_a_reader_sees_every_row_and_cannot_touch_it(cast: Cast) -> None:
 
 
 def _trap(cast: Cast, conn: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
-    """Put a function of our own where enqueue_many expects the server's, and see as whom it is run."""
+    """Put a function of our own where enqueue_keyed expects the server's, and see as whom it is run."""
     evil = f"evil_{cast.world.schema}"
     conn.execute(f"SET search_path = {evil}, pg_catalog".encode())
     postgres.run(conn, verbs.enqueue(NewRow("k", {}, idempotency_key=str(uuid4()))), cast.world.schema)
@@ -516,7 +532,7 @@ def test_a_function_of_the_callers_own_is_not_run_as_the_owner(cast: Cast) -> No
             $$ BEGIN INSERT INTO {evil}.seen VALUES (current_user); RETURN ''; END $$""".encode()
     )
     assert _trap(cast, conn) == []
-    world.sql("ALTER FUNCTION enqueue_many RESET search_path")  # the control: unpinned, the trap springs
+    world.sql("ALTER FUNCTION enqueue_keyed RESET search_path")  # the control: unpinned, the trap springs
     assert _trap(cast, cast.connect("producer")) == [("tenure",)]
 
 
@@ -581,7 +597,7 @@ def test_the_command_grants_and_prints(cast: Cast) -> None:
             [*arguments, "--database-url", cast.world.url, "--schema", cast.world.schema, "--role-prefix", cast.prefix],
         )
 
-    cast.world.sql(f"REVOKE EXECUTE ON FUNCTION enqueue_many FROM {cast.prefix}_producer")
+    cast.world.sql(f"REVOKE EXECUTE ON FUNCTION enqueue_one FROM {cast.prefix}_producer")
     assert not cast.may("producer", "SELECT enqueue('k', '{}')")
     answer = tenure("--roles")
     assert answer.exit_code == 0

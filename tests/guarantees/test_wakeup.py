@@ -216,7 +216,7 @@ def test_a_note_is_sent_only_when_somebody_waits(world: World) -> None:
     world.run(fleet.register("W"))
     world.run(fleet.set_waiting("W", waiting=True))
     id = world.enqueue("work")
-    assert notes() == [f"{world.run(questions.bucket(str(id)))} default"]
+    assert notes() == [f"0{world.run(questions.bucket(str(id)))} default"]
     world.run(verbs.enqueue_many([NewRow("work") for _ in range(50)]))
     assert notes() == ["* default"]
     world.sql("SET tenure_inbox.notify = off")
@@ -281,10 +281,10 @@ def counted(hired: Hired) -> list[str]:
     class Counting(type(intake)):  # type: ignore[misc]
         __slots__ = ()
 
-        def look_again(self, queue: str | None = None) -> None:
+        def look_again(self, queue: str | None = None, ordered: bool | None = None) -> None:
             if queue is not None:
                 heard.append(queue)
-            look_again(self, queue)
+            look_again(self, queue, ordered)
 
     intake.__class__ = Counting
     return heard

@@ -31,6 +31,7 @@ from tenure.verbs import (
     roles,
     schedules,
     search,
+    sending,
     settle,
     why,
     witness,
@@ -45,8 +46,8 @@ NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
 
 # Every function that makes a Statement, called as it would be.
 SAMPLES: dict[str, list[Statement[Any]]] = {
-    "lifecycle.enqueue": [verbs.enqueue(NewRow("k"))],
-    "lifecycle.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
+    "sending.enqueue": [verbs.enqueue(NewRow("k")), verbs.enqueue(NewRow("k", idempotency_key="k"))],
+    "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
     "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
     "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],
     "lifecycle.renew": [verbs.renew([LEASE])],
@@ -183,7 +184,7 @@ NO_TABLE = {
     "vacuum_live",
     "lock_within",
 }
-NO_TABLE |= {"tally", "seal", "forget_audit", "note_reading", "end_reading"}  # their functions write
+NO_TABLE |= {"enqueue", "tally", "seal", "forget_audit", "note_reading", "end_reading"}  # their functions write
 
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
@@ -244,6 +245,7 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
         f"{module.__name__.removeprefix('tenure.').removeprefix('verbs.')}.{name}"
         for module in (
             lifecycle,
+            sending,
             settle,
             fleet,
             queues,

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
@@ -23,7 +23,8 @@ from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..postgres.runner import run
 from ..telemetry.tracing import Span, Tracing
-from ..verbs.lifecycle import LEASE_SECONDS_MAX, enqueue
+from ..verbs.lifecycle import LEASE_SECONDS_MAX
+from ..verbs.sending import enqueue
 from .encryption import CLEAR, Encryption
 from .job import Job
 from .signature import Signature
@@ -51,6 +52,9 @@ class Options:
     delay_seconds: float = 0.0
     idempotency_key: str | None = None
     headers: Mapping[str, str] | None = None
+
+
+_OPTIONS = tuple(Options.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,8 @@ class Handler(Generic[P, R]):
         check_key(kind, options.key, self.signature.fields)
         self.encryption = encryption.checked(kind, self.signature.fields, fields_of_key(options.key))
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
+        self.sent_with = {name: getattr(options, name) for name in _OPTIONS}
+        self._sender = Sender(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, as in a test."""
@@ -126,12 +132,12 @@ class Handler(Generic[P, R]):
     def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
     def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
-        answer: Enqueued | Awaitable[Enqueued] = Sender(self).enqueue(conn, *payload, **fields)
+        answer: Enqueued | Awaitable[Enqueued] = self._sender.enqueue(conn, *payload, **fields)
         return answer
 
     def row(self, *payload: Any, **fields: Any) -> NewRow:
         """The row that enqueue would send, for enqueue_many or COPY."""
-        return Sender(self).row(*payload, **fields)
+        return self._sender.row(*payload, **fields)
 
     @property
     def declaration(self) -> Declaration:
@@ -153,19 +159,15 @@ class Handler(Generic[P, R]):
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}; {veil.why}") from None
 
 
-@dataclass(frozen=True)
 class Sender:
     """A handler with options for one call."""
 
-    handler: Handler[..., Any]
-    changed: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        unknown = self.changed.keys() - set(Options.__dataclass_fields__)
-        if unknown:
-            raise BadSettings(
-                f"unknown option {sorted(unknown)[0]!r}: choose from {', '.join(Options.__dataclass_fields__)}"
-            )
+    def __init__(self, handler: Handler[..., Any], changed: Mapping[str, Any] | None = None) -> None:
+        self.handler = handler
+        self._options = {**handler.sent_with, **(changed or {})}
+        if len(self._options) > len(_OPTIONS):
+            unknown = sorted(self._options.keys() - set(_OPTIONS))
+            raise BadSettings(f"unknown option {unknown[0]!r}: choose from {', '.join(_OPTIONS)}")
 
     @overload
     def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
@@ -173,15 +175,15 @@ class Sender:
     def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
     def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
-        row = self._row(payload, fields)
+        row, written = self._row(payload, fields)
         if isinstance(conn, AsyncConnection):
-            return self._send_awaiting(conn, row)
+            return self._send_awaiting(conn, row, written)
         with self.handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, run(conn, enqueue(self._traced(row)), self.handler.schema))
+            return self._sent(span, row, run(conn, enqueue(self._traced(row), written), self.handler.schema))
 
-    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow) -> Enqueued:
+    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow, written: str | None) -> Enqueued:
         with self.handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
+            return self._sent(span, row, await run(conn, enqueue(self._traced(row), written), self.handler.schema))
 
     def _sent(self, span: Span, row: NewRow, answer: Enqueued) -> Enqueued:
         span.sent(answer)
@@ -191,29 +193,30 @@ class Sender:
 
     def row(self, *payload: Any, **fields: Any) -> NewRow:
         """The row for these arguments; InvalidPayload if the handler could not be called with them."""
-        return self._traced(self._row(payload, fields))
+        return self._traced(self._row(payload, fields)[0])
 
     def _traced(self, row: NewRow) -> NewRow:
         """The row with the current trace context in its headers."""
         headers = self.handler.tracing.carried(row.headers)
         return row if headers is row.headers else replace(row, headers=headers)
 
-    def _row(self, payload: tuple[Any, ...], fields: dict[str, Any]) -> NewRow:
-        options = replace(self.handler.options, **self.changed)
-        sent = self.handler.signature.payload(payload, fields)
-        plain = {name: getattr(options, name) for name in Options.__dataclass_fields__ if name != "key"}
-        row = NewRow(self.handler.kind, sent, key=self._key(options, sent), **plain)
-        return self.handler.encryption.encrypted(row)
+    def _row(self, payload: tuple[Any, ...], fields: dict[str, Any]) -> tuple[NewRow, str | None]:
+        """The row, and its payload as JSON text if that was made on the way."""
+        handler = self.handler
+        sent, written = handler.signature.written(payload, fields)
+        row = NewRow(handler.kind, sent, **{**self._options, "key": self._key(sent)})
+        return (handler.encryption.encrypted(row), None) if handler.encryption.on else (row, written)
 
-    def _key(self, options: Options, sent: Any) -> str | None:
-        if options.key is None or (isinstance(options.key, str) and "{" not in options.key):
-            return options.key
+    def _key(self, sent: Any) -> str | None:
+        key: str | Callable[..., str] | None = self._options["key"]
+        if key is None or (isinstance(key, str) and "{" not in key):
+            return key
         fields = sent if isinstance(sent, dict) else msgspec.to_builtins(sent)
         try:
-            return options.key.format_map(fields) if isinstance(options.key, str) else options.key(**fields)
+            return key.format_map(fields) if isinstance(key, str) else key(**fields)
         except (KeyError, IndexError, AttributeError, TypeError) as error:
             raise InvalidPayload(
-                f"key={options.key!r} of {self.handler.kind!r} cannot be made from the payload ({error!r}): "
+                f"key={key!r} of {self.handler.kind!r} cannot be made from the payload ({error!r}): "
                 "name its fields, e.g. 'order:{order_id}'"
             ) from None
 
@@ -259,7 +262,7 @@ def fields_of_key(key: object) -> list[str]:
 
 def check_options(kind: str, options: Options) -> Options:
     """The options themselves, or BadSettings if no row could be sent with them."""
-    plain = {name: getattr(options, name) for name in Options.__dataclass_fields__}
+    plain = {name: getattr(options, name) for name in _OPTIONS}
     try:
         check_row(NewRow(kind, **{**plain, "key": "made" if callable(options.key) else options.key}))
     except InvalidPayload as error:

@@ -10,6 +10,7 @@ import msgspec
 import msgspec.inspect
 
 from ..errors import BadSettings, InvalidPayload
+from ..model.plain_json import plain_json
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -23,6 +24,7 @@ class Signature:
         self.takes_job = bool(parameters) and parameters[0].name == "job"
         fields = parameters[1:] if self.takes_job else parameters
         self._names = tuple(field.name for field in fields)
+        self._known = frozenset(self._names)
         self._open = any(field.kind is inspect.Parameter.VAR_KEYWORD for field in fields)
         if payload is not None and not isinstance(payload, type):
             raise BadSettings(f"handler {kind!r} has payload={payload!r}: give it a type, e.g. a dataclass")
@@ -53,6 +55,19 @@ class Signature:
             return first, value if isinstance(value, dict) else _not_fields(self.kind, value)
         return first, {name: getattr(value, name) for name in self._names}
 
+    def written(self, given: tuple[Any, ...], fields: dict[str, Any]) -> tuple[Any, str | None]:
+        """The same payload, and its JSON text if that was made on the way: read as the worker will read it."""
+        if self._whole or given or not (self._open or self._known.issuperset(fields)):
+            sent = self.payload(given, fields)
+            return sent, plain_json(sent)
+        text = plain_json(fields)
+        if text is not None and not self._open:
+            try:
+                self._decode(text)
+            except ValueError:
+                text = None
+        return (self.payload(given, fields) if text is None else fields), text
+
     def payload(self, given: tuple[Any, ...], fields: dict[str, Any]) -> Any:
         """The payload for these arguments; InvalidPayload if the function cannot be called with them."""
         if self._whole:
@@ -65,7 +80,7 @@ class Signature:
             raise InvalidPayload(
                 f"{self.kind!r} is sent with named fields: enqueue(conn, {', '.join(f'{n}=…' for n in self._names)})"
             )
-        unknown = [] if self._open else sorted(fields.keys() - set(self._names))
+        unknown = [] if self._open else sorted(fields.keys() - self._known)
         if unknown:
             raise InvalidPayload(
                 f"{self.kind!r} does not take {unknown[0]!r}: it takes {', '.join(self._names) or 'nothing'}"

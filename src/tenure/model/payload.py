@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -18,21 +19,14 @@ import msgspec
 
 from ..errors import InvalidPayload
 from . import limits, numbers
+from .copy_line import copy_line
+from .plain_json import plain_json
 from .rows import NewRow
 
 _BOXES = (dict, list, tuple)
 _SPACES = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|\s+', re.DOTALL)  # those between the strings
 _Path = tuple[str | int, ...]
-_TYPED = (
-    bytes,
-    bytearray,
-    datetime,
-    date,
-    clock,
-    timedelta,
-    UUID,
-    Decimal,
-)  # as keys, two may become one text
+_TYPED = (bytes, bytearray, datetime, date, clock, timedelta, UUID, Decimal)  # as keys, two may become one text
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -46,6 +40,8 @@ def encode(payload: Any) -> str:
     """
     if isinstance(payload, msgspec.Raw):
         return _encode_raw(payload)
+    if (plain := plain_json(payload)) is not None:
+        return plain
     try:
         typed = msgspec.to_builtins(payload, builtin_types=_TYPED)
         plain = msgspec.to_builtins(typed, str_keys=True)
@@ -200,17 +196,13 @@ def check_text(text: str, where: str) -> str:
 
 def check_row(row: NewRow) -> None:
     """Refuse options that contradict each other or exceed a limit, with the value and the next step."""
-    check_name(row.kind, "kind")
-    check_name(row.queue, "queue")
+    try:
+        _check_options(row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds)
+    except TypeError:  # something that has no hash
+        _check_options.__wrapped__(row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds)
     for key, name in ((row.key, "key"), (row.idempotency_key, "idempotency_key")):
         if key is not None:
             _check_bytes(key, name, limits.KEY_BYTES_MAX)
-    _check_int(row.priority, "priority", -limits.PRIORITY_MAX, limits.PRIORITY_MAX)
-    _check_int(row.max_attempts, "max_attempts", 1, limits.ATTEMPTS_MAX)
-    if not isinstance(row.delay_seconds, int | float) or not 0 <= row.delay_seconds <= limits.DELAY_SECONDS_MAX:
-        raise InvalidPayload(
-            f"delay_seconds={row.delay_seconds!r} must be between 0 and {limits.DELAY_SECONDS_MAX:.0f}: 0 is no delay"
-        )
     if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
         raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
     if row.at is not None and abs(row.at.timestamp() - time.time()) > limits.DELAY_SECONDS_MAX:
@@ -229,24 +221,28 @@ def check_row(row: NewRow) -> None:
     encode_headers(row.headers)
 
 
-def copy_row(row: NewRow) -> tuple[object, ...]:
-    """One row as the columns of COPY, checked like any other; a delay counts from now, on the producer's clock."""
+@lru_cache(typed=True)
+def _check_options(kind: str, queue: str, priority: int, max_attempts: int, delay_seconds: float) -> None:
+    """What the rows of a handler have in common, looked at once."""
+    check_name(kind, "kind")
+    check_name(queue, "queue")
+    _check_int(priority, "priority", -limits.PRIORITY_MAX, limits.PRIORITY_MAX)
+    _check_int(max_attempts, "max_attempts", 1, limits.ATTEMPTS_MAX)
+    if not isinstance(delay_seconds, int | float) or not 0 <= delay_seconds <= limits.DELAY_SECONDS_MAX:
+        raise InvalidPayload(
+            f"delay_seconds={delay_seconds!r} must be between 0 and {limits.DELAY_SECONDS_MAX:.0f}: 0 is no delay"
+        )
+
+
+def copy_row(row: NewRow) -> str:
+    """One row as a line of COPY, checked like any other; a delay counts from now, on the producer's clock."""
     check_row(row)
     if row.idempotency_key is not None:
         raise InvalidPayload(f"idempotency_key={row.idempotency_key!r} cannot go through COPY: use enqueue_many")
-    at = row.at or datetime.now(UTC) + timedelta(seconds=row.delay_seconds)
-    return (
-        row.kind,
-        encode(row.payload),
-        row.key,
-        row.queue,
-        row.priority,
-        at,
-        row.max_attempts,
-        row.ordered,
-        row.hold,
-        encode_headers(row.headers),
-    )
+    at = row.at.astimezone(UTC) if row.at else datetime.now(UTC) + timedelta(seconds=row.delay_seconds)
+    numbers_and_flags = (str(row.priority), at.isoformat(), str(row.max_attempts), str(row.ordered), str(row.hold))
+    payload, headers = encode(row.payload), encode_headers(row.headers)
+    return copy_line((row.kind, payload, row.key, row.queue, *numbers_and_flags, headers))
 
 
 def check_name(name: str, what: str) -> str:
@@ -265,6 +261,8 @@ def clean_error(error: str | None) -> str | None:
 def _check_bytes(text: str, what: str, most: int) -> str:
     if not isinstance(text, str):
         raise InvalidPayload(f"{what}={text!r} must be text, not {type(text).__name__}")
+    if text.isascii() and 1 <= len(text) <= most and "\x00" not in text:
+        return text
     check_text(text, what)
     if not 1 <= len(text.encode()) <= most:
         shown = repr(text) if len(text) <= 40 else f"{text[:40]!r}…"

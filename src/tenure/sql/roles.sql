@@ -36,7 +36,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 
 -- These functions run with the owner's rights, whoever calls them. They name every table with its schema, and the search path is
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
---   enqueue_many   inserts and looks up idempotency keys; a caller learns whether its own key is taken, and by which id.
+--   enqueue_one, enqueue_keyed, enqueue_many   insert and look up idempotency keys; a caller learns whether its own key is taken, and by which id.
 --   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
 --   forget_keys    forgets what claims remember of keys that have no row; it is made so by its migration.
 --   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
@@ -44,6 +44,8 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   note_reading, end_reading   write lines of the audit about reading, under the database user who calls; no other verb, no other's line.
 --   seal_audit     links lines of the audit; it changes nothing in them.   use_token   answers whoever has the whole secret.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
+ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.enqueue_keyed SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_archive SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -54,7 +56,7 @@ ALTER FUNCTION tenure.seal_audit SECURITY DEFINER SET search_path = pg_catalog, 
 ALTER FUNCTION tenure.use_token SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by,
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by,
   tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;

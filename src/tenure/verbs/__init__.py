@@ -16,8 +16,6 @@ from .lifecycle import claim as claim
 from .lifecycle import claim_ordered as claim_ordered
 from .lifecycle import claim_params as claim_params
 from .lifecycle import claimed_by as claimed_by
-from .lifecycle import enqueue as enqueue
-from .lifecycle import enqueue_many as enqueue_many
 from .lifecycle import enter as enter
 from .lifecycle import fence as fence
 from .lifecycle import holding as holding
@@ -27,3 +25,5 @@ from .lifecycle import redrive as redrive
 from .lifecycle import renew as renew
 from .lifecycle import sweep as sweep
 from .lifecycle import sweep_pages as sweep_pages
+from .sending import enqueue as enqueue
+from .sending import enqueue_many as enqueue_many

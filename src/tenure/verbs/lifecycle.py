@@ -1,15 +1,15 @@
-"""The verbs of a row's life, each as a Statement: enqueue, claim, renew, sweep, cancel, redrive, and the fence."""
+"""The verbs of a row's life, each as a Statement: claim, renew, sweep, cancel, redrive, and the fence."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
-from ..errors import BadSettings, IdempotencyConflict, StaleFence, StaleLease
-from ..model.payload import check_name, check_row, encode, encode_headers
-from ..model.rows import BUCKETS, Claimed, Enqueued, Held, Lane, Lease, NewRow, Renewed, Swept
+from ..errors import BadSettings, StaleFence, StaleLease
+from ..model.payload import check_name
+from ..model.rows import BUCKETS, Claimed, Held, Lane, Lease, Renewed, Swept
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
@@ -18,44 +18,6 @@ LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
 ORDERED_MAX = 2000  # rows of one claim of ordered keys, as long as each key has one
 FORGOTTEN_MAX = 1000  # of each table, in one round of archive
-
-
-def enqueue(row: NewRow) -> Statement[Enqueued]:
-    """Add one row, in the caller's transaction; a used key with other content raises IdempotencyConflict."""
-    many = enqueue_many([row])
-
-    def read(rows: Rows) -> Enqueued:
-        (only,) = many.read(rows)  # type: ignore[misc]
-        if only.outcome == "conflict":
-            raise IdempotencyConflict(str(row.idempotency_key), only.id)
-        return only
-
-    return Statement("enqueue", many.params, read)
-
-
-def enqueue_many(rows: Iterable[NewRow]) -> Statement[list[Enqueued]]:
-    """Add many rows with one statement; each has its own answer: enqueued, duplicate, or conflict (not written)."""
-    rows = list(rows)
-    for row in rows:
-        check_row(row)
-    return Statement(
-        "enqueue",
-        {
-            "kinds": [row.kind for row in rows],
-            "payloads": [encode(row.payload) for row in rows],
-            "partition_keys": [row.key for row in rows],
-            "queues": [row.queue for row in rows],
-            "priorities": array([row.priority for row in rows]),
-            "ats": [row.at for row in rows],
-            "delays": array([float(row.delay_seconds) for row in rows]),
-            "idempotency_keys": [row.idempotency_key for row in rows],
-            "max_attempts": array([row.max_attempts for row in rows]),
-            "ordered": [row.ordered for row in rows],
-            "holds": [row.hold for row in rows],
-            "headers": [encode_headers(row.headers) for row in rows],
-        },
-        lambda answers: [Enqueued(*answer) for answer in answers],
-    )
 
 
 def claim(

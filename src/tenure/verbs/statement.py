@@ -25,3 +25,19 @@ def array(values: Sequence[object]) -> str:
     psycopg adapts a list element by element: with batches of 100 that takes much of the loop (make bench-claim).
     """
     return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"
+
+
+def text_array(values: Sequence[str | None]) -> str:
+    """Texts as one Postgres array literal, whatever is in them but NUL characters; None is NULL."""
+    if not values:
+        return "{}"
+    if None not in values:
+        joined = "\0".join(values)  # type: ignore[arg-type]
+        if joined.count("\0") != len(values) - 1:
+            raise ValueError("a text contains a NUL character")
+        return '{"' + _quotable(joined).replace("\0", '","') + '"}'
+    return "{" + ",".join(["NULL" if value is None else f'"{_quotable(value)}"' for value in values]) + "}"
+
+
+def _quotable(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

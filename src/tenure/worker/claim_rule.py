@@ -65,19 +65,26 @@ class ClaimRule:
                     self._dry.pop(source, None)
         return min(later, default=None)
 
-    def look_again(self, queue: str | None = None) -> None:
-        """There may be rows again: no source is dry, or none of one queue."""
+    def look_again(self, queue: str | None = None, ordered: bool | None = None) -> None:
+        """There may be rows again: no source is dry, or none of one queue, of either kind or of one."""
         if queue is None:
             self._dry.clear()
             self.lanes.look_everywhere()
             self.keys.note()
         elif queue in self.queues:
-            self.lanes.note(queue)
-            self.keys.note()
-            for source in (UNORDERED, ORDERED, queue):
-                self._dry.pop(source, None)
-            if not any(offer.queue == queue for offer in self._offers):
-                self._offers += [Offer(queue, 0, ordered, False, None) for ordered in (False, True)]
+            if all(source in self._dry for source in self._sources()):
+                self._turn = -1  # after a rest, unordered rows first: to find no key takes longer than to find no row
+            if ordered is not True:
+                self.lanes.note(queue)
+                self._dry.pop(UNORDERED, None)
+            if ordered is not False:
+                self.keys.note()
+                self._dry.pop(ORDERED, None)
+            self._dry.pop(queue, None)
+            known = [offer for offer in self._offers if offer.queue == queue]
+            if not any(offer.limited or ordered in (None, offer.ordered) for offer in known):
+                kinds = (False, True) if ordered is None else (ordered,)
+                self._offers += [Offer(queue, 0, each, False, None) for each in kinds]
 
     def ended(self, source: str, bucket: int, seconds: float = 1.0) -> None:
         """A row from this source has ended after so long: its key, or its permit, is free for the next one."""

@@ -108,21 +108,21 @@ class Claimer(DbThread):
         if isinstance(news, Attempt):
             self.settler.add([news])
         elif isinstance(news, Note):
-            self._hear_note(news.text)
+            self._hear_note(news)
         else:
             self.claims.rule.own(news.ours)
-            self._hear_note("queues")
+            self._hear_note(Note("queues"))
 
-    def _hear_note(self, note: str) -> None:
+    def _hear_note(self, note: Note) -> None:
         """A note: "<bucket> <queue>" where rows were sent, "queues" if anything may have changed, "" to look."""
         rule = self.claims.rule
-        bucket, _, queue = note.partition(" ")
-        if note in ("", "queues"):
+        bucket, _, queue = note.text.partition(" ")
+        if note.text in ("", "queues"):
             self.sleep.look_now()
-            if note:
+            if note.text:
                 rule.look_again()
         elif bucket == "*" or (bucket.isdigit() and rule.owns(int(bucket))):
-            rule.look_again(queue)
+            rule.look_again(queue, note.ordered)
             self.sleep.look_soon()
             woken(self.shared, "notify")
 

@@ -17,6 +17,13 @@ class Note(NamedTuple):
 
     text: str = ""
 
+    @property
+    def ordered(self) -> bool | None:
+        """What kind of row came, by the zeros before its bucket: one for unordered, two for ordered; None: not said."""
+        bucket, _, _ = self.text.partition(" ")
+        zeros = len(bucket) - len(bucket.lstrip("0") or "0") if bucket.isdigit() else 0
+        return {1: False, 2: True}.get(zeros)
+
 
 class Buckets(NamedTuple):
     """The ring has changed: these buckets are ours; None for all."""

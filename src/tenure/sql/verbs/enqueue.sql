@@ -1,7 +1,6 @@
--- enqueue: put rows into the inbox, in the caller's own transaction
--- in: kinds text[], payloads text[] (JSON), partition_keys text[], queues text[], priorities smallint[], ats timestamptz[], delays float8[], idempotency_keys text[], max_attempts int[], ordered boolean[], holds boolean[], headers text[] (JSON)
--- out: id, outcome (enqueued, duplicate, conflict)
-SELECT sent.row_id, sent.outcome
-FROM tenure.enqueue_many(:kinds::text[], :payloads::text[]::jsonb[], :partition_keys::text[], :queues::text[], :priorities::smallint[],
-                         :ats::timestamptz[], :delays::float8[], :idempotency_keys::text[], :max_attempts::int[],
-                         :ordered::boolean[], :holds::boolean[], :headers::text[]::jsonb[]) AS sent
+-- enqueue: put one row into the inbox, in the caller's own transaction
+-- in: kind text, payload jsonb, partition_key text, queue text, priority smallint, at timestamptz, delay_seconds float8, max_attempts int, ordered boolean, hold boolean, headers jsonb
+-- out: id
+-- why: a function, because the server keeps the plan of its INSERT: also where a pooler forbids prepared statements.
+SELECT tenure.enqueue_one(:kind::text, :payload::jsonb, :partition_key::text, :queue::text, :priority::smallint, :at::timestamptz,
+                          :delay_seconds::float8, :max_attempts::int, :ordered::boolean, :hold::boolean, :headers::jsonb) AS id
