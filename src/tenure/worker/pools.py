@@ -19,6 +19,7 @@ from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
+from .loop_turns import LoopTurns
 from .news import News
 from .outcomes import Poison, after_completion, arguments, as_outcome, later, place, said, veiled
 from .processes import ChildJob, Children, NotStarted, import_path
@@ -43,6 +44,7 @@ class Pools:
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
         self._closing = False
+        self._turns = LoopTurns(news)
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Coroutines run on this loop, and so do the timers of all attempts."""
@@ -88,10 +90,8 @@ class Pools:
         return True
 
     def _on_loop(self, attempts: list[Attempt]) -> None:
-        assert self._loop is not None
         for attempt in attempts:
-            running = self._loop.create_task(self._run_async(attempt))
-            attempt.stop = partial(self._call_on_loop, running.cancel)
+            self._turns.begin(attempt, self._run_async(attempt), self._call_on_loop)
 
     async def _run_async(self, attempt: Attempt) -> None:
         """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
@@ -108,13 +108,14 @@ class Pools:
                 span.ended(attempt.told(outcome), veiled(error, attempt.job))
             else:
                 span.ended(attempt.told(outcome))
-        if (following := self._end(attempt, outcome)) is not None:
+        if (following := self._end(attempt, outcome, on_loop=True)) is not None:
             self._go_on(following)
 
     def _go_on(self, following: Attempt) -> None:
-        """The next row of a run, from the loop: in a task of its own, begun without the way round by a thread."""
+        """The next row of a run, from the loop: in its next turn, begun without the way round by a thread."""
         if following.handler is not None and following.handler.handling.pool == "loop":
-            self._on_loop([following])
+            assert self._loop is not None
+            self._loop.call_soon(self._on_loop, [following])
         else:
             self.start([following])
 
@@ -208,7 +209,7 @@ class Pools:
         assert attempt.handler is not None
         return attempt.handler
 
-    def _end(self, attempt: Attempt, outcome: Outcome | None) -> Attempt | None:
+    def _end(self, attempt: Attempt, outcome: Outcome | None, *, on_loop: bool = False) -> Attempt | None:
         """The handler has returned; returns the next row of its run, whose turn it is now.
 
         If its row was settled before it returned, only its slot is left to free.
@@ -222,7 +223,10 @@ class Pools:
         if before is State.RUNNING:
             following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
             # Before the next begins: rows of a run are settled in order.
-            self._news.ended(attempt, goes_on=following is not None)
+            if on_loop and following is None:
+                self._turns.ended(attempt)
+            else:
+                self._news.ended(attempt, goes_on=following is not None)
             return following
         if before is State.ABANDONED:
             self._held.free([attempt])
