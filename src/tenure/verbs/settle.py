@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import BadSettings
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import clean_error
-from ..model.rows import Held, Identity, Settled
+from ..model.rows import AllCompleted, Held, Identity, Settled
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
@@ -23,6 +23,18 @@ def complete(
     their payloads out of the archive.
     """
     return _settle("complete", leases, {"accept_late": accept_late, "ordered": ordered, "keep": keep_payload})
+
+
+def complete_all(
+    leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True, keep_payload: bool = True
+) -> Statement[Sequence[Settled]]:
+    """The same for a worker's batches: if all were applied, the answer is an AllCompleted."""
+    whole = complete(leases, accept_late=accept_late, ordered=ordered, keep_payload=keep_payload)
+
+    def read(rows: Rows) -> Any:
+        return AllCompleted(leases) if rows[0][0] == len(leases) else whole.read(rows)
+
+    return Statement(whole.name, whole.params, read)
 
 
 def retry(

@@ -20,7 +20,7 @@ from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting
 from ..verbs.questions import board, claimed
 from .attempt import Attempt, State
-from .claim_rule import SentClaim
+from .claim_rule import UNORDERED, SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .db_thread import DbThread
 from .held import HeldAttempts, Presence
@@ -185,7 +185,8 @@ class Claimer(DbThread):
     def _freed(self, attempts: Sequence[Attempt], at: float) -> None:
         """The keys and permits of these are free, or will be with the statement that settles them."""
         for attempt in attempts:
-            self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
+            if attempt.common.source != UNORDERED:
+                self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
 
     def _settled(self, attempts: list[Attempt], answers: Sequence[Settled], since: int) -> None:
         attempts, answers = self.settler.decided(attempts, answers)

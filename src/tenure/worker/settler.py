@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..app.fence import NOT_ITS_TURN
 from ..events import (
@@ -20,7 +21,7 @@ from ..events import (
 )
 from ..model.backoff import delay_for
 from ..model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
-from ..model.rows import Settled
+from ..model.rows import AllCompleted, Settled
 from ..verbs import settle
 from ..verbs.statement import Statement
 from .attempt import Attempt
@@ -30,7 +31,7 @@ from .outcomes import said
 from .put_off import PutOff, in_runs
 from .shared import Shared
 
-Batch = tuple[list[Attempt], Statement[list[Settled]]]
+Batch = tuple[list[Attempt], Statement[Any]]  # its answer: a Settled for each
 # The outcome; may it come late, may its row be ordered, is its payload kept?
 Kind = tuple[type[Outcome], bool, bool, bool]
 Group = tuple[Kind, list[Attempt]]
@@ -78,12 +79,10 @@ class Settler:
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
         # Asked once each: a handler that was let go may commit at any moment.
-        itself = {each for each in self._unsettled if each.completed_itself}
-        over = [each for each in self._unsettled if each in itself or each.outcome is None]
+        itself = {each for each in self._unsettled if each.job.completion == "committed"}
+        over = [each for each in self._unsettled if each.outcome is None or each in itself]
         if not over:
             return
-        gone = set(over)
-        self._unsettled = [each for each in self._unsettled if each not in gone]
         self._end(over)
         completed(self._shared, [each for each in over if each in itself], time.monotonic())
 
@@ -114,7 +113,7 @@ class Settler:
 
     def decided(self, attempts: list[Attempt], answers: Sequence[Settled]) -> tuple[list[Attempt], Sequence[Settled]]:
         """Without those for which the database has decided nothing: they are ours as before, and are sent again."""
-        if not any(answer.reason for answer in answers):
+        if isinstance(answers, AllCompleted) or not any(answer.reason for answer in answers):
             return attempts, answers
         again = [attempt for attempt, answer in zip(attempts, answers, strict=True) if _undecided(attempt, answer)]
         self._put_off.add(again, locked=False)
@@ -126,13 +125,14 @@ class Settler:
         """The database has answered: emit events, free slots. True if some row is due again later."""
         at, later = time.monotonic(), False
         bus, worker_id = self._shared.bus, self._shared.worker_id
-        self._shared.tally.settled(attempts, answers, at)
-        for attempt, settled in zip(attempts, answers, strict=True):
-            if bus.each_job or settled.standing != "applied" or not isinstance(attempt.outcome, Completed):
-                report(bus, worker_id, attempt, settled, at - attempt.started)
-                later = later or settled.next_at is not None
-        done = set(attempts)
-        self._unsettled = [each for each in self._unsettled if each not in done]
+        if isinstance(answers, AllCompleted):
+            completed(self._shared, attempts, at)
+        else:
+            self._shared.tally.settled(attempts, answers, at)
+            for attempt, settled in zip(attempts, answers, strict=True):
+                if bus.each_job or settled.standing != "applied" or not isinstance(attempt.outcome, Completed):
+                    report(bus, worker_id, attempt, settled, at - attempt.started)
+                    later = later or settled.next_at is not None
         self._end(attempts)
         return later
 
@@ -140,9 +140,10 @@ class Settler:
         """These are settled: stop renewing them, and free the slots of handlers that have returned."""
         for attempt in attempts:
             attempt.settle()
+        done = set(attempts)
+        self._unsettled = [each for each in self._unsettled if each not in done]
         self._put_off.forget(attempts)
-        self._held.drop(attempts)
-        self._held.free([attempt for attempt in attempts if attempt.handler_returned])
+        self._held.end(attempts)
 
 
 def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
@@ -150,10 +151,7 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
 
     A row that fails ends its run: the rows behind it must be given back before it is.
     """
-    groups: dict[Kind, list[Attempt]] = {}
-    for attempt in attempts:
-        kind = (type(attempt.outcome), attempt.accept_late, attempt.source != UNORDERED, attempt.keep_payload)
-        groups.setdefault(kind, []).append(attempt)
+    groups = _by_kind(attempts)
     in_turn = sorted(groups.items(), key=lambda group: _turn(group[0]))
     if sum(_of_runs(kind) for kind in groups) > 1:
         of_runs = [each for each in attempts if isinstance(each.outcome, Completed) and each.source != UNORDERED]
@@ -164,6 +162,21 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
         except Exception:
             made = [_alone(outcome, late, attempt) for attempt in group]
         yield from made
+
+
+def _by_kind(attempts: Sequence[Attempt]) -> dict[Kind, list[Attempt]]:
+    """What they have in common is looked at once for each handler and claim, not for each attempt."""
+    alike: dict[tuple[type[Outcome], Any, Any], list[Attempt]] = {}
+    for attempt in attempts:
+        what = (type(attempt.outcome), attempt.handler, attempt.common)
+        if (found := alike.get(what)) is None:
+            found = alike[what] = []
+        found.append(attempt)
+    groups: dict[Kind, list[Attempt]] = {}
+    for (outcome, _, common), found in alike.items():
+        kind = (outcome, found[0].accept_late, common.source != UNORDERED, found[0].keep_payload)
+        groups.setdefault(kind, []).extend(found)
+    return groups
 
 
 def _of_runs(kind: Kind) -> bool:
@@ -217,10 +230,10 @@ def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
 
 def _statement(
     kind: type[Outcome], late: bool, attempts: list[Attempt], ordered: bool = True, *, keep: bool = True
-) -> Statement[list[Settled]]:
-    held = [attempt.claimed for attempt in attempts]
+) -> Statement[Any]:
+    held = [attempt.job.claimed for attempt in attempts]
     if kind is Completed:
-        return settle.complete(held, accept_late=late, ordered=ordered, keep_payload=keep)
+        return settle.complete_all(held, accept_late=late, ordered=ordered, keep_payload=keep)
     if kind is Retry:
         return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
     if kind is Fail:
