@@ -9,8 +9,9 @@ import pytest
 from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.model.outcome import Completed
-from tenure.model.rows import AllCompleted, Claimed, Settled
+from tenure.model.rows import Claimed, Settled
 from tenure.verbs import settle
+from tenure.verbs.settle import AllCompleted
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.claim_rule import UNORDERED, SentClaim
 from tenure.worker.config import Terms

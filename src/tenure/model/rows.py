@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -153,25 +153,6 @@ class Settled(NamedTuple):
         if self.ok:
             return self
         raise StaleLease(self.lease, self.verb, self.reason or self.standing, self.current)
-
-
-class AllCompleted(Sequence[Settled]):
-    """The answer to a complete that was applied to all its leases: for thousands of jobs a second, made when read."""
-
-    def __init__(self, leases: Sequence[Held]) -> None:
-        self._leases = leases
-
-    def __len__(self) -> int:
-        return len(self._leases)
-
-    @overload
-    def __getitem__(self, n: int) -> Settled: ...
-    @overload
-    def __getitem__(self, n: slice) -> Sequence[Settled]: ...
-    def __getitem__(self, n: int | slice) -> Settled | Sequence[Settled]:
-        if isinstance(n, slice):
-            return AllCompleted(self._leases[n])
-        return Settled(self._leases[n], "complete", "applied", "completed")
 
 
 class Renewed(NamedTuple):

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, overload
 
 from ..errors import BadSettings
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import clean_error
-from ..model.rows import AllCompleted, Held, Identity, Settled
+from ..model.rows import Held, Identity, Settled
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
+
+
+class AllCompleted(Sequence[Settled]):
+    """The answer to a complete that was applied to all its leases: for thousands of jobs a second, made when read."""
+
+    def __init__(self, leases: Sequence[Held]) -> None:
+        self._leases = leases
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    @overload
+    def __getitem__(self, n: int) -> Settled: ...
+    @overload
+    def __getitem__(self, n: slice) -> Sequence[Settled]: ...
+    def __getitem__(self, n: int | slice) -> Settled | Sequence[Settled]:
+        if isinstance(n, slice):
+            return AllCompleted(self._leases[n])
+        return Settled(self._leases[n], "complete", "applied", "completed")
 
 
 def complete(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from ..model.rows import Settled
 from .attempt import Attempt
 
 LINGER_SECONDS = 0.005  # how long the end of an attempt waits for others that are about to end
@@ -24,6 +25,18 @@ class Buckets(NamedTuple):
     ours: tuple[int, ...] | None
 
 
+class GivenBack(NamedTuple):
+    """A batch of the completer's that is the claimer's again: with the database's answers, refused, or unanswered."""
+
+    attempts: list[Attempt]
+    answers: Sequence[Settled] | None
+    since: int  # when its statement was sent, in ns
+    refused: bool
+
+
+Item = Attempt | Note | Buckets | GivenBack
+
+
 class News:
     """A queue: any thread puts, the claimer takes.
 
@@ -32,7 +45,7 @@ class News:
     """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Note | Buckets | None] = SimpleQueue()
+        self._queue: SimpleQueue[Note | Buckets | GivenBack | None] = SimpleQueue()
         self._ended: deque[Attempt] = deque()  # in the order in which they ended: a run is settled in its own
         self._told = self._hurried = False  # that there are some; that there is nothing to wait for
 
@@ -59,14 +72,18 @@ class News:
         """These buckets are ours from now on; None: all of them."""
         self._queue.put(Buckets(buckets))
 
+    def give_back(self, batch: GivenBack) -> None:
+        """These are to be settled by the claimer."""
+        self._queue.put(batch)
+
     @property
     def empty(self) -> bool:
         """True if everything was taken."""
         return self._queue.empty() and not self._ended
 
-    def take(self, seconds: float) -> Iterator[Attempt | Note | Buckets]:
+    def take(self, seconds: float) -> Iterator[Item]:
         """All news; waits at most these seconds for the first."""
-        found: list[Note | Buckets] = []
+        found: list[Item] = []
         try:
             first = self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
             if first is None and seconds > 0 and not self._hurried:  # else there is something to do meanwhile

@@ -8,40 +8,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..app.fence import NOT_ITS_TURN
-from ..events import (
-    Bus,
-    Event,
-    JobCancelled,
-    JobCompleted,
-    JobDeadLettered,
-    JobFailed,
-    JobReleased,
-    JobRetried,
-    StaleWriteBlocked,
-)
 from ..model.backoff import delay_for
 from ..model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
-from ..model.rows import AllCompleted, Settled
+from ..model.rows import Settled
 from ..verbs import settle
+from ..verbs.settle import AllCompleted
 from ..verbs.statement import Statement
 from .attempt import Attempt
 from .claim_rule import UNORDERED
 from .held import HeldAttempts
 from .outcomes import said
 from .put_off import PutOff, in_runs
+from .reports import completed, report
 from .shared import Shared
 
 Batch = tuple[list[Attempt], Statement[Any]]  # its answer: a Settled for each
 # The outcome; may it come late, may its row be ordered, is its payload kept?
 Kind = tuple[type[Outcome], bool, bool, bool]
 Group = tuple[Kind, list[Attempt]]
-
-_ENDED: dict[str | None, type[JobRetried]] = {
-    "pending": JobRetried,
-    "failed": JobFailed,
-    "dead_letter": JobDeadLettered,
-    "cancelled": JobCancelled,
-}
 
 
 class Settler:
@@ -96,6 +80,20 @@ class Settler:
         _, runs = self._by_lock()
         return _each_alone(runs)
 
+    def hand_over(self, least: int) -> Batch | None:
+        """So many completions of unordered rows, to be settled elsewhere: they are no longer among these."""
+        free, _ = self._by_lock()
+        for (outcome, late, ordered, keep), group in _by_kind(free).items() if len(free) >= least else ():
+            if outcome is Completed and not ordered and len(group) >= least:
+                self._forget(group)
+                return group, _statement(outcome, late, group, ordered, keep=keep)
+        return None
+
+    def _forget(self, attempts: list[Attempt]) -> None:
+        gone = set(attempts)
+        self._unsettled = [each for each in self._unsettled if each not in gone]
+        self._put_off.forget(attempts)
+
     def _by_lock(self) -> tuple[list[Attempt], list[list[Attempt]]]:
         """What is due, without the runs that have a row that was locked; and those runs."""
         due = self.due()
@@ -140,9 +138,7 @@ class Settler:
         """These are settled: stop renewing them, and free the slots of handlers that have returned."""
         for attempt in attempts:
             attempt.settle()
-        done = set(attempts)
-        self._unsettled = [each for each in self._unsettled if each not in done]
-        self._put_off.forget(attempts)
+        self._forget(attempts)
         self._held.end(attempts)
 
 
@@ -258,33 +254,3 @@ def _delay(attempt: Attempt) -> float | None:
         return delay_for(attempt.handler.handling.backoff, attempt.job.attempt, random.random())  # noqa: S311
     except Exception:
         return None  # an error in the policy must not stop the attempt from ending: use the database's backoff
-
-
-def report(bus: Bus, worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> None:
-    """Emit how an attempt ended, after the database has answered."""
-    job = attempt.job
-    # Completed under this same token by the handler's own transaction; the reply to its commit may be lost.
-    if settled.ok or settled.reason == "already_completed":
-        if bus.each_job or not isinstance(attempt.outcome, Completed):
-            bus.emit(_ended(worker_id, attempt, settled, run_seconds))
-    else:
-        reason = settled.reason or settled.standing
-        bus.emit(StaleWriteBlocked(worker_id, job.id, job.token, settled.current, reason, settled.verb))
-
-
-def _ended(worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> Event:
-    job = attempt.job
-    if settled.verb == "complete" or settled.status == "completed":
-        return JobCompleted(worker_id, job.id, job.token, job.kind, job.queue, run_seconds)
-    released = settled.verb == "release" and settled.status == "pending"
-    event = JobReleased if released else _ENDED.get(settled.status, JobRetried)
-    error = getattr(attempt.outcome, "error", "") or type(attempt.outcome).__name__.lower()
-    return event(worker_id, job.id, job.token, job.kind, job.queue, run_seconds, error)
-
-
-def completed(shared: Shared, attempts: Sequence[Attempt], at: float) -> None:
-    """Count rows that their handlers completed themselves, and emit an event for each if somebody wants them."""
-    shared.tally.completed(attempts, at)
-    for attempt in attempts if shared.bus.each_job else ():
-        job, run_seconds = attempt.job, at - attempt.started
-        shared.bus.emit(JobCompleted(shared.worker_id, job.id, job.token, job.kind, job.queue, run_seconds))
