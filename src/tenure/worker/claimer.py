@@ -3,6 +3,9 @@
     ┌──▶ rest: wait for news ──▶ round: read the board if it is due, settle and claim in one trip ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────┘
 
+If many attempts have ended, it hands them to the completer, which settles them on another connection, and claims
+meanwhile. What the completer gives back is settled here, like any other.
+
 After a statement that was refused (a lock, a deadlock), what has ended is settled first and the claim is sent alone.
 
 `settler` knows what is to be settled, `claims` what to claim, `sleep` how long to wait. Their statements are run here.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
@@ -20,11 +24,12 @@ from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting
 from ..verbs.questions import board, claimed
 from .attempt import Attempt, State
-from .claim_rule import SentClaim
+from .claim_rule import UNORDERED, SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
+from .completer import LARGE, Completer
 from .db_thread import DbThread
 from .held import HeldAttempts, Presence
-from .news import Buckets, News, Note
+from .news import GivenBack, Item, News, Note
 from .settler import Batch, Settler
 from .shared import Shared
 from .sleep import Sleep
@@ -46,6 +51,7 @@ class Claimer(DbThread):
         super().__init__("claimer", shared, shared.terms.url, patience)
         self._held, self._news, self._presence, self._start = held, news, presence, start
         self.claims, self.settler = claims, Settler(shared, held)
+        self.completer = Completer(shared, held, news, patience)
         self.sleep = Sleep(shared.terms.poll_seconds)
         self.draining = False
         self._sending: list[Attempt] = []  # settled by the statement that runs now
@@ -62,7 +68,12 @@ class Claimer(DbThread):
     @property
     def unsettled(self) -> bool:
         """True if attempts are left to settle."""
-        return bool(self.settler.unsettled) or not self._news.empty
+        return bool(self.settler.unsettled) or self.completer.busy or not self._news.empty
+
+    def end(self) -> None:
+        """Ask the thread to return soon, and the completer with it."""
+        super().end()
+        self.completer.end()
 
     # -- the thread
 
@@ -81,6 +92,7 @@ class Claimer(DbThread):
     def connection_lost(self) -> None:
         """A new session tells producers again whether this worker waits, and polls."""
         self.sleep.connection_lost()
+        self.completer.connect_again()
 
     def statement_refused(self) -> None:
         """Perhaps a row is locked, perhaps something that a claim needs: neither may keep back the rest."""
@@ -104,9 +116,11 @@ class Claimer(DbThread):
         for news in self._news.take(seconds):
             self._hear(news)
 
-    def _hear(self, news: Attempt | Note | Buckets) -> None:
+    def _hear(self, news: Item) -> None:
         if isinstance(news, Attempt):
             self.settler.add([news])
+        elif isinstance(news, GivenBack):
+            self._take_back(news)
         elif isinstance(news, Note):
             self._hear_note(news)
         else:
@@ -126,6 +140,15 @@ class Claimer(DbThread):
             self.sleep.look_soon()
             woken(self.shared, "notify")
 
+    def _take_back(self, batch: GivenBack) -> None:
+        """Ours again, after what the completer saw."""
+        self.settler.add(batch.attempts)
+        if batch.answers is not None:
+            self._settled(batch.attempts, batch.answers, batch.since)
+        elif batch.refused:
+            self.settler.turned_away(batch.attempts, alone=True)
+            self._refused = True
+
     # -- a round
 
     def _round(self, conn: QueueConnection) -> None:
@@ -134,6 +157,8 @@ class Claimer(DbThread):
             self._read_board(conn, at)
         self._find_lost(conn)
         self._sort(at)
+        if not self.draining:
+            self._hand_over()
         claim = self._next_claim(at)
         sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
         if claim is not None and not sent:
@@ -141,6 +166,15 @@ class Claimer(DbThread):
             self._received(claim, run(conn, claim.statement))
         self._settle(conn, self.settler.locked())
         self._refused = False
+
+    def _hand_over(self) -> None:
+        """Give a large batch to the completer. Its slots are free at once: the handlers have returned."""
+        if len(self.settler.unsettled) < LARGE or self.settler.one_by_one:
+            return
+        if self.completer.ident is None:
+            self.completer.start()
+        if (batch := self.completer.take(partial(self.settler.hand_over, LARGE))) is not None:
+            self._held.vacate(batch[0])
 
     def _sort(self, at: float) -> None:
         self._freed(self.settler.due(), at)
@@ -185,7 +219,8 @@ class Claimer(DbThread):
     def _freed(self, attempts: Sequence[Attempt], at: float) -> None:
         """The keys and permits of these are free, or will be with the statement that settles them."""
         for attempt in attempts:
-            self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
+            if attempt.common.source != UNORDERED:
+                self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
 
     def _settled(self, attempts: list[Attempt], answers: Sequence[Settled], since: int) -> None:
         attempts, answers = self.settler.decided(attempts, answers)

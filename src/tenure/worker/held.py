@@ -46,6 +46,17 @@ class HeldAttempts:
             self._busy.difference_update(attempts)
             self._leased.difference_update(attempts)
 
+    def vacate(self, attempts: Iterable[Attempt]) -> None:
+        """The handlers of these have returned and their rows are being settled: others may use their slots."""
+        with self._lock:
+            self._busy.difference_update(attempts)
+
+    def end(self, attempts: Iterable[Attempt]) -> None:
+        """These are settled: renew them no more; the slots of handlers that have returned are free."""
+        with self._lock:
+            self._leased.difference_update(attempts)
+            self._busy.difference_update([attempt for attempt in attempts if attempt.state is not State.ABANDONED])
+
     def leased(self) -> list[Attempt]:
         """Attempts whose lease is kept."""
         with self._lock:

@@ -13,12 +13,13 @@ from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
 from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, RaisedAfterCompletion, StaleWriteBlocked
 from ..model.envelope import MissingKey
-from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry
+from ..model.outcome import COMPLETED, Completed, DeadLetter, Outcome, Release, Retry
 from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
-from ..telemetry.tracing import Span
+from ..telemetry.tracing import NOTHING, Span
 from .attempt import Attempt, State
 from .held import HeldAttempts
+from .loop_turns import LoopTurns
 from .news import News
 from .outcomes import Poison, after_completion, arguments, as_outcome, later, place, said, veiled
 from .processes import ChildJob, Children, NotStarted, import_path
@@ -43,6 +44,7 @@ class Pools:
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
         self._closing = False
+        self._turns = LoopTurns(news)
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Coroutines run on this loop, and so do the timers of all attempts."""
@@ -88,33 +90,45 @@ class Pools:
         return True
 
     def _on_loop(self, attempts: list[Attempt]) -> None:
-        assert self._loop is not None
+        run = self._run_traced if self._shared.tracing.on else self._run_async
         for attempt in attempts:
-            running = self._loop.create_task(self._run_async(attempt))
-            attempt.stop = partial(self._call_on_loop, running.cancel)
+            self._turns.begin(attempt, run(attempt), self._call_on_loop)
 
     async def _run_async(self, attempt: Attempt) -> None:
-        """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
-        with self._span(attempt) as span:
-            try:
-                handler = self._begin(attempt)
-                self._set_timer(attempt)
-                args, fields = arguments(handler, attempt.job)
-                # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
-                attempt.job.check()  # a slow start may have cost the lease
-                outcome: Outcome | None = as_outcome(await handler.function(*args, **fields), attempt.job.veil)
-            except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
-                outcome = self._of_error(attempt, error)
-                span.ended(attempt.told(outcome), veiled(error, attempt.job))
-            else:
-                span.ended(attempt.told(outcome))
-        if (following := self._end(attempt, outcome)) is not None:
-            self._go_on(following)
+        self._ended_on_loop(attempt, await self._call(attempt))
 
-    def _go_on(self, following: Attempt) -> None:
-        """The next row of a run, from the loop: in a task of its own, begun without the way round by a thread."""
-        if following.handler is not None and following.handler.handling.pool == "loop":
-            self._on_loop([following])
+    async def _run_traced(self, attempt: Attempt) -> None:
+        with self._span(attempt) as span:
+            outcome = await self._call(attempt, span)
+        self._ended_on_loop(attempt, outcome)
+
+    async def _call(self, attempt: Attempt, span: Span = NOTHING) -> Outcome | None:
+        """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
+        job = attempt.job
+        try:
+            handler = self._begin(attempt)
+            if handler.handling.timeout_seconds:
+                self._set_timer(attempt)
+            args, fields = arguments(handler, job)
+            # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
+            job.check()  # a slow start may have cost the lease
+            value = await handler.function(*args, **fields)
+            outcome: Outcome | None = COMPLETED if value is None else as_outcome(value, job.veil)
+        except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
+            outcome = self._of_error(attempt, error)
+            span.ended(attempt.told(outcome), veiled(error, job))
+        else:
+            if span is not NOTHING:
+                span.ended(attempt.told(outcome))
+        return outcome
+
+    def _ended_on_loop(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """The next row of its run begins in the next turn, without the way round by a thread."""
+        following = self._end(attempt, outcome, on_loop=True)
+        if following is None:
+            return
+        if self._loop is not None and following.handler is not None and following.handler.handling.pool == "loop":
+            self._loop.call_soon(self._on_loop, [following])
         else:
             self.start([following])
 
@@ -208,21 +222,24 @@ class Pools:
         assert attempt.handler is not None
         return attempt.handler
 
-    def _end(self, attempt: Attempt, outcome: Outcome | None) -> Attempt | None:
+    def _end(self, attempt: Attempt, outcome: Outcome | None, *, on_loop: bool = False) -> Attempt | None:
         """The handler has returned; returns the next row of its run, whose turn it is now.
 
         If its row was settled before it returned, only its slot is left to free.
         """
         before, job = attempt.handler_returns(outcome), attempt.job
-        if attempt.completed_itself and (error := after_completion(outcome)):
+        if job.completion == "committed" and (error := after_completion(outcome)):
             told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error, place(error))
             self._bus.emit(RaisedAfterCompletion(*told))
         if attempt.timeout_seconds:
             self._call_on_loop(attempt.disarm)
         if before is State.RUNNING:
-            following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+            following = attempt.following and self._next_of_run(attempt, completed=isinstance(outcome, Completed))
             # Before the next begins: rows of a run are settled in order.
-            self._news.ended(attempt, goes_on=following is not None)
+            if on_loop and following is None:
+                self._turns.ended(attempt)
+            else:
+                self._news.ended(attempt, goes_on=following is not None)
             return following
         if before is State.ABANDONED:
             self._held.free([attempt])
