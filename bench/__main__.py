@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _command() -> str:
-    return " ".join(["make bench" if len(sys.argv) == 1 else "python -m bench", *sys.argv[1:]])
+    return " ".join(["python -m bench", *sys.argv[1:]]) if sys.argv[1:] else "make bench"
 
 
 if __name__ == "__main__":
