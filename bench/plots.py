@@ -47,11 +47,11 @@ def curves(path: Path, title: str, about: dict[str, str], series: dict[str, Curv
     points = [point for curve in series.values() for point in curve]
     low, high = (f(math.log10(max(point[0], 1e-9)) for point in points) for f in (min, max))
     top = max(point[1] for point in points) * 1.1 or 1.0
-    return _write(path, title, 340, _curves(series, (low, high if high > low else low + 1), top, x, y), about)
+    return _write(path, title, 345, _curves(series, (low, high if high > low else low + 1), top, x, y), about)
 
 
 def _curves(series: dict[str, Curve], span: tuple[float, float], top: float, x: str, y: str) -> Iterable[str]:
-    left, right, head, foot = 70, WIDTH - 30, 40, 240
+    left, right, head, foot = 70, WIDTH - 30, 56, 250
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
         part = (math.log10(max(point[0], 1e-9)) - span[0]) / (span[1] - span[0])
