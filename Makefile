@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages bench-encryption pin audit dist clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-peers bench-growth bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages bench-encryption pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -77,6 +77,12 @@ docs: setup ## write the reference from the headers of the SQL
 bench: setup ## enqueue, drain, commit to start and an idle fleet against plain psycopg, judged (ONLY=, ROUNDS=, JSON=, PLOTS=)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json $(JSON)) $(if $(PLOTS),--plots $(PLOTS))
 
+bench-peers: setup ## the same rows for other queues, each in a folder of its own (PEERS=pgqueuer,oban SCALE=0.1)
+	@$(BIN)/python -m bench.peers $(if $(PEERS),--peers $(PEERS)) $(if $(SCALE),--scale $(SCALE)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json $(JSON))
+
+bench-growth: setup ## the rate beside what grows: backlog, history, keys, queues and more (ONLY=backlog,keys SCALE=0.01 PLOTS=)
+	@$(BIN)/python -m bench.growth $(if $(ONLY),--only $(ONLY)) $(if $(SCALE),--scale $(SCALE)) $(if $(HOLD_SECONDS),--hold-seconds $(HOLD_SECONDS)) $(if $(JSON),--json $(JSON)) $(if $(PLOTS),--plots $(PLOTS))
+
 bench-recovery: setup ## from kill -9 to the next attempt elsewhere, with default settings
 	@$(BIN)/python -m bench.recovery
 
@@ -115,4 +121,4 @@ dist: $(VENV)/release-ready ## build sdist and wheel into dist/, and what they d
 	@tools/dist "$(BIN)"
 
 clean: ## remove what setup and dist built
-	rm -rf $(VENV) dist sbom tools/js/node_modules
+	rm -rf $(VENV) dist sbom .peers tools/js/node_modules

@@ -7,6 +7,7 @@ coroutine can start at once (Python 3.12 and later). `make bench`, or some parts
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 
@@ -57,7 +58,9 @@ def main() -> int:
 
 
 def _command() -> str:
-    return " ".join(["make bench" if len(sys.argv) == 1 else "python -m bench", *sys.argv[1:]])
+    words = " ".join(sys.argv[1:])
+    words = re.sub(r"--(json|plots) \S+ ?", "", words).strip()  # where it was kept says nothing of it
+    return f"python -m bench {words}" if words else "make bench"
 
 
 if __name__ == "__main__":

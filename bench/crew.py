@@ -43,6 +43,11 @@ class WorkerProcess:
         eventually(lambda: self._ended() or (self.events("ring_changed") and self.events("wakeup_changed")))
         assert not self._ended(), self._log.read_text()
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     def events(self, name: str) -> list[dict[str, Any]]:
         """Its events of one name so far."""
         lines = [line for line in self._log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]

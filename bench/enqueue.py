@@ -40,7 +40,7 @@ def measure(url: str, report: Report, rounds: int, rows: int) -> None:
         theirs = open_.enter_context(psycopg.connect(url, autocommit=True))
         user = open_.enter_context(psycopg.connect(url, autocommit=True))
         ours = open_.enter_context(postgres.connect(url, application_name="tenure bench"))
-        plain.make(theirs)
+        plain.make(theirs, bare=True)
         ones = in_turns(
             rounds,
             {

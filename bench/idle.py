@@ -23,7 +23,7 @@ from .crew import hired
 from .latency import p99, send, send_ours, starts, waits
 from .report import Bar, Report
 
-SETTLE_SECONDS = 5.0  # a new fleet reads the board and settles its ring
+SETTLE_SECONDS = 12.0  # a new fleet settles its ring, and a quiet session tells within ten what it did
 ROWS = 40
 START_MOST = Bar(100, least=False)
 
@@ -39,7 +39,7 @@ def measure(url: str, conn: Connection[Any], report: Report, seconds: float, fle
                 tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder,
                 hired(url, "bench.apps:prompt", folder, n=n, BENCH_STARTS=f"{folder}/starts"),
             ):
-                time.sleep(SETTLE_SECONDS)
+                time.sleep(min(SETTLE_SECONDS, seconds))
                 report.judged(
                     f"transactions/s, workers: {n}", [transactions(url, seconds)], Bar(max(2, n), least=False)
                 )

@@ -93,9 +93,8 @@ def send_raw(conn: Connection[Any], k: int) -> None:
 
 def waits(sent: Sent, started: Callable[[], dict[int, float]]) -> list[float]:
     """Seconds from each commit to its start."""
-    last = sent[-1][0]
-    eventually(lambda: last in started())
-    found = started()
+    found = eventually(lambda: found if (found := started()).keys() >= {k for k, _ in sent} else None)
+    assert found is not None
     return [max(0.0, found[k] - at) for k, at in sent]
 
 

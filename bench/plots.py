@@ -10,7 +10,7 @@ from pathlib import Path
 from .report import Line, Report
 
 WIDTH, LEFT, RIGHT, ROW = 760, 370, 70, 24
-INK, SOFT, GOOD, BAD = "#24292f", "#d0d7de", "#2f81f7", "#cf222e"
+INK, SOFT, GREY, GOOD, BAD = "#24292f", "#d0d7de", "#57606a", "#2f81f7", "#cf222e"
 COLOURS = ("#2f81f7", "#8250df", "#1a7f37", "#bf8700", "#cf222e", "#57606a")
 _HEAD = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -24,7 +24,7 @@ def bench(report: Report, folder: str) -> Path:
     """The ratios of a run, each with its bar."""
     ratios = [line for line in report.lines if line.ratio]
     title = "Ratios of one run to plain psycopg; the line is the bar"
-    return _write(Path(folder) / "bench.svg", title, ROW * len(ratios) + 70, _bars(ratios), report.about)
+    return _write(Path(folder) / "bench.svg", title, ROW * len(ratios) + 90, _bars(ratios), report.about)
 
 
 def _bars(lines: Sequence[Line]) -> Iterable[str]:
@@ -47,11 +47,11 @@ def curves(path: Path, title: str, about: dict[str, str], series: dict[str, Curv
     points = [point for curve in series.values() for point in curve]
     low, high = (f(math.log10(max(point[0], 1e-9)) for point in points) for f in (min, max))
     top = max(point[1] for point in points) * 1.1 or 1.0
-    return _write(path, title, 330, _curves(series, (low, high if high > low else low + 1), top, x, y), about)
+    return _write(path, title, 345, _curves(series, (low, high if high > low else low + 1), top, x, y), about)
 
 
 def _curves(series: dict[str, Curve], span: tuple[float, float], top: float, x: str, y: str) -> Iterable[str]:
-    left, right, head, foot = 70, WIDTH - 30, 40, 240
+    left, right, head, foot = 70, WIDTH - 30, 56, 250
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
         part = (math.log10(max(point[0], 1e-9)) - span[0]) / (span[1] - span[0])
@@ -74,10 +74,10 @@ def _curves(series: dict[str, Curve], span: tuple[float, float], top: float, x: 
 
 
 def _write(path: Path, title: str, height: int, parts: Iterable[str], about: dict[str, str]) -> Path:
-    told = f"{about['command']} · Tenure {about['tenure']}, PostgreSQL {about['postgres']}, Python {about['python']}"
-    body = "\n".join(
-        [*parts, _text(12, height - 10, f"{told}, {about['machine']}, {about['at'][:10]}", fill="#57606a")]
-    )
+    versions = f"Tenure {about['tenure']}, PostgreSQL {about['postgres']}, Python {about['python']}, {about['machine']}"
+    told = f"{versions}, load {about['load'].split()[0]} before, {about['at'][:10]}"
+    feet = [_text(12, height - 26, about["command"], fill=GREY), _text(12, height - 10, told, fill=GREY)]
+    body = "\n".join([*parts, *feet])
     head = _HEAD.format(width=WIDTH, height=height, title=escape(title), ink=INK)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{head}{body}\n</svg>\n")

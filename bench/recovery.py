@@ -43,7 +43,6 @@ def main() -> int:
     table(f"SIGSTOP with --lease-seconds {LEASE_SECONDS:g}", paused)
     print(f"  late writes of the paused worker refused: {refused} of {JOBS}")
     table("SIGKILL with default settings", killed)
-    print("  peers with default settings: 27 s to 15 min, four of nine never")
     print(f"\nslowest after SIGKILL {max(killed):.1f} s   (at most {given.most:g})")
     return 0 if max(killed) <= given.most and refused == JOBS and min(paused) > LEASE_SECONDS / 2 else 1
 

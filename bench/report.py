@@ -57,7 +57,7 @@ class Line:
     def __str__(self) -> str:
         verdict = {True: "ok", False: "MISSED", None: ""}[self.held]
         spread = f"{_figure(self.low, self.ratio)} – {_figure(self.high, self.ratio)}"
-        cost = "" if self.client is None else f"{_figure(self.client):>8} + {_figure(self.server or 0.0)}"
+        cost = "" if not self.client else f"{_figure(self.client):>8} + {_figure(self.server or 0.0)}"
         middle = _figure(self.median, self.ratio)
         return f"  {self.name:<{WIDTH}} {middle:>9}   {spread:<19}{cost:<19}{self.bar:>6}  {verdict}".rstrip()
 
@@ -74,7 +74,7 @@ class Report:
     def begin(self, section: str) -> None:
         """A heading."""
         self._section = section
-        self._say(f"\n{section:<{WIDTH + 2}} {'median':>9}   {'spread':<19}{'   µs, client + server':<22}bar")
+        self._say(f"\n{section:<{WIDTH + 2}} {'median':>9}   {'spread':<19}{'  µs, client + server':<23}bar")
 
     def rate(self, name: str, figures: Sequence[float]) -> None:
         """What was measured, as it is: it depends on the machine and is not judged."""

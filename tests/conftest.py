@@ -56,7 +56,7 @@ LONG = (
     "test_mutants_slice",
     "test_http_stage_ends", "test_worker", "test_drills", "test_playground", "test_state_machine", "test_due_rows",
     "test_soak_order", "test_limits", "test_roles", "test_restores", "test_leases_kept", "test_wakeup",
-    "test_idle_fleet",
+    "test_idle_fleet", "test_benches",
 )  # fmt: skip
 
 

@@ -13,9 +13,10 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 import servers
+from slices import slice_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.parametrize("server_url", servers.available()[:1], indirect=True)
@@ -27,7 +28,7 @@ def database(server_url: str) -> Iterator[str]:
     name = f"bench_{uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name}".encode())
-        yield make_conninfo(**{**conninfo_to_dict(server_url), "dbname": name})
+        yield make_conninfo(server_url, dbname=name)
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
@@ -57,3 +58,20 @@ def test_one_table_with_every_ratio_judged(database: str, tmp_path: Path) -> Non
     assert {"tenure", "python", "postgres", "server"} <= kept(out)["about"].keys()
     assert (tmp_path / "bench.svg").read_text().startswith("<svg")
     assert "bars hold" in printed
+
+
+def test_what_grows_is_a_curve_with_a_picture(database: str, tmp_path: Path) -> None:
+    out = tmp_path / "growth.json"
+    small = "--scale 0.0002 --only scheduled"
+    ran(database, "bench.growth", *small.split(), "--json", str(out), "--plots", str(tmp_path))
+    assert len(kept(out)["curves"]["scheduled"]) == 4
+    assert "polyline" in (tmp_path / "growth-scheduled.svg").read_text()
+
+
+def test_peers_are_measured_by_a_protocol_that_tenure_keeps_as_well(database: str, tmp_path: Path) -> None:
+    """Nothing is installed here: a peer that is not there is told in a line."""
+    out = tmp_path / "peers.json"
+    small = f"--peers tenure --scale 0.02 --rounds 1 --wait {slice_of(30, 0)}"
+    printed = ran(database, "bench.peers", *small.split(), "--json", str(out))
+    (ours,) = kept(out)["peers"]
+    assert ours["figures"].keys() >= {"one", "bulk", "p50"}, printed

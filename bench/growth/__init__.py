@@ -1,0 +1,1 @@
+"""What grows in production, and what it does to the rate."""

@@ -1,0 +1,198 @@
+"""The curves: each takes the ground as it is, lets one thing grow, and gives the rate at each size."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+from psycopg import Connection
+
+from tenure import postgres, verbs
+from tenure.verbs import settle
+
+from .. import snapshot
+from ..crew import WorkerProcess, eventually
+from .ground import Point, clear, counted, drained, fill, history, one_worker, waited, windows
+
+BATCH = 100
+JOBS = 30_000
+START_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where, and how large."""
+
+    url: str
+    conn: Connection[Any]
+    scale: float
+    hold_seconds: float
+
+    def n(self, count: float, least: int = 1) -> int:
+        """A count at this scale."""
+        return max(least, round(count * self.scale))
+
+    @property
+    def jobs(self) -> int:
+        """Jobs of one point."""
+        return self.n(JOBS, least=1_000)
+
+
+def backlog(run: Run) -> Iterator[Point]:
+    """Rows that wait behind those that are measured."""
+    for rows in (1e3, 1e4, 1e5, 1e6, 5e6):
+        clear(run.conn)
+        fill(run.conn, run.n(rows) + run.jobs + run.jobs // 2)
+        yield drained(run.url, run.conn, run.n(rows), run.jobs)
+
+
+def archive(run: Run) -> Iterator[Point]:
+    """Rows completed before; only ever more of them."""
+    clear(run.conn)
+    before = 0
+    for rows in (1e3, 1e5, 1e6, 1e7):
+        history(run.conn, run.n(rows) - before)
+        run.conn.execute("TRUNCATE tenure.live")
+        fill(run.conn, run.jobs + run.jobs // 2)
+        yield drained(run.url, run.conn, run.n(rows), run.jobs)
+        before = run.n(rows)
+
+
+def scheduled(run: Run) -> Iterator[Point]:
+    """Rows that are due tomorrow."""
+    for rows in (1e3, 1e4, 1e5, 1e6):
+        clear(run.conn)
+        fill(run.conn, run.n(rows), later=86_400.0)
+        fill(run.conn, run.jobs + run.jobs // 2)
+        yield drained(run.url, run.conn, run.n(rows), run.jobs)
+
+
+def keys(run: Run) -> Iterator[Point]:
+    """Ordered keys that share the rows."""
+    for count in (1, 10, 100, 1_000, 10_000, 100_000):
+        clear(run.conn)
+        fill(run.conn, 2 * run.jobs, keys=min(count, run.n(100_000)), ordered=True)
+        yield drained(run.url, run.conn, count, run.jobs)
+
+
+def queues(run: Run) -> Iterator[Point]:
+    """Queues that share the rows; one worker serves them all."""
+    for count in (1, 10, 100, 1_000, 5_000):
+        clear(run.conn)
+        fill(run.conn, 2 * run.jobs, queues=count)
+        names = "default" if count == 1 else ",".join(f"q{n}" for n in range(count))
+        yield drained(run.url, run.conn, count, run.jobs, "--queues", names)
+
+
+def payload(run: Run) -> Iterator[Point]:
+    """Bytes of a payload."""
+    for size in (100, 1_000, 10_000, 100_000):
+        clear(run.conn)
+        jobs = max(600, min(run.jobs, round(run.jobs * 3_000 / size)))
+        fill(run.conn, 2 * jobs, note=size - 40)
+        yield drained(run.url, run.conn, size, jobs)
+
+
+def claimers(run: Run) -> Iterator[Point]:
+    """Sessions that claim and complete at once, through our verbs; two processes share them."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for count in (1, 2, 4, 8, 16, 32, 64):
+            clear(run.conn)
+            fill(run.conn, run.jobs + (count + 2) * BATCH)
+            turns = max(1, run.jobs // count // BATCH)
+            since, at = run.conn.execute("SELECT clock_timestamp()").fetchone(), time.monotonic() + START_SECONDS
+            halves = [half for half in ((count + 1) // 2, count // 2) if half]
+            list(pool.map(claim_in_threads, *zip(*[(run.url, half, turns, at) for half in halves], strict=True)))
+            yield windows(run.conn, count, since[0] if since else None, run.jobs)
+
+
+def claim_in_threads(url: str, count: int, turns: int, at: float) -> None:
+    """In a process of its own: so many sessions, a thread each."""
+    threads = [threading.Thread(target=claim_loop, args=(url, turns, at)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def claim_loop(url: str, turns: int, at: float) -> None:
+    """One session: end the last batch and claim the next in one trip."""
+    with postgres.connect(url, application_name="tenure bench claimer") as conn:
+        time.sleep(max(0.0, at - time.monotonic()))
+        held: list[Any] = []
+        for _ in range(turns):
+            ending = settle.complete(held, ordered=False)
+            _, held = postgres.run_both(conn, ending, verbs.claim("bench", BATCH))
+        postgres.run(conn, settle.complete(held, ordered=False))
+
+
+def memory(run: Run) -> Iterator[Point]:
+    """Jobs done by one worker, a tenth at a time: the rate of each tenth; what the worker has in memory is told."""
+    part, total = run.n(500_000, least=1_000), 0
+    clear(run.conn)
+    with one_worker(run.url) as worker:
+        for nth in range(10):
+            (since,) = run.conn.execute("SELECT clock_timestamp()").fetchone() or (None,)
+            fill(run.conn, part)
+            eventually(lambda: run.conn.execute("SELECT 1 FROM tenure.live LIMIT 1").fetchone() is None, seconds=900)
+            total += part
+            told_memory.append((total, resident(worker)))
+            print(f"    {total:>12,} jobs   {told_memory[-1][1]:.0f} MB", flush=True)
+            yield windows(run.conn, total, since, part)
+            if nth % 2:
+                run.conn.execute("TRUNCATE tenure.archive")
+
+
+told_memory: list[tuple[int, float]] = []
+
+
+def resident(worker: WorkerProcess) -> float:
+    """MB of the worker's process."""
+    return float(psutil.Process(worker.pid).memory_info().rss) / 1e6
+
+
+def held(run: Run) -> Iterator[Point]:
+    """Seconds for which another session has held a snapshot, at half of the full rate."""
+    clear(run.conn)
+    fill(run.conn, run.jobs + run.jobs // 2)
+    rate = int(drained(run.url, run.conn, 1, run.jobs).rate / 2)
+    clear(run.conn)
+    every = run.hold_seconds / 10
+    print(f"    {rate:,} rows a second", flush=True)
+    with one_worker(run.url), snapshot.producing(run.url, rate, "plain") as sent:
+        eventually(lambda: sent.value > rate * min(snapshot.WARM_SECONDS, every))
+        with snapshot.held_snapshot(run.url):
+            began = time.monotonic()
+            for nth in range(10):
+                (since,) = run.conn.execute("SELECT clock_timestamp()").fetchone() or (None,)
+                waited((nth + 1) * every, began)
+                yield counted(run.conn, (nth + 1) * every, since, every)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How it is drawn, and whether it must be flat."""
+
+    points: Callable[[Run], Iterator[Point]]
+    x: str
+    judged: bool = True
+    from_the_top: bool = False  # judged from its fastest point on: before it there is only too little to do
+
+
+CURVES = {
+    "backlog": Curve(backlog, "rows that wait"),
+    "archive": Curve(archive, "rows completed before"),
+    "scheduled": Curve(scheduled, "rows due tomorrow"),
+    "claimers": Curve(claimers, "sessions that claim", from_the_top=True),
+    "keys": Curve(keys, "ordered keys"),
+    "queues": Curve(queues, "queues"),
+    "payload": Curve(payload, "bytes of a payload", judged=False),
+    "memory": Curve(memory, "jobs done by one worker"),
+    "held": Curve(held, "seconds a snapshot is held, at half of the full rate"),
+}

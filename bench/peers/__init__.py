@@ -1,0 +1,1 @@
+"""Other queues on the same server, with the same rows of the table."""
