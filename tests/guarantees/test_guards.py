@@ -59,6 +59,18 @@ def test_a_row_enqueued_in_a_long_transaction_is_due_from_its_own_statement_on(w
     assert world.row(id).available_at >= begun
 
 
+@pytest.mark.parametrize("key", [None, "once"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_so_is_one_with_a_key_and_one_among_many(world: World, n: int, key: str | None) -> None:
+    with world.conn.transaction():
+        begun = clock(world)
+        if n == 1:
+            world.run(verbs.enqueue(NewRow("a", idempotency_key=key)))
+        else:
+            world.run(verbs.enqueue_many([NewRow("a"), NewRow("a", idempotency_key=key)]))
+    assert world.sql("SELECT count(*) FROM live WHERE available_at >= %s", begun) == [(n,)]
+
+
 def test_a_claim_in_a_long_transaction_sees_what_became_due_meanwhile(world: World) -> None:
     other = world.connect()
     world.run(verbs.enqueue(NewRow("a", key="k", ordered=True)), other)

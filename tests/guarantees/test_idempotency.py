@@ -32,6 +32,16 @@ def test_the_same_key_twice_is_one_row(world: World) -> None:
     assert world.row(first.id).idempotency_key == KEY
 
 
+def test_each_key_answers_for_its_own_row(world: World) -> None:
+    sent = [new({"order_id": n}, key=f"{KEY}-{n}") for n in range(3)]
+    first = [world.run(verbs.enqueue(row)).id for row in sent]
+    assert [world.run(verbs.enqueue(row)) for row in sent] == [(id, "duplicate") for id in first]
+    for n, id in enumerate(first):
+        with pytest.raises(IdempotencyConflict) as refused:
+            world.run(verbs.enqueue(new({"order_id": "another"}, key=f"{KEY}-{n}")))
+        assert refused.value.row_id == id
+
+
 def test_ten_connections_at_once_make_one_row(world: World) -> None:
     connections = [world.connect() for _ in range(10)]
     for number in range(10):

@@ -85,6 +85,7 @@ def test_nobody_is_told_when_nobody_sleeps(world: World) -> None:
     world.run(fleet.set_waiting("W", waiting=False))
     world.enqueue("work")
     world.enqueue("work", idempotency_key="once")
+    world.run(verbs.enqueue_many([a_row(False), a_row(True)]))
     assert listener.notes() == []
 
 

@@ -6,27 +6,25 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
-import msgspec
 from psycopg import AsyncConnection
 
 from ..errors import BadSettings, InvalidPayload
-from ..events import Bus, RowEnqueued
+from ..events import Bus
 from ..model.backoff import Backoff, check_backoff
 from ..model.declaration import Declaration, keyed_by
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
-from ..postgres.runner import run
-from ..telemetry.tracing import Span, Tracing
+from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
-from ..verbs.sending import enqueue
 from .encryption import CLEAR, Encryption
 from .job import Job
+from .sender import Sender
 from .signature import Signature
 
 if TYPE_CHECKING:
@@ -157,68 +155,6 @@ class Handler(Generic[P, R]):
             return self.signature.arguments(job, text)
         except InvalidPayload:
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}; {veil.why}") from None
-
-
-class Sender:
-    """A handler with options for one call."""
-
-    def __init__(self, handler: Handler[..., Any], changed: Mapping[str, Any] | None = None) -> None:
-        self.handler = handler
-        self._options = {**handler.sent_with, **(changed or {})}
-        if len(self._options) > len(_OPTIONS):
-            unknown = sorted(self._options.keys() - set(_OPTIONS))
-            raise BadSettings(f"unknown option {unknown[0]!r}: choose from {', '.join(_OPTIONS)}")
-
-    @overload
-    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
-    @overload
-    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
-    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
-        """Send one row in the caller's transaction; awaitable if the connection is."""
-        row, written = self._row(payload, fields)
-        if isinstance(conn, AsyncConnection):
-            return self._send_awaiting(conn, row, written)
-        with self.handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, run(conn, enqueue(self._traced(row), written), self.handler.schema))
-
-    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow, written: str | None) -> Enqueued:
-        with self.handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, await run(conn, enqueue(self._traced(row), written), self.handler.schema))
-
-    def _sent(self, span: Span, row: NewRow, answer: Enqueued) -> Enqueued:
-        span.sent(answer)
-        if self.handler.bus.each_job:
-            self.handler.bus.emit(RowEnqueued(answer.id, row.kind, row.queue, answer.outcome))
-        return answer
-
-    def row(self, *payload: Any, **fields: Any) -> NewRow:
-        """The row for these arguments; InvalidPayload if the handler could not be called with them."""
-        return self._traced(self._row(payload, fields)[0])
-
-    def _traced(self, row: NewRow) -> NewRow:
-        """The row with the current trace context in its headers."""
-        headers = self.handler.tracing.carried(row.headers)
-        return row if headers is row.headers else replace(row, headers=headers)
-
-    def _row(self, payload: tuple[Any, ...], fields: dict[str, Any]) -> tuple[NewRow, str | None]:
-        """The row, and its payload as JSON text if that was made on the way."""
-        handler = self.handler
-        sent, written = handler.signature.written(payload, fields)
-        row = NewRow(handler.kind, sent, **{**self._options, "key": self._key(sent)})
-        return (handler.encryption.encrypted(row), None) if handler.encryption.on else (row, written)
-
-    def _key(self, sent: Any) -> str | None:
-        key: str | Callable[..., str] | None = self._options["key"]
-        if key is None or (isinstance(key, str) and "{" not in key):
-            return key
-        fields = sent if isinstance(sent, dict) else msgspec.to_builtins(sent)
-        try:
-            return key.format_map(fields) if isinstance(key, str) else key(**fields)
-        except (KeyError, IndexError, AttributeError, TypeError) as error:
-            raise InvalidPayload(
-                f"key={key!r} of {self.handler.kind!r} cannot be made from the payload ({error!r}): "
-                "name its fields, e.g. 'order:{order_id}'"
-            ) from None
 
 
 def default_pool(function: Callable[..., Any]) -> Pool:

@@ -202,7 +202,7 @@ def check_row(row: NewRow) -> None:
         _check_options.__wrapped__(row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds)
     for key, name in ((row.key, "key"), (row.idempotency_key, "idempotency_key")):
         if key is not None:
-            _check_bytes(key, name, limits.KEY_BYTES_MAX)
+            check_row_key(key, name)
     if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
         raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
     if row.at is not None and abs(row.at.timestamp() - time.time()) > limits.DELAY_SECONDS_MAX:
@@ -240,14 +240,18 @@ def copy_row(row: NewRow) -> str:
     if row.idempotency_key is not None:
         raise InvalidPayload(f"idempotency_key={row.idempotency_key!r} cannot go through COPY: use enqueue_many")
     at = row.at.astimezone(UTC) if row.at else datetime.now(UTC) + timedelta(seconds=row.delay_seconds)
-    numbers_and_flags = (str(row.priority), at.isoformat(), str(row.max_attempts), str(row.ordered), str(row.hold))
-    payload, headers = encode(row.payload), encode_headers(row.headers)
-    return copy_line((row.kind, payload, row.key, row.queue, *numbers_and_flags, headers))
+    plain = (str(row.priority), at.isoformat(), str(row.max_attempts), str(row.ordered), str(row.hold))
+    return copy_line((row.kind, encode(row.payload), row.key, row.queue, *plain, encode_headers(row.headers)))
 
 
 def check_name(name: str, what: str) -> str:
     """A kind, queue, worker or effect name, or InvalidPayload."""
     return _check_bytes(name, what, limits.NAME_BYTES_MAX)
+
+
+def check_row_key(key: Any, what: str = "key") -> str:
+    """The key of a row, or its idempotency key, or InvalidPayload."""
+    return _check_bytes(key, what, limits.KEY_BYTES_MAX)
 
 
 def clean_error(error: str | None) -> str | None:

@@ -58,17 +58,23 @@ def run_both(
 
 
 def _run_blocking(conn: Connection[Any], statement: Statement[T], schema: str | None) -> T:
-    with _translated():
+    try:
         cursor = _execute(conn, statement, schema)
-        rows = cursor.fetchall() if cursor.description else []  # VACUUM returns no rows
+        rows = cursor.fetchall() if _has_rows(cursor) else []
+    except psycopg.Error as error:
+        _translate(error)
+        raise
     answer = statement.read(rows)
     return _run_blocking(conn, answer, schema) if isinstance(answer, Statement) else answer
 
 
 async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], schema: str | None) -> T:
-    with _translated():
+    try:
         cursor = await _execute_awaiting(conn, statement, schema)
-        rows = await cursor.fetchall() if cursor.description else []
+        rows = await cursor.fetchall() if _has_rows(cursor) else []
+    except psycopg.Error as error:
+        _translate(error)
+        raise
     answer = statement.read(rows)
     return await _run_awaiting(conn, answer, schema) if isinstance(answer, Statement) else answer
 
@@ -76,8 +82,12 @@ async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], sch
 def _run_both_blocking(
     conn: Connection[Any], first: Statement[T], second: Statement[U], schema: str | None
 ) -> tuple[T, U]:
-    with _translated(), conn.pipeline():  # left before any fetch: one round trip, not two
-        one, two = _execute(conn, first, schema), _execute(conn, second, schema)
+    try:
+        with conn.pipeline():  # left before any fetch: one round trip, not two
+            one, two = _execute(conn, first, schema), _execute(conn, second, schema)
+    except psycopg.Error as error:
+        _translate(error)
+        raise
     left, right = first.read(one.fetchall()), second.read(two.fetchall())
     return (
         _run_blocking(conn, left, schema) if isinstance(left, Statement) else left,
@@ -88,9 +98,12 @@ def _run_both_blocking(
 async def _run_both_awaiting(
     conn: AsyncConnection[Any], first: Statement[T], second: Statement[U], schema: str | None
 ) -> tuple[T, U]:
-    with _translated():
+    try:
         async with conn.pipeline():
             one, two = await _execute_awaiting(conn, first, schema), await _execute_awaiting(conn, second, schema)
+    except psycopg.Error as error:
+        _translate(error)
+        raise
     left, right = first.read(await one.fetchall()), second.read(await two.fetchall())
     return (
         await _run_awaiting(conn, left, schema) if isinstance(left, Statement) else left,
@@ -129,14 +142,15 @@ def _schema_of(conn: Connection[Any] | AsyncConnection[Any], given: str | None) 
     return schema
 
 
-class _translated:
+def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any]) -> bool:
+    """False for VACUUM, which answers nothing. Its description would be made anew for each statement."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+
+
+def _translate(error: psycopg.Error) -> None:
     """Turn our one own SQLSTATE into its exception; every other database error passes unchanged."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, psycopg.Error) and error.sqlstate == "TN001":
-            raise ServerBehind(error.diag.message_primary or "this server is behind") from error
+    if error.sqlstate == "TN001":
+        raise ServerBehind(error.diag.message_primary or "this server is behind") from error
 
 
 def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any
 
@@ -12,16 +12,16 @@ from ..model.rows import Enqueued, NewRow
 from .statement import Rows, Statement, array, text_array
 
 
-def enqueue(row: NewRow, written: str | None = None) -> Statement[Enqueued]:
-    """Add one row, in the caller's transaction; a used key with other content raises IdempotencyConflict.
+def enqueue(row: NewRow) -> Statement[Enqueued]:
+    """Add one row, in the caller's transaction; a used key with other content raises IdempotencyConflict."""
+    return enqueue_written(row_params(row), encode(row.payload), row.key)
 
-    `written` is its payload as JSON text, if `encode` has made it already.
-    """
+
+def row_params(row: NewRow) -> dict[str, Any]:
+    """What a row has beside its payload and its key, checked, as parameters."""
     check_row(row)
     params: dict[str, Any] = {
         "kind": row.kind,
-        "payload": encode(row.payload) if written is None else written,
-        "partition_key": row.key,
         "queue": row.queue,
         "priority": row.priority,
         "at": row.at,
@@ -31,20 +31,26 @@ def enqueue(row: NewRow, written: str | None = None) -> Statement[Enqueued]:
         "hold": row.hold,
         "headers": encode_headers(row.headers),
     }
-    if row.idempotency_key is None:
-        return Statement("enqueue", params, _one)
-    params["idempotency_key"] = row.idempotency_key
-    return Statement("enqueue_keyed", params, lambda rows: _keyed(rows, row))
+    return params if row.idempotency_key is None else {**params, "idempotency_key": row.idempotency_key}
+
+
+def enqueue_written(params: Mapping[str, Any], payload: str, key: str | None) -> Statement[Enqueued]:
+    """The same of parts: what row_params made, a payload that encode has written, and a key that was checked."""
+    together = {**params, "payload": payload, "partition_key": key}
+    used = params.get("idempotency_key")
+    if used is None:
+        return Statement("enqueue", together, _one)
+    return Statement("enqueue_keyed", together, lambda rows: _keyed(rows, used))
 
 
 def _one(rows: Rows) -> Enqueued:
     return Enqueued(rows[0][0], "enqueued")
 
 
-def _keyed(rows: Rows, row: NewRow) -> Enqueued:
+def _keyed(rows: Rows, idempotency_key: str) -> Enqueued:
     sent = Enqueued(*rows[0])
     if sent.outcome == "conflict":
-        raise IdempotencyConflict(str(row.idempotency_key), sent.id)
+        raise IdempotencyConflict(idempotency_key, sent.id)
     return sent
 
 

@@ -38,15 +38,15 @@ DECLARE
   in_order boolean;
   under_limits boolean;
 BEGIN
-  SELECT EXISTS (SELECT FROM arrived AS a WHERE a.ordered), EXISTS (SELECT FROM tenure.queues AS q WHERE q.max_per_key IS NOT NULL)
+  SELECT EXISTS (SELECT FROM arrived AS a WHERE a.ordered), EXISTS (SELECT FROM tenure.queues AS q WHERE q.max_per_key IS NOT NULL)  -- implied: spares the others the look
   INTO in_order, under_limits;
-  IF in_order THEN  -- implied: spares the others the look
+  IF in_order THEN
     INSERT INTO tenure.arrivals (queue, partition_key, seq)
     SELECT a.queue, a.partition_key, min(a.seq) FROM arrived AS a
     WHERE a.ordered AND a.partition_key IS NOT NULL  -- implied: live_sane refuses a row without one
     GROUP BY a.queue, a.partition_key;
   END IF;
-  IF under_limits THEN  -- implied: spares the others the look
+  IF under_limits THEN
     INSERT INTO tenure.lane_arrivals (queue, partition_key, priority, available_at)
     SELECT a.queue, COALESCE(a.partition_key, ''), a.priority, min(a.available_at) FROM arrived AS a
     JOIN tenure.queues AS q ON q.queue = a.queue
@@ -62,7 +62,7 @@ $$;
 -- number say what kind of row came: "0517 default" an unordered one, "00517 default" an ordered one. A worker that does not know of the
 -- zeros reads the number and looks for both.
 CREATE FUNCTION tenure.note(queue text, bucket int, ordered boolean) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT COALESCE(CASE ordered WHEN false THEN '0' WHEN true THEN '00' ELSE '' END || bucket, '*') || ' ' || queue
+  SELECT COALESCE(CASE WHEN NOT ordered THEN '0' WHEN ordered THEN '00' ELSE '' END || bucket, '*') || ' ' || queue
 $$;
 
 ALTER TABLE tenure.wakes ADD COLUMN ordered boolean;
@@ -140,7 +140,7 @@ BEGIN
     -- A statement of its own: only a fresh snapshot sees the row that another transaction committed while we waited.
     SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END INTO row_id, outcome
     FROM tenure.idempotency AS k WHERE k.key = idempotency_key;
-    IF NOT FOUND THEN
+    IF NOT FOUND THEN  -- implied: no test can have retention forget a key between two statements of a function
       RAISE EXCEPTION 'an idempotency key was forgotten by retention while it was being sent: send again'
         USING ERRCODE = 'serialization_failure';
     END IF;

@@ -1,0 +1,115 @@
+"""A Sender: what a handler's `enqueue` does, with the handler's options or with others for one call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+import msgspec
+from psycopg import AsyncConnection
+
+from ..errors import BadSettings, InvalidPayload
+from ..events import RowEnqueued
+from ..model.payload import check_row_key
+from ..model.rows import Enqueued, NewRow
+from ..postgres.runner import run
+from ..telemetry.tracing import Span
+from ..verbs.sending import enqueue, enqueue_written, row_params
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..events import Bus
+    from ..telemetry.tracing import Tracing
+    from .encryption import Encryption
+    from .signature import Signature
+
+
+class Sending(Protocol):
+    """What a Sender asks of its handler."""
+
+    kind: str
+    schema: str
+    sent_with: dict[str, Any]  # its options by name
+    signature: Signature
+    encryption: Encryption
+    bus: Bus
+    tracing: Tracing
+
+
+class Sender:
+    """A handler with options for one call."""
+
+    def __init__(self, handler: Sending, changed: Mapping[str, Any] | None = None) -> None:
+        self.handler = handler
+        self._options = {**handler.sent_with, **(changed or {})}
+        self._checked: dict[str, Any] | None = None
+        if len(self._options) > len(handler.sent_with):
+            unknown = sorted(self._options.keys() - handler.sent_with.keys())
+            raise BadSettings(f"unknown option {unknown[0]!r}: choose from {', '.join(handler.sent_with)}")
+
+    @overload
+    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    @overload
+    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+        """Send one row in the caller's transaction; awaitable if the connection is."""
+        handler = self.handler
+        sent, written = handler.signature.written(payload, fields)
+        key = self._key(sent)
+        if written is not None and not (handler.tracing.on or handler.bus.each_job or handler.encryption.on):
+            quick: Enqueued | Awaitable[Enqueued] = run(
+                conn, enqueue_written(self._params(key), written, key), handler.schema
+            )
+            return quick
+        row = self._row(sent, key)
+        if isinstance(conn, AsyncConnection):
+            return self._send_awaiting(conn, row)
+        with handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, run(conn, enqueue(self._traced(row)), handler.schema))
+
+    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow) -> Enqueued:
+        with self.handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
+
+    def _sent(self, span: Span, row: NewRow, answer: Enqueued) -> Enqueued:
+        span.sent(answer)
+        if self.handler.bus.each_job:
+            self.handler.bus.emit(RowEnqueued(answer.id, row.kind, row.queue, answer.outcome))
+        return answer
+
+    def row(self, *payload: Any, **fields: Any) -> NewRow:
+        """The row for these arguments; InvalidPayload if the handler could not be called with them."""
+        sent = self.handler.signature.payload(payload, fields)
+        return self._traced(self._row(sent, self._key(sent)))
+
+    def _traced(self, row: NewRow) -> NewRow:
+        """The row with the current trace context in its headers."""
+        headers = self.handler.tracing.carried(row.headers)
+        return row if headers is row.headers else replace(row, headers=headers)
+
+    def _row(self, sent: Any, key: str | None) -> NewRow:
+        return self.handler.encryption.encrypted(NewRow(self.handler.kind, sent, **{**self._options, "key": key}))
+
+    def _params(self, key: str | None) -> dict[str, Any]:
+        """The options as parameters: checked once, with the first key; a key that is made of a payload, each time."""
+        own = self._options["key"]
+        if self._checked is None or (key is None and own is not None) or self._options["headers"] is not None:
+            self._checked = row_params(NewRow(self.handler.kind, None, **{**self._options, "key": key}))
+        elif key is not own:
+            check_row_key(key)
+        return self._checked
+
+    def _key(self, sent: Any) -> str | None:
+        key: str | Callable[..., str] | None = self._options["key"]
+        if key is None or (isinstance(key, str) and "{" not in key):
+            return key
+        fields = sent if isinstance(sent, dict) else msgspec.to_builtins(sent)
+        try:
+            return key.format_map(fields) if isinstance(key, str) else key(**fields)
+        except (KeyError, IndexError, AttributeError, TypeError) as error:
+            raise InvalidPayload(
+                f"key={key!r} of {self.handler.kind!r} cannot be made from the payload ({error!r}): "
+                "name its fields, e.g. 'order:{order_id}'"
+            ) from None
