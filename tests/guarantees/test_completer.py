@@ -92,7 +92,7 @@ def test_a_reply_that_was_lost_is_asked_for_and_counted_once(world: World, monke
             go()
             eventually(lambda: lost)
             hired.saw(JobCompleted, before + MANY)
-        assert not hired.worker.held.all()
+        eventually(lambda: not hired.worker.held.all())
         assert [each.who for each in hired.of(DatabaseUnreachable)] == ["completer"]
         told = [each.job_id for each in hired.of(JobCompleted)][before:]
         assert sorted(told) == sorted(ids), "each is told once"

@@ -189,7 +189,7 @@ class Claimer(DbThread):
         )
         if poll:
             self.claims.poll()
-        due_seconds = rule.learn(offers, at)
+        due_seconds = rule.learn(offers)
         self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None)
 
     def _next_claim(self, at: float) -> SentClaim | None:
