@@ -95,7 +95,7 @@ def test_nobody_is_told_when_nobody_sleeps(world: World) -> None:
 def rested() -> ClaimRule:
     """A rule that knows lanes of both kinds, and has found nothing in either."""
     rule = ClaimRule({"default": 1.0, "mail": 1.0}, 90.0)
-    rule.learn([Offer("default", 0, False, False, 0.0), Offer("default", 0, True, False, 0.0)], 0.0)
+    rule.learn([Offer("default", 0, False, False, 0.0), Offer("default", 0, True, False, 0.0)])
     claims_of(rule)
     return rule
 
@@ -109,7 +109,7 @@ def claims_of(rule: ClaimRule) -> list[str]:
 
 
 def answered(rule: ClaimRule, claim: SentClaim) -> str:
-    rule.answered(claim, [], 1.0)
+    rule.answered(claim, [])
     return claim.statement.name
 
 
@@ -132,7 +132,7 @@ def test_a_note_rouses_the_claims_of_its_kind_and_unordered_rows_come_first(
 
 def test_an_ordered_row_is_looked_for_where_only_unordered_ones_were_known() -> None:
     rule = ClaimRule({"default": 1.0}, 90.0)
-    rule.learn([Offer("default", 0, False, False, 0.0)], 0.0)
+    rule.learn([Offer("default", 0, False, False, 0.0)])
     claims_of(rule)
     rule.look_again("default", True)
     assert claims_of(rule) == ["claim_ordered"]
@@ -140,7 +140,7 @@ def test_an_ordered_row_is_looked_for_where_only_unordered_ones_were_known() -> 
 
 def test_a_note_about_a_limited_queue_asks_that_queue_alone() -> None:
     rule = ClaimRule({"default": 1.0}, 90.0)
-    rule.learn([Offer("default", 0, False, True, 0.0)], 0.0)
+    rule.learn([Offer("default", 0, False, True, 0.0)])
     claims_of(rule)
     for ordered in (False, True, None):
         rule.look_again("default", ordered)
