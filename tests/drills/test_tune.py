@@ -20,7 +20,8 @@ from tenure.drills.tune_rule import Measured, bottleneck, explanation
 CALM = Measured(
     workers=2, slots=10, handler_seconds=0.1, poll_seconds=1.0, listen=True, arrivals_per_second=0.0, arrived=1000,
     rows=500, seconds=5.0, first_claim_seconds=0.01, lag_p50_seconds=2.0, lag_p95_seconds=4.0, slots_used=0.5,
-    claims=100, claim_seconds=1.0, cpu_share=0.2, database_share=0.1, idle_trip_seconds=0.0002, trip_seconds=0.0003,
+    claims=100, claim_seconds=1.0, cpu_share=0.2, database_share=0.1, lock_share=0.0, wal_share=0.0,
+    idle_trip_seconds=0.0002, trip_seconds=0.0003,
 )  # fmt: skip
 TRICKLE = replace(CALM, arrivals_per_second=10.0, arrived=50, rows=49, lag_p50_seconds=0.01, lag_p95_seconds=0.02)
 
@@ -32,7 +33,9 @@ TRICKLE = replace(CALM, arrivals_per_second=10.0, arrived=50, rows=49, lag_p50_s
         (replace(CALM, handler_seconds=0.0, cpu_share=0.9), "worker CPU", "used 90%"),
         (replace(CALM, claim_seconds=8.0), "claim round trips", "80% of the time, and a claim brought 5.0 rows"),
         (replace(CALM, claim_seconds=8.0, slots=90), "claim round trips", "workers up"),
-        (replace(CALM, claim_seconds=8.0, trip_seconds=0.004), "database", "4.0 ms under this load, 0.2 ms without"),
+        (replace(CALM, claim_seconds=8.0, trip_seconds=0.004), "server CPU", "4.0 ms under this load, 0.2 ms without"),
+        (replace(CALM, claim_seconds=8.0, trip_seconds=0.004, wal_share=0.5), "WAL", "waited for the WAL 50% of it"),
+        (replace(CALM, claim_seconds=8.0, trip_seconds=0.004, lock_share=0.4), "locks", "waited for locks 40% of it"),
         (replace(CALM, rows=99, arrived=99), "no backlog", "99 rows for 2 x 10 slots were done in 5.00 s"),
         (TRICKLE, "producer", "49 of 50 rows that came were done"),
         (replace(TRICKLE, listen=False, lag_p50_seconds=0.45), "poll interval", "waited 0.45 s or more"),

@@ -32,7 +32,7 @@ from world import World
 CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "public", "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
-    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag",
+    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "bottleneck",
 ]  # fmt: skip
 
 

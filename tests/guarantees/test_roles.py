@@ -219,6 +219,7 @@ def test_nobody_else_gets_anything(cast: Cast) -> None:
 
 SESSION = {"echo", "lock_within"}  # of one's own: no table of ours in them
 CATALOG = {
+    "at_work",
     "dead_share",
     "grants",
     "hot_table",

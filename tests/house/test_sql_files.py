@@ -102,6 +102,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "questions.ping": [questions.ping()],
     "questions.live_pages": [questions.live_pages()],
     "questions.dead_share": [questions.dead_share()],
+    "questions.at_work": [questions.at_work(["A"])],
     "questions.workers": [questions.workers()],
     "questions.bucket": [questions.bucket("k")],
     "questions.clock": [questions.clock()],

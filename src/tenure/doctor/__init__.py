@@ -16,16 +16,18 @@ from ..postgres.connection import Patience, QueueConnection, connect
 from ..postgres.runner import run
 from ..verbs import queues, search
 from ..verbs.fleet import echo
-from ..verbs.questions import blocked_keys, queue_lags, workers
+from ..verbs.questions import at_work, blocked_keys, queue_lags, workers
 from ..verbs.roles import grants
 from ..verbs.statement import Statement
-from . import config, fleet, questions, server, tables
+from . import bottleneck, config, fleet, questions, server, tables
 from .finding import Finding as Finding
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Finding | None)
 STATEMENT_SECONDS = 5.0
 NOTE_SECONDS = 2.0
+LOOKS = 20  # at what sessions of workers do
+LOOK_SECONDS = 0.1
 
 
 def examine(url: str, schema: str, environ: Mapping[str, str] | None = None, *, flag: str = "") -> Iterator[Finding]:
@@ -91,6 +93,7 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("encryption", lambda: fleet.encryption(ask(search.page(fleet.LEFT, n=1000, head=0)).rows))
     yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
     yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
+    yield _look("bottleneck", lambda: _bottleneck(ask))
 
 
 def _housekeeping(ask: Callable[[Statement[Any]], Any]) -> Finding:
@@ -109,6 +112,16 @@ def _unserved(ask: Callable[[Statement[Any]], Any]) -> dict[str, float]:
 def _kinds(ask: Callable[[Statement[Any]], Any]) -> Finding:
     turned_away = ask(search.page(fleet.TURNED_AWAY, n=1000, head=0)).rows
     return fleet.kinds(turned_away, ask(workers()), _unserved(ask))
+
+
+def _bottleneck(ask: Callable[[Statement[Any]], Any]) -> Finding:
+    """What is full; it takes two seconds, if rows wait while workers live."""
+    due, alive = ask(search.overview()).oldest_runnable_seconds or 0.0, fleet.alive(ask(workers()))
+    samples = []
+    for _ in range(LOOKS if alive and due >= bottleneck.DUE_SECONDS_MIN else 0):
+        samples.append(ask(at_work([worker.id for worker in alive])))
+        time.sleep(LOOK_SECONDS)
+    return bottleneck.bottleneck(bottleneck.measured(due, alive, samples))
 
 
 def _look(check: str, look: Callable[[], F]) -> F | Finding:

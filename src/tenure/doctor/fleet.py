@@ -89,10 +89,10 @@ def fleet(workers: list[Member]) -> Finding:
 def unserved(lags: Mapping[str, float], queues: list[Queue], workers: list[Member]) -> dict[str, float]:
     """The queues with due rows that no living worker serves, and for how long; paused ones are meant to wait."""
     paused = {queue.queue for queue in queues if queue.paused}
-    alive = _alive(workers)
-    if any("queues" not in worker.metadata for worker in alive):
+    there = alive(workers)
+    if any("queues" not in worker.metadata for worker in there):
         return {}  # one that does not say what it serves may serve all
-    taken = paused.union(*(worker.metadata["queues"] for worker in alive))
+    taken = paused.union(*(worker.metadata["queues"] for worker in there))
     return {queue: seconds for queue, seconds in lags.items() if queue not in taken}
 
 
@@ -115,7 +115,8 @@ def _version(worker: Member) -> str:
     return said if said == "?" else quoted(said)
 
 
-def _alive(workers: list[Member]) -> list[Member]:
+def alive(workers: list[Member]) -> list[Member]:
+    """Those that are there."""
     return [worker for worker in workers if worker.status == "alive" and worker.present is not False]
 
 
@@ -124,8 +125,8 @@ def kinds(turned_away: list[Row], workers: list[Member], alone: Mapping[str, flo
 
     Of queues that no worker serves nobody can know it.
     """
-    alive = _alive(workers)
-    lost = [row for row in turned_away if _nobody_has(row, alive)]
+    there = alive(workers)
+    lost = [row for row in turned_away if _nobody_has(row, there)]
     names = sorted({row.kind for row in lost})
     if not names and alone:
         said = f"not known for queues that no worker serves ({len(alone)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -26,7 +27,6 @@ START_SECONDS_MAX = 30.0
 
 WAKE = "SELECT tenure.wake('default', NULL)"
 DONE = "SELECT count(*) FROM tenure.archive"
-AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE ANY (%s) AND state = 'active'"
 FIGURES = """
 SELECT count(*),
        COALESCE(extract(epoch FROM max(completed_at) - min(claimed_at)), 0)::float8,
@@ -81,6 +81,8 @@ def told(m: Measured, samples: list[tuple[float, int]]) -> dict[str, Any]:
         "claim_share": round(m.trip_share, 3),
         "worker_cpu_share": round(m.cpu_share, 3),
         "database_share": round(m.database_share, 3),
+        "lock_share": round(m.lock_share, 3),
+        "wal_share": round(m.wal_share, 3),
         "bottleneck": bottleneck(m),
         "explanation": explanation(m),
         "samples": [list(sample) for sample in samples],
@@ -94,7 +96,7 @@ class Run:
         self._stage, self._asked = stage, asked
         self._pullers: list[Actor] = []
         self._came = 0
-        self._at_work: list[int] = []
+        self._doing: Counter[str] = Counter()  # what the workers' sessions did, over all looks
         self._trips: list[float] = []
         self.samples: list[tuple[float, int]] = []
 
@@ -114,6 +116,7 @@ class Run:
                 ),
                 seconds=START_SECONDS_MAX,
             )
+        self._ids = [each.id for each in self._stage.run(questions.workers())]
         self._idle_trip = statistics.median(self._trip() for _ in range(PINGS))
         self._before = self._counted()
 
@@ -150,7 +153,9 @@ class Run:
             claims=round(sum(each["claims"] for each in used)),
             claim_seconds=sum(each["claim_seconds"] for each in used),
             cpu_share=max(*cpu, sum(cpu) / (os.cpu_count() or 1)),
-            database_share=statistics.fmean(self._at_work) / self._asked.workers,
+            database_share=self._share("cpu", "lock", "wal", "other"),
+            lock_share=self._share("lock"),
+            wal_share=self._share("wal"),
             idle_trip_seconds=self._idle_trip,
             trip_seconds=statistics.median(self._trips),
         )
@@ -185,9 +190,12 @@ class Run:
     def _look(self) -> None:
         """How long does a round trip take now, and for how many workers is the server busy?"""
         self._trips.append(self._ping())
-        names = [f"tenure claimer {actor.name}-{actor.pid}-%" for actor in self._pullers]
-        ((at_work,),) = self._stage.sql(AT_WORK, names)
-        self._at_work.append(at_work)
+        doing: dict[str, int] = self._stage.run(questions.at_work(self._ids))
+        self._doing.update(doing)
+
+    def _share(self, *doing: str) -> float:
+        """The share of their time that the workers' sessions did this."""
+        return sum(self._doing[each] for each in doing) / max(1, self._doing.total())
 
     def _sample(self, t: float) -> int:
         ((done,),) = self._stage.sql(DONE)

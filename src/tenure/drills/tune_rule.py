@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Bottleneck = Literal[
-    "handlers", "claim round trips", "poll interval", "database", "producer", "no backlog", "worker CPU"
+    "handlers",
+    "claim round trips",
+    "poll interval",
+    "server CPU",
+    "WAL",
+    "locks",
+    "producer",
+    "no backlog",
+    "worker CPU",
 ]
 ROWS_A_SLOT_MIN = 5  # with fewer rows, a run ends before anything is full
 LEFT_SHARE = 0.1  # of the rows may be unfinished when the time is over
@@ -14,6 +22,7 @@ POLL_SHARE = 0.25  # a row waits about half a poll interval
 SLOTS_ENOUGH = 50  # with more, a larger claim saves little
 GREW = 3.0  # times an idle round trip
 GREW_SECONDS_MIN = 0.001  # less is noise
+WAITED = 0.3  # of the time, for locks or the WAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,9 @@ class Measured:
     claims: int
     claim_seconds: float  # all workers' time between a claim and its answer
     cpu_share: float  # of one core, by the busiest worker process; or of all cores, by all of them
-    database_share: float  # how many of the workers' claiming sessions were active on the server, on average
+    database_share: float  # of the time, the workers' sessions were at work on the server
+    lock_share: float  # and waited there for locks
+    wal_share: float  # or for the WAL
     idle_trip_seconds: float  # of a ping, before the run
     trip_seconds: float  # of a ping, during the run
 
@@ -90,9 +101,16 @@ def bottleneck(m: Measured) -> Bottleneck:
     shares: dict[Bottleneck, float] = {
         "handlers": m.handler_share,
         "worker CPU": m.cpu_share,
-        "database" if grew else "claim round trips": m.trip_share,
+        _of_server(m) if grew else "claim round trips": m.trip_share,
     }
     return max(shares, key=lambda name: shares[name])
+
+
+def _of_server(m: Measured) -> Bottleneck:
+    """What the server was waiting for."""
+    if m.lock_share >= WAITED:
+        return "locks"
+    return "WAL" if m.wal_share >= WAITED else "server CPU"
 
 
 def _waits_for_polls(m: Measured) -> bool:
@@ -120,12 +138,8 @@ def explanation(m: Measured) -> str:
                 f"Worker CPU: the worker processes used {m.cpu_share:.0%} of what the processor gives them; add workers"
                 " on other cores or machines, more slots change nothing."
             )
-        case "database":
-            return (
-                f"Database: a round trip took {1000 * m.trip_seconds:.1f} ms under this load,"
-                f" {1000 * m.idle_trip_seconds:.1f} ms without it, and workers waited for claims {m.trip_share:.0%} of"
-                " the time; give it fewer and larger claims (slots up, workers down), or a larger server."
-            )
+        case "server CPU" | "WAL" | "locks" as name:
+            return _of_the_server(name, m)
         case "claim round trips":
             more = "slots up, so that a trip brings more" if m.slots < SLOTS_ENOUGH else "workers up: claims are large"
             return (
@@ -145,6 +159,19 @@ def explanation(m: Measured) -> str:
                 f"No backlog: {m.rows} rows for {m.workers} x {m.slots} slots were done in {m.seconds:.2f} s, before"
                 " anything could fill up; turn the backlog up."
             )
+
+
+def _of_the_server(name: str, m: Measured) -> str:
+    slow = (
+        f"a round trip took {1000 * m.trip_seconds:.1f} ms under this load, {1000 * m.idle_trip_seconds:.1f} ms without"
+        f" it, and workers waited for claims {m.trip_share:.0%} of the time"
+    )
+    larger = "fewer and larger claims (slots up, workers down)"
+    if name == "locks":
+        return f"Locks: {slow}; sessions waited for locks {m.lock_share:.0%} of it: `tenure doctor` names transactions."
+    if name == "WAL":
+        return f"WAL: {slow}; sessions waited for the WAL {m.wal_share:.0%} of it: give it a faster disk, or {larger}."
+    return f"Server CPU: {slow}; give it {larger}, or a larger server."
 
 
 def _of_polls(m: Measured) -> str:

@@ -161,6 +161,11 @@ def workers(n: int = 1000) -> Statement[list[Member]]:
     return Statement("workers", {"n": n}, lambda rows: [Member._make((*row[:5], facts_of(row[5]))) for row in rows])
 
 
+def at_work(workers: Sequence[str]) -> Statement[dict[str, int]]:
+    """What the sessions by which these workers claim and settle are doing on the server now, and how many do it."""
+    return Statement("at_work", {"workers": list(workers)}, lambda rows: dict(rows))
+
+
 def bucket(key: str) -> Statement[int]:
     """The bucket of a partition key."""
     return Statement("bucket", {"partition_key": check_text(key, "key")}, lambda rows: int(rows[0][0]))

@@ -30,6 +30,7 @@ from .attempt import State
 from .claimer import Claimer
 from .claims import Claims
 from .config import Terms
+from .cpu import CpuShare
 from .held import HeldAttempts, Watchdog
 from .housekeeping import Housekeeper
 from .lease_keeper import LeaseKeeper
@@ -56,6 +57,7 @@ class Worker:
         self.shared = shared = Shared(terms, self.bus, self._failed, self._asked_to_drain, tracing=inbox.tracing)
         self.bus.subscribe(shared.tally, each_job=False)
         self.held, news = HeldAttempts(self.bus), News()
+        self._cpu_share = CpuShare()
         self._connections = HandlerPool(terms.url, terms.slots)
         self._pools = Pools(shared, self.held, news, self._connections)
         self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
@@ -228,6 +230,7 @@ class Worker:
             "slots": self.terms.slots,
             "slots_used": self.held.slots_used,
             "slots_stuck": self.held.slots_stuck,
+            "cpu_share": self._cpu_share(),
             "wakeup": "notify" if self.lease_keeper.listening else "poll",
         }
 

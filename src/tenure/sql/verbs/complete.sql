@@ -8,7 +8,7 @@ WITH behind AS MATERIALIZED (
   SELECT mine.id
   FROM (SELECT i.queue, i.partition_key, array_agg(i.id) AS ids, array_agg(i.seq) AS seqs, max(i.seq) AS last FROM tenure.live AS i
         WHERE :ordered  -- implied: only spares the look; ordered rows are refused without it
-          AND i.id = ANY (:ids::uuid[]) AND i.ordered
+          AND i.id = ANY (:ids::uuid[]) AND i.ordered  -- implied: spares the look at the others, which are not deleted below
         GROUP BY i.queue, i.partition_key) AS k
   CROSS JOIN LATERAL (
     SELECT r.seq FROM tenure.heads AS h
