@@ -47,6 +47,7 @@ NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
 # Every function that makes a Statement, called as it would be.
 SAMPLES: dict[str, list[Statement[Any]]] = {
     "sending.enqueue": [verbs.enqueue(NewRow("k")), verbs.enqueue(NewRow("k", idempotency_key="k"))],
+    "sending.enqueue_written": [sending.enqueue_written(sending.row_params(NewRow("k")), "{}", None)],
     "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
     "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
     "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],
