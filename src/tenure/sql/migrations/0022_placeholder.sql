@@ -1,0 +1,4 @@
+-- Nothing: the number belongs to another change.
+-- kind: expand
+
+SELECT 1;
