@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-peers bench-growth bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-pages bench-encryption pin audit dist clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-peers bench-growth bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-log bench-pages bench-encryption pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -91,6 +91,9 @@ bench-snapshot: setup ## claim time and rate while a snapshot is held for three 
 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim
+
+bench-log: setup ## bytes of the server's log that a job writes, by the size of its payload
+	@$(BIN)/python -m bench.log_bytes
 
 bench-shares: setup ## what an idle and a busy fleet cost the server beside a million rows that wait
 	@$(BIN)/python -m bench.shares

@@ -14,13 +14,13 @@ SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout"
 
 
 @contextmanager
-def bench_server() -> Iterator[str]:
-    """Its URL, while the block lasts."""
+def bench_server(**settings: str) -> Iterator[str]:
+    """Its URL, while the block lasts; a throw-away one has these settings too."""
     if given := os.environ.get("TENURE_TEST_DATABASE_URL"):
         yield given
         return
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
         home = Path(folder) / "pg"
-        with attach(home, settings=SETTINGS) as server:
+        with attach(home, settings={**SETTINGS, **settings}) as server:
             yield server.url
         stop(home)

@@ -57,12 +57,26 @@ def every_mutant(sql: Path) -> list[Mutant]:
     for path in sorted((sql / "verbs").glob("*.sql")) + [sql / f"questions/{name}.sql" for name in QUESTIONS]:
         lines = path.read_text(encoding="utf-8").split("\n")
         found += _mutants_of(path.stem, path.relative_to(sql), 1, lines)
+    again = _checks_made_again(sql)
     for name in TABLES:
         tables = Path("migrations/0001_inbox.sql")
-        found += _of_block(sql, tables, f"CREATE TABLE tenure.{name} (", name, only_constraints=True)
+        made = _of_block(sql, tables, f"CREATE TABLE tenure.{name} (", name, only_constraints=True)
+        found += [mutant for mutant in made if not any(f"CONSTRAINT {check} " in mutant.before for check in again)]
+    for file, line, code in again.values():
+        found += _mutants_of("live", file, line, [code], constraints=True)
     for name, path in _functions(sql).items():
         if name not in UNGUARDED:
             found += _of_block(sql, path.relative_to(sql), f"CREATE FUNCTION tenure.{name}(", name)
+    return found
+
+
+def _checks_made_again(sql: Path) -> dict[str, tuple[Path, int, str]]:
+    """The checks that a later migration has added to a table, each where it was written last."""
+    found: dict[str, tuple[Path, int, str]] = {}
+    for path in sorted((sql / "migrations").glob("*.sql")):
+        for n, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if named := re.search(r"ADD CONSTRAINT (live_\w+) CHECK \(", line):
+                found[named.group(1)] = (path.relative_to(sql), n, line)
     return found
 
 

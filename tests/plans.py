@@ -15,7 +15,7 @@ from world import World
 
 _SETTINGS = (
     "log_min_duration = 0", "log_nested_statements = on", "log_level = notice", "log_format = json",
-    "log_analyze = on", "log_timing = off", "log_buffers = on",
+    "log_analyze = on", "log_timing = off", "log_buffers = on", "log_wal = on",
 )  # fmt: skip
 
 
@@ -31,6 +31,7 @@ class Plans:
         self.conn.prepare_threshold = 0  # as a worker that has run it a few times
         self._told: list[str] = []
         self.buffers = 0  # pages of tables and indexes that the last statement looked at
+        self.logged = 0  # bytes that it wrote to the log of the server
         self.looks = 0.0  # at rows, of tables and of anything else, by all nodes of its plans
         self.conn.add_notice_handler(lambda notice: self._told.append(notice.message_primary or ""))
         for setting in _SETTINGS:
@@ -43,6 +44,7 @@ class Plans:
         plans = [json.loads(told[told.index("{") :]) for told in self._told if told.startswith("duration:")]
         assert plans
         self.buffers = max(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] for plan in plans)
+        self.logged = max(plan["Plan"]["WAL Bytes"] for plan in plans)
         self.looks = sum(_looks(node) for plan in plans for node in _nodes(plan["Plan"]))
         reads = [node for plan in plans for node in _nodes(plan["Plan"]) if node.get("Relation Name") == table]
         return {node.get("Index Name", node["Node Type"]) for node in reads if node["Node Type"] != "ModifyTable"}

@@ -11,7 +11,7 @@ from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.events import ChoreDone, ChoreFailed, JobCompleted
-from tenure.verbs import fleet, questions
+from tenure.verbs import fleet, questions, schedules
 from tenure.worker import housekeeping
 from world import World
 
@@ -19,17 +19,17 @@ ALL = {"fleet", "schedules", "leases", "workers", "every_row", "vacuum", "archiv
 
 
 def test_a_turn_is_given_once_until_it_is_due_again(world: World) -> None:
-    assert world.run(fleet.take_turn("A")) == ALL
-    assert world.run(fleet.take_turn("B")) == frozenset()
+    assert world.run(fleet.take_turn("A")).due == ALL
+    assert world.run(fleet.take_turn("B")).due == frozenset()
     world.sql("UPDATE chores SET ran_at = clock_timestamp() - interval '6 seconds'")
-    assert world.run(fleet.take_turn("B")) == {"fleet", "schedules", "leases"}
+    assert world.run(fleet.take_turn("B")).due == {"fleet", "schedules", "leases"}
     assert world.sql("SELECT DISTINCT ran_by FROM chores ORDER BY 1") == [("A",), ("B",)]
 
 
 def test_of_ten_who_ask_at_once_one_gets_the_turn(world: World) -> None:
     connections = [world.connect() for _ in range(10)]
     with ThreadPoolExecutor(10) as threads:
-        turns = list(threads.map(lambda conn: world.run(fleet.take_turn("A"), conn), connections))
+        turns = list(threads.map(lambda conn: world.run(fleet.take_turn("A"), conn).due, connections))
     assert sorted(map(len, turns)) == [0] * 9 + [len(ALL)]
 
 
@@ -37,9 +37,66 @@ def test_a_worker_stopped_inside_its_turn_keeps_nobody_from_the_next(world: Worl
     stopped = world.connect()
     with stopped.transaction():
         world.run(fleet.take_turn("stopped"), stopped)
-        assert world.run(fleet.take_turn("B")) == frozenset(), "while the transaction stands, others do not wait"
+        assert world.run(fleet.take_turn("B")).due == frozenset(), "while the transaction stands, others do not wait"
     world.sql("UPDATE chores SET ran_at = '-infinity'")
-    assert world.run(fleet.take_turn("B")) == ALL
+    assert world.run(fleet.take_turn("B")).due == ALL
+
+
+# -- a turn looks whether there is anything to do
+
+LOOKED_AT = {"fleet", "schedules", "leases"}
+
+
+def idle(world: World) -> frozenset[str]:
+    world.sql("UPDATE chores SET ran_at = '-infinity'")
+    turn = world.run(fleet.take_turn("A"))
+    assert turn.due == ALL
+    return turn.idle
+
+
+def test_where_nothing_is_to_be_done_a_turn_says_so(world: World) -> None:
+    world.run(fleet.register("present"))
+    world.run(fleet.appear("present"))
+    world.run(fleet.register("behind-a-pooler"))
+    world.enqueue("work")
+    world.claim("present")
+    world.run(schedules.plan(schedules.Schedule("yearly", "0 0 1 1 *", "work")))
+    assert idle(world) == LOOKED_AT
+
+
+def test_a_lease_that_is_over_is_something_to_do(world: World) -> None:
+    world.enqueue("work")
+    world.claim("A", lease_seconds=0.001)
+    eventually(lambda: idle(world) == LOOKED_AT - {"leases"})
+    world.run(verbs.sweep())
+    assert idle(world) == LOOKED_AT
+
+
+def test_a_schedule_that_is_due_is_something_to_do(world: World) -> None:
+    world.run(schedules.plan(schedules.Schedule("yearly", "0 0 1 1 *", "work")))
+    world.sql("UPDATE schedules SET next_at = clock_timestamp() - interval '1 second'")
+    assert idle(world) == LOOKED_AT - {"schedules"}
+
+
+def test_a_worker_that_is_gone_or_back_or_dead_is_something_to_do(world: World) -> None:
+    session = world.connect()
+    world.run(fleet.register("B"))
+    world.run(fleet.appear("B"), session)
+    assert idle(world) == LOOKED_AT
+    session.close()
+    eventually(lambda: idle(world) == LOOKED_AT - {"fleet"})
+    assert world.run(fleet.notice(grace_seconds=60)) == {"B": "gone"}
+    assert idle(world) == LOOKED_AT - {"fleet"}, "until it is back or dead"
+    world.sql("SELECT pg_advisory_lock_shared(presence_key('B'))")
+    assert idle(world) == LOOKED_AT - {"fleet"}, "it is back, and nobody has noticed"
+    assert world.run(fleet.notice(grace_seconds=60)) == {"B": "back"}
+    assert idle(world) == LOOKED_AT
+    world.sql("SELECT pg_advisory_unlock_shared(presence_key('B'))")
+    world.run(fleet.notice(grace_seconds=0))
+    assert world.run(fleet.notice(grace_seconds=0)) == {"B": "dead"}
+    assert idle(world) == LOOKED_AT - {"fleet"}, "its rows are to be given back"
+    world.run(fleet.evict(grace_seconds=0))
+    assert idle(world) == LOOKED_AT
 
 
 def test_a_worker_does_every_chore(world: World) -> None:
@@ -63,6 +120,35 @@ def test_a_lease_that_no_claim_lists_is_swept_by_the_full_pass(world: World) -> 
     eventually(lambda: world.run(questions.stuck()))
     assert world.run(verbs.sweep()) == []
     assert [swept.id for swept in world.run(verbs.sweep_pages())] == [id]
+
+
+def test_a_turn_comes_with_a_poll_while_the_housekeeper_waits(world: World) -> None:
+    with working(world, Inbox(), queues={"default": 1.0}, poll_seconds=0.3) as hired:
+        turns, came = hired.worker.claimer._turns, list[fleet.Turn]()
+        assert turns is not None
+        real = turns.brought
+        turns.brought = lambda turn: (came.append(turn), real(turn))[1]  # type: ignore[func-returns-value,method-assign]
+        eventually(lambda: any("fleet" in turn.due for turn in came))
+
+
+def test_no_poll_asks_for_a_turn_after_a_statement_was_refused(world: World) -> None:
+    """Perhaps somebody has locked the chores: rows are claimed all the same."""
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work(job: Job) -> None: ...
+
+    with working(world, inbox, poll_seconds=0.3, listen=False) as hired:
+        turns = hired.worker.claimer._turns
+        assert turns is not None
+        eventually(lambda: turns.with_poll())
+        locked = world.connect()
+        with locked.transaction():
+            locked.execute("LOCK TABLE chores IN ACCESS EXCLUSIVE MODE")
+            world.enqueue("work")
+            hired.saw(JobCompleted)
+        turns.apart()
+        assert turns.with_poll() is None
 
 
 def test_a_worker_without_housekeeping_leaves_the_chores_to_others(world: World) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.one_server
 
 WORKERS = 20
 SECONDS = 6.0
-STATEMENTS_MAX = 5.0  # by one worker in one second
+TRANSACTIONS_MAX = 1.2  # of one worker in one second; `make bench ONLY=idle` counts those of one and of eight
 
 
 def test_twenty_idle_workers_cost_almost_nothing(world: World) -> None:
@@ -36,11 +36,10 @@ def test_twenty_idle_workers_cost_almost_nothing(world: World) -> None:
         crew = [shift.enter_context(working(world, inbox, slots=2)) for _ in range(WORKERS)]
         eventually(lambda: all(len(hired.worker.lease_keeper.ring.workers) == WORKERS for hired in crew))
         eventually(lambda: world.sql("SELECT count(*) FROM workers WHERE waiting") == [(WORKERS,)])
-        began, before, cpu = time.monotonic(), statements(watcher), cpu_seconds(world)
-        eventually(lambda: time.monotonic() - began > SECONDS, seconds=SECONDS + 20)
-        took = time.monotonic() - began
-        each = (statements(watcher) - before) / took / WORKERS
-        share = (cpu_seconds(world) - cpu) / took
+        # What they did to get there is counted when they report it, up to ten seconds later.
+        costs = eventually(lambda: found if (found := look(world, watcher))[0] < TRANSACTIONS_MAX else None)
+        assert costs is not None
+        each, share = costs
         sent = time.monotonic()
         id = world.enqueue("work")
         eventually(lambda: any(event.job_id == id for hired in crew for event in hired.of(ExecutionStarted)))
@@ -48,15 +47,20 @@ def test_twenty_idle_workers_cost_almost_nothing(world: World) -> None:
         eventually(lambda: world.run(questions.depth()) == [])
         for hired in crew:  # all at once, then one after the other
             hired.worker.stop()
-    print(
-        f"\n{WORKERS} idle workers: {each:.2f} statements a second each, {share:.1%} of one core, row in {woken:.3f} s"
-    )
-    assert each < STATEMENTS_MAX
+    print(f"\n{WORKERS} idle workers: {each:.2f} transactions/s each, {share:.1%} of one core, row in {woken:.3f} s")
     assert share < 0.5
     assert woken < soon(2.0)
 
 
-def statements(conn: psycopg.Connection[tuple[int]]) -> int:
+def look(world: World, watcher: psycopg.Connection[tuple[int]]) -> tuple[float, float]:
+    """What each worker asks in a second, and what all of them cost the server of one core."""
+    began, before, cpu = time.monotonic(), transactions(watcher), cpu_seconds(world)
+    eventually(lambda: time.monotonic() - began > SECONDS, seconds=SECONDS + 20)
+    took = time.monotonic() - began
+    return (transactions(watcher) - before) / took / WORKERS, (cpu_seconds(world) - cpu) / took
+
+
+def transactions(conn: psycopg.Connection[tuple[int]]) -> int:
     """Transactions committed in this database so far, once all sessions have reported theirs."""
     conn.execute("SELECT pg_stat_clear_snapshot()")
     (found,) = conn.execute("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").fetchall()

@@ -324,13 +324,34 @@ def deafen(hired: Hired) -> None:
 
     class Deaf(lease_keeper.LeaseKeeper):
         def _test_ears(self, conn: Any) -> None:
-            kept, self._ears.private = self._ears.private, f"{self._ears.private}_elsewhere"
+            kept, self._ears.echoes = self._ears.echoes, f"{self._ears.echoes}_elsewhere"
             try:
                 super()._test_ears(conn)
             finally:
-                self._ears.private = kept
+                self._ears.echoes = kept
 
     hired.worker.lease_keeper.__class__ = Deaf
+
+
+def test_who_hears_the_echo_of_another_sends_none(world: World) -> None:
+    with asleep(world) as hired:
+        keeper = hired.worker.lease_keeper
+        planned = keeper._due["echo"]
+        world.run(fleet.echo(keeper._ears.echoes, "of another"))
+        eventually(lambda: keeper._due["echo"] > planned)
+
+
+def test_who_thinks_that_it_is_deaf_and_hears_an_echo_tests_its_ears(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_keeper, "ECHO_EVERY_SECONDS", 1.0)
+    with asleep(world, grace_seconds=1.5) as hired:
+        deafen(hired)
+        monkeypatch.setattr(lease_keeper, "ECHO_EVERY_SECONDS", 3600.0)
+        hired.saw(WakeupChanged, 2)
+        hired.worker.lease_keeper.__class__ = lease_keeper.LeaseKeeper
+        world.run(fleet.echo(hired.worker.lease_keeper._ears.echoes, "of another"))
+        hired.saw(WakeupChanged, 3)
 
 
 def test_a_deaf_ear_costs_no_lease(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import BadSettings, WorkerEvicted
 from ..model.payload import check_name
@@ -61,9 +61,20 @@ def leave(worker: str) -> Statement[bool]:
     return Statement("leave", {"worker": worker}, bool)
 
 
-def take_turn(worker: str) -> Statement[frozenset[str]]:
-    """The chores that are due now; the first worker that asks has to do them."""
-    return Statement("take_turn", {"worker": worker}, lambda rows: frozenset(name for (name,) in rows))
+class Turn(NamedTuple):
+    """The chores that one worker was given: what there is to do, and what is done because it would find nothing."""
+
+    due: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()  # of those
+
+
+def take_turn(worker: str, *, sweep_from: float = float("-inf")) -> Statement[Turn]:
+    """The chores that are due now; the first worker that asks has to do them. Claims are looked at from a time on."""
+
+    def read(rows: Rows) -> Turn:
+        return Turn(frozenset(name for name, _ in rows), frozenset(name for name, anything in rows if not anything))
+
+    return Statement("take_turn", {"worker": worker, "from_until": sweep_from}, read)
 
 
 def notice(*, grace_seconds: float) -> Statement[dict[str, str]]:

@@ -24,6 +24,7 @@ from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting
 from ..verbs.questions import board, claimed
 from .attempt import Attempt, State
+from .chore_turns import ChoreTurns
 from .claim_rule import UNORDERED, SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .completer import LARGE, Completer
@@ -46,10 +47,11 @@ class Claimer(DbThread):
         presence: Presence,
         claims: Claims,
         start: Callable[[list[Attempt]], None],
+        turns: ChoreTurns | None = None,
     ) -> None:
         patience = Patience(statement_seconds=STATEMENT_SECONDS, lock_seconds=2, doubt_seconds=3)
         super().__init__("claimer", shared, shared.terms.url, patience)
-        self._held, self._news, self._presence, self._start = held, news, presence, start
+        self._held, self._news, self._presence, self._start, self._turns = held, news, presence, start, turns
         self.claims, self.settler = claims, Settler(shared, held)
         self.completer = Completer(shared, held, news, patience)
         self.sleep = Sleep(shared.terms.poll_seconds)
@@ -98,6 +100,8 @@ class Claimer(DbThread):
         """Perhaps a row is locked, perhaps something that a claim needs: neither may keep back the rest."""
         self.settler.turned_away(self._sending, alone=not self._with_claim)
         self._sending, self._refused = [], True
+        if self._turns is not None:
+            self._turns.apart()
 
     def _recover(self, conn: QueueConnection) -> None:
         """A claim whose reply was lost may have claimed rows: we hold them since it was sent."""
@@ -184,9 +188,14 @@ class Claimer(DbThread):
         rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
         ordered, floors = rule.keys.known(poll=poll)
         lanes = rule.lanes.known(poll=poll)
-        offers = run(
-            conn, board(list(rule.queues), lanes, known_ordered=ordered, begun=rule.keys.asks(at), **floors._asdict())
-        )
+        begun = rule.keys.asks(at)
+        asked = board(list(rule.queues), lanes, known_ordered=ordered, begun=begun, **floors._asdict())
+        turns = self._turns if poll else None
+        if turns is not None and (turn := turns.with_poll()) is not None:
+            offers, given = run_both(conn, asked, turn)
+            turns.brought(given)
+        else:
+            offers = run(conn, asked)
         if poll:
             self.claims.poll()
         due_seconds = rule.learn(offers)

@@ -1,4 +1,8 @@
-"""Ears: LISTEN on the channel of the schema, and on a private one, where a note to ourselves must come back."""
+"""Ears: LISTEN on the channel of the schema, and on one for echoes, where a note to ourselves must come back.
+
+The server wakes every listening session for every note. So the whole fleet hears each echo, and a worker that heard the
+echo of another need not send one: its ears work.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +20,22 @@ class Ears:
 
     def __init__(self) -> None:
         self.channel = ""  # of the schema; empty until opened
-        self.private = ""  # of this session
+        self.echoes = ""  # the channel for echoes
+        self.session = ""  # a name that no other session has
+        self.echo_heard = False  # of another worker, since somebody last set it to False
         self._awaited = ""  # the note to ourselves that has not come back yet
 
     def open(self, conn: QueueConnection) -> None:
         """Listen on this session from now on."""
         self.channel = run(conn, channel())
-        self.private = f"{self.channel}_{secrets.token_hex(6)}"
-        for name in (self.channel, self.private):
+        self.echoes, self.session = f"{self.channel}_echo", secrets.token_hex(6)
+        for name in (self.channel, self.echoes):
             conn.execute(f'LISTEN "{name}"'.encode())
 
     def send_echo(self, conn: QueueConnection) -> None:
         """Send a note to ourselves."""
         self._awaited = secrets.token_hex(4)
-        run(conn, echo(self.private, self._awaited))
+        run(conn, echo(self.echoes, self._awaited))
 
     @property
     def echo_missing(self) -> bool:
@@ -37,9 +43,12 @@ class Ears:
         return bool(self._awaited)
 
     def notes(self, conn: QueueConnection, seconds: float) -> Iterator[str]:
-        """The notes on the channel of the schema within these seconds; a note to ourselves is not among them."""
+        """The notes on the channel of the schema within these seconds; echoes are not among them."""
         for heard in conn.notifies(timeout=seconds, stop_after=1):
-            if heard.channel != self.private:
+            if heard.channel != self.echoes:
                 yield heard.payload
-            elif heard.payload == self._awaited:
+                continue
+            if heard.payload == self._awaited:
                 self._awaited = ""
+            else:
+                self.echo_heard = True

@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from collections.abc import Callable
 
 from ..events import ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
-from ..model.jitter import jittered
 from ..model.rows import Swept
 from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
-from ..verbs.fleet import evict, notice, sweep_workers, take_turn, tell, vacuum_live
+from ..verbs.fleet import Turn, evict, notice, sweep_workers, tell, vacuum_live
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
 from ..verbs.questions import dead_share, first_claim, live_pages
 from ..verbs.statement import Statement
+from .chore_turns import NO_FLOOR, ChoreTurns
 from .cron import fire_due
 from .db_thread import DbThread
 from .news import News
 from .shared import Shared
 
-PAUSE_SECONDS_MAX = 3.0
-WATCHFUL_SECONDS = 0.4
 DECLARE_SECONDS = 3600.0
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its cost
 PAGES = 2_000  # of the hot table, looked at in one go
 FLOOR_MARGIN_SECONDS = 1.0
-NO_FLOOR = float("-inf")
 FORGETTING_SECONDS_MAX = 2.0  # in one go: leases must be swept meanwhile
 
 
 class Housekeeper(DbThread):
-    """Asks for chores, at a pace that makes the whole fleet ask about once a second, and does those it gets."""
+    """Does the chores that this worker is given; `chore_turns` knows when to ask for them."""
 
     def __init__(
-        self, shared: Shared, news: News, workers: Callable[[], int], declaration: Callable[[], Statement[int]]
+        self, shared: Shared, news: News, turns: ChoreTurns, declaration: Callable[[], Statement[int]]
     ) -> None:
         super().__init__(
             "housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5, doubt_seconds=5)
         )
-        self._news, self._workers, self._declaration = news, workers, declaration
+        self._news, self._turns, self._declaration = news, turns, declaration
         self._declare_at = time.monotonic() + DECLARE_SECONDS
         self._kept_dead = 0
-        self._sweep_from = NO_FLOOR  # where the list of claims begins, by the database's clock
         self._searched_to = 0  # pages of the hot table, for keys that claims have forgotten
         self._unfinished: set[str] = set()  # chores to continue, due or not
-        self._missed_until = 0.0  # a worker's session is gone: until then, look more often
         self._chores: dict[str, Callable[[QueueConnection], str]] = {
             "fleet": self._mind_fleet,
             "leases": self._sweep,
@@ -61,9 +55,12 @@ class Housekeeper(DbThread):
 
     def work(self, conn: QueueConnection) -> None:
         """Turn after turn. A worker without housekeeping still writes its own tally."""
-        while not self.ended.wait(self._pause_seconds()):
+        while True:
+            turn = self._turns.wait()
+            if self.ended.is_set():
+                return
             if self.shared.terms.housekeeping:
-                self._turn(conn)
+                self._turn(conn, turn)
             if self.shared.tally.due():
                 self._tally(conn)
             if time.monotonic() > self._declare_at:
@@ -71,11 +68,19 @@ class Housekeeper(DbThread):
                 self._do(conn, "declare")
             self.worked()
 
-    def _turn(self, conn: QueueConnection) -> None:
-        due = run(conn, take_turn(self.shared.worker_id))
+    def end(self) -> None:
+        """Ask the thread to return soon."""
+        super().end()
+        self._turns.stop_waiting()
+
+    def _turn(self, conn: QueueConnection, turn: Turn | None) -> None:
+        """Do what is due: the turn that came with a poll, or else the one that is asked for now."""
+        turn = turn or run(conn, self._turns.ask())
         self.worked()
-        for chore in sorted(due | self._unfinished):
-            if chore in self._chores:
+        for chore in sorted(turn.due | self._unfinished):
+            if chore in turn.idle - self._unfinished:
+                self.shared.bus.emit(ChoreDone(self.shared.worker_id, chore, ""))
+            elif chore in self._chores:
                 self._do(conn, chore)
 
     def _tally(self, conn: QueueConnection) -> None:
@@ -92,12 +97,6 @@ class Housekeeper(DbThread):
                 raise
             self.shared.bus.emit(ChoreFailed(self.shared.worker_id, chore, " ".join(str(error).split())[:300]))
 
-    def _pause_seconds(self) -> float:
-        """Seconds until the next turn: longer with more workers, shorter while a worker's session is gone."""
-        if time.monotonic() < self._missed_until:
-            return WATCHFUL_SECONDS
-        return jittered(min(PAUSE_SECONDS_MAX, max(1.0, self._workers() / 2)), random.random(), 0.5)  # noqa: S311
-
     def _mind_fleet(self, conn: QueueConnection) -> str:
         """Notice whose session is gone, and end the leases of workers that stay away."""
         terms = self.shared.terms
@@ -105,21 +104,22 @@ class Housekeeper(DbThread):
         for other, how in seen.items():
             self.shared.bus.emit(WorkerSeen(self.shared.worker_id, other, how))
         if "gone" in seen.values():
-            self._missed_until = time.monotonic() + terms.grace_seconds + PAUSE_SECONDS_MAX
+            self._turns.watch(terms.grace_seconds)
         swept = run(conn, evict(grace_seconds=terms.grace_seconds))
         if "dead" in seen.values():
             run(conn, tell("ring"))
         return self._swept(conn, swept, "worker_gone")
 
     def _sweep(self, conn: QueueConnection) -> str:
-        swept = run(conn, sweep(from_until=self._sweep_from))
-        self._sweep_from = run(conn, first_claim(self._sweep_from)) - FLOOR_MARGIN_SECONDS
+        floor = self._turns.sweep_from
+        swept = run(conn, sweep(from_until=floor))
+        self._turns.sweep_from = run(conn, first_claim(floor)) - FLOOR_MARGIN_SECONDS
         return self._swept(conn, swept, "lease_expired")
 
     def _see_every_row(self, conn: QueueConnection) -> str:
         """The net under the sweep, for what its list of claims does not have, and the net under claims by key."""
         swept: list[Swept] = []
-        self._sweep_from = NO_FLOOR
+        self._turns.sweep_from = NO_FLOOR
         pages = run(conn, live_pages())
         for first in range(0, pages + 1, PAGES):
             found = run(conn, sweep_pages(first, PAGES))

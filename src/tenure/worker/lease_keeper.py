@@ -58,7 +58,7 @@ class LeaseKeeper(DbThread):
     @property
     def ears(self) -> str:
         """The id and session under which this worker can be woken; empty while it cannot."""
-        return f"{self.shared.worker_id} {self._ears.private}" if self.listening else ""
+        return f"{self.shared.worker_id} {self._ears.session}" if self.listening else ""
 
     @property
     def ring(self) -> Ring:
@@ -110,8 +110,8 @@ class LeaseKeeper(DbThread):
             self._hear_from("poll", "a pooler stands in between: sessions cannot be kept")
         elif self.shared.terms.listen:
             self._open_ears(conn)
-        self._due = dict.fromkeys(("heartbeat", "ring"), 0.0)
-        self._due |= {"ping": 0.0, "echo": time.monotonic() + ECHO_EVERY_SECONDS, "renew": float("inf")}
+        self._due = {"heartbeat": 0.0, "ping": 0.0, "echo": time.monotonic() + ECHO_EVERY_SECONDS}
+        self._due |= dict.fromkeys(("ring", "renew"), float("inf"))  # when a note says so
 
     def _leave(self, conn: QueueConnection) -> None:
         self.shared.tally.write(conn, everything=True)  # nothing is held: no lease waits for it
@@ -145,6 +145,14 @@ class LeaseKeeper(DbThread):
             return
         for note in self._ears.notes(conn, min(seconds, TICK_SECONDS)):
             self._hear(note)
+        if self._ears.echo_heard:
+            self._hear_echo()
+
+    def _hear_echo(self) -> None:
+        """Our ears work, whoever sent it. If we thought that they do not, test them now."""
+        self._ears.echo_heard = False
+        every_seconds = jittered(ECHO_EVERY_SECONDS, random.random()) if self.listening else 0.0  # noqa: S311
+        self._due["echo"] = time.monotonic() + every_seconds
 
     def _hear(self, note: str) -> None:
         us = self.shared.worker_id
@@ -178,7 +186,7 @@ class LeaseKeeper(DbThread):
         self._keep_leases(conn, at)
         if not self.ended.is_set() and self._is_due("heartbeat", at, terms.heartbeat_seconds):
             self._member.beat(conn, at)
-        if self._is_due("ring", at, terms.heartbeat_seconds):
+        if self._is_due("ring", at, float("inf")):
             self._member.look_round(conn)
         for lines in self._tailer.drain(at):
             run(conn, echo(channel_of(self._ears.channel), lines))

@@ -20,8 +20,9 @@ from typing import Any
 from ..errors import WorkerEvicted
 from ..events import RingChanged
 from ..model.ring import Ring, moved, rings_of
+from ..model.rows import Worker
 from ..postgres.connection import QueueConnection
-from ..postgres.runner import run
+from ..postgres.runner import run, run_both
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import appear, drain, heartbeat, leave, register, tell
 from ..verbs.questions import live_workers, ping
@@ -105,14 +106,20 @@ class Membership:
     # -- what is said regularly
 
     def beat(self, conn: QueueConnection, at: float) -> None:
-        """Say that we are alive. If our row is locked right now, that is an answer too: the session works."""
+        """Say that we are alive, and read who is. If our row is locked, that is an answer too: the session works."""
         try:
-            beat = heartbeat(self._shared.worker_id, self._metadata())
-            self._or_anew(conn, lambda: run(conn, beat))
+            self._or_anew(conn, lambda: self._beat_and_look(conn))
         except Exception as error:
             if trouble_of(error) != "again":
                 raise
+            self.look_round(conn)
         self.answered(at)
+
+    def _beat_and_look(self, conn: QueueConnection) -> str:
+        beat = heartbeat(self._shared.worker_id, self._metadata())
+        status, alive = run_both(conn, beat, live_workers(ttl_seconds=self._shared.terms.ttl_seconds))
+        self._seen(alive)
+        return status
 
     def ping(self, conn: QueueConnection, at: float) -> None:
         """Ask for any answer, to learn that the session works."""
@@ -120,9 +127,12 @@ class Membership:
         self.answered(at)
 
     def look_round(self, conn: QueueConnection) -> None:
-        """Read who is alive; tell the claimer if the ring has changed."""
+        """Read who is alive."""
+        self._seen(run(conn, live_workers(ttl_seconds=self._shared.terms.ttl_seconds)))
+
+    def _seen(self, alive: list[Worker]) -> None:
+        """Tell the claimer if the ring has changed."""
         terms, us = self._shared.terms, self._shared.worker_id
-        alive = run(conn, live_workers(ttl_seconds=terms.ttl_seconds))
         ring = rings_of(alive).get(tuple(sorted(terms.queues)), Ring(()))
         if ring != self.ring:
             before, self.ring = self.ring, ring

@@ -27,6 +27,7 @@ from ..verbs.kinds import declare
 from ..verbs.schedules import plan
 from ..verbs.statement import Statement
 from .attempt import State
+from .chore_turns import ChoreTurns
 from .claimer import Claimer
 from .claims import Claims
 from .config import Terms
@@ -62,8 +63,9 @@ class Worker:
         self._pools = Pools(shared, self.held, news, self._connections)
         self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
         claims = Claims(shared, self.held, inbox.handlers, self._connections)
-        self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start)
-        self._housekeeper = Housekeeper(shared, news, lambda: len(self.lease_keeper.ring.workers), self._declaration)
+        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers))
+        self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start, turns)
+        self._housekeeper = Housekeeper(shared, news, turns, self._declaration)
         self._watchdog = Watchdog(shared, self.held, self.lease_keeper)
         self._news = news
 
