@@ -261,9 +261,10 @@ def test_only_the_owner_of_the_bucket_is_woken(world: World) -> None:
         eventually(lambda: len(one.of(ExecutionStarted)) + len(other.of(ExecutionStarted)) == 20)
         for hired in (one, other):
             own = {id for id in ids if ring.owner_of(world.run(questions.bucket(str(id)))) == hired.worker.id}
-            assert {event.job_id for event in hired.of(ExecutionStarted)} == own
             assert 0 < len(own) < 20
             assert len(woken[hired]) == len(own)
+        # Whoever is awake takes what has been due longest, and each row once.
+        assert {event.job_id for hired in (one, other) for event in hired.of(ExecutionStarted)} == set(ids)
         # All of the buckets have one owner each: nobody waits for a look beyond.
         assert sum(len(ring.buckets_of(hired.worker.id)) for hired in (one, other)) == BUCKETS
 
