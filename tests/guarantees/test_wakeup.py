@@ -263,6 +263,8 @@ def test_only_the_owner_of_the_bucket_is_woken(world: World) -> None:
             own = {id for id in ids if ring.owner_of(world.run(questions.bucket(str(id)))) == hired.worker.id}
             assert 0 < len(own) < 20
             eventually(lambda hired=hired, own=own: len(woken[hired]) == len(own))  # type: ignore[misc]
+        # Whoever is awake takes what has been due longest, and each row once.
+        assert {event.job_id for hired in (one, other) for event in hired.of(ExecutionStarted)} == set(ids)
         # All of the buckets have one owner each: nobody waits for a look beyond.
         assert sum(len(ring.buckets_of(hired.worker.id)) for hired in (one, other)) == BUCKETS
 

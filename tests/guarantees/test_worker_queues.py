@@ -182,7 +182,7 @@ def test_a_schedule_fires_once_across_two_workers(world: World) -> None:
     assert all(key.startswith("schedule:every second:") for key in keys)
 
 
-def test_workers_share_the_ring_and_each_claims_its_own_buckets(world: World) -> None:
+def test_workers_share_the_ring_and_each_claims_the_ordered_keys_of_its_own_buckets(world: World) -> None:
     inbox = Inbox()
 
     @inbox.handler("work")
@@ -196,8 +196,8 @@ def test_workers_share_the_ring_and_each_claims_its_own_buckets(world: World) ->
         assert owned[0] | owned[1] == set(range(1024))
         assert not owned[0] & owned[1]
         assert all(each.of(RingChanged) for each in hired)
-        for _ in range(50):
-            world.enqueue("work")
+        for n in range(50):
+            world.enqueue("work", key=f"k{n}", ordered=True)
         eventually(lambda: sum(len(each.of(JobCompleted)) for each in hired) == 50)
         ours = {each.worker.id: buckets for each, buckets in zip(hired, owned, strict=True)}
     rows = world.sql("SELECT finished_by, bucket(COALESCE(partition_key, id::text)) FROM archive")
