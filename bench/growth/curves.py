@@ -23,6 +23,9 @@ from .ground import Point, clear, counted, drained, fill, history, one_worker, w
 BATCH = 100
 JOBS = 30_000
 START_SECONDS = 3.0
+LEAST_TURNS = 10  # of a session
+WARM_TURNS = 6  # psycopg prepares what it sends for the sixth time
+_IN = "SELECT clock_timestamp() + make_interval(secs => %s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,10 @@ def claimers(run: Run) -> Iterator[Point]:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for count in (1, 2, 4, 8, 16, 32, 64):
             clear(run.conn)
-            fill(run.conn, run.jobs + (count + 2) * BATCH)
-            turns = max(1, run.jobs // count // BATCH)
-            since, at = run.conn.execute("SELECT clock_timestamp()").fetchone(), time.monotonic() + START_SECONDS
+            turns = max(LEAST_TURNS, run.jobs // count // BATCH)
+            fill(run.conn, (turns + 1) * count * BATCH)
+            wait = START_SECONDS + count * 0.1
+            since, at = run.conn.execute(_IN, [wait]).fetchone(), time.monotonic() + wait
             halves = [half for half in ((count + 1) // 2, count // 2) if half]
             shares = [pool.submit(claim_in_threads, run.url, half, turns, at) for half in halves]
             client, server = (sum(part) for part in zip(*(share.result() for share in shares), strict=True))
@@ -125,6 +129,9 @@ def claim_in_threads(url: str, count: int, turns: int, at: float) -> tuple[float
 def claim_loop(url: str, turns: int, at: float) -> tuple[float, float]:
     """One session: end the last batch and claim the next in one trip."""
     with postgres.connect(url, application_name="tenure bench claimer") as conn:
+        for _ in range(WARM_TURNS):
+            taken = postgres.run(conn, verbs.claim("bench", 1))
+            postgres.run(conn, settle.complete(taken, ordered=False))
         time.sleep(max(0.0, at - time.monotonic()))
         pid, held = conn.info.backend_pid, list[Any]()
         client, server = time.thread_time(), session_seconds(pid)
