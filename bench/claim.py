@@ -32,7 +32,7 @@ from .server import bench_server
 
 FLAT_MAX = 2.0
 RAW_MIN = 0.8
-FAIREST_MIN = 0.6
+FAIREST_MIN = 0.6  # seen: 0.63 on a busy machine, 0.71 and 0.83 on quieter ones; to be tightened on a quiet one
 BATCH = 100  # jobs a turn of the loop
 CLAIM = 25  # rows a claim, where claims alone are timed: an eighth of 1,000 rows must still have them
 BY_TIME = "raw by time"

@@ -73,7 +73,7 @@ OF_PLAIN = (
     (THREADS.name, RAW, Bar(0.7), Bar(0.7)),
     (PROCESSES.name, RAW, Bar(0.4), Bar(0.4)),
     (ONE.name, GUARDED, Bar(0.8), Bar(0.65)),
-    (TWO.name, GUARDED_TWO, Bar(0.7), Bar(0.55)),
+    (TWO.name, GUARDED_TWO, Bar(0.55), Bar(0.45)),
 )
 CLIENT_MOST, SERVER_MOST = Bar(20, least=False), Bar(28, least=False)
 

@@ -75,7 +75,7 @@ def _curves(series: dict[str, Curve], span: tuple[float, float], top: float, x: 
 
 def _write(path: Path, title: str, height: int, parts: Iterable[str], about: dict[str, str]) -> Path:
     versions = f"Tenure {about['tenure']}, PostgreSQL {about['postgres']}, Python {about['python']}, {about['machine']}"
-    told = f"{versions}, load {about['load'].split()[0]} before, {about['at'][:10]}"
+    told = f"{versions}, load {about['load']} before, {about['at'][:10]}"
     feet = [_text(12, height - 26, about["command"], fill=GREY), _text(12, height - 10, told, fill=GREY)]
     body = "\n".join([*parts, *feet])
     head = _HEAD.format(width=WIDTH, height=height, title=escape(title), ink=INK)

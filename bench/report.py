@@ -127,6 +127,8 @@ class Report:
         """The last lines, and the exit code."""
         judged = sum(line.held is not None for line in self.lines)
         print(f"\n{judged - len(self.missed)} of {judged} bars hold; kept in {file}")
+        if float(self.about["load"]) > (os.cpu_count() or 1) / 2:
+            print("  others were at work here when it began: only processor times mean something then")
         for line in self.missed:
             print(f"  missed: {line.section}: {line.name}: {_figure(line.median, line.ratio)} ({line.bar})")
         return 1 if self.missed else 0
@@ -142,7 +144,7 @@ def about(conn: psycopg.Connection[Any], **settings: object) -> dict[str, str]:
         "psycopg": f"{psycopg.__version__} ({psycopg.pq.__impl__})",
         "postgres": conn.info.parameter_status("server_version") or "",
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
-        "load": f"{os.getloadavg()[0]:.1f} (others at work make every figure worse, and ratios unsteady)",
+        "load": f"{os.getloadavg()[0]:.1f}",
         "server": ", ".join(f"{name} {value[0]}" for name, value in server.items() if value),
         **{name: str(value) for name, value in settings.items()},
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -17,12 +16,16 @@ from tenure import postgres, verbs
 from tenure.verbs import settle
 
 from .. import snapshot
+from ..cpu import session_seconds
 from ..crew import WorkerProcess, eventually
 from .ground import Point, clear, counted, drained, fill, history, one_worker, waited, windows
 
 BATCH = 100
 JOBS = 30_000
 START_SECONDS = 3.0
+LEAST_TURNS = 10  # of a session
+WARM_TURNS = 6  # psycopg prepares what it sends for the sixth time
+_IN = "SELECT clock_timestamp() + make_interval(secs => %s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,32 +107,39 @@ def claimers(run: Run) -> Iterator[Point]:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for count in (1, 2, 4, 8, 16, 32, 64):
             clear(run.conn)
-            fill(run.conn, run.jobs + (count + 2) * BATCH)
-            turns = max(1, run.jobs // count // BATCH)
-            since, at = run.conn.execute("SELECT clock_timestamp()").fetchone(), time.monotonic() + START_SECONDS
+            turns = max(LEAST_TURNS, run.jobs // count // BATCH)
+            fill(run.conn, (turns + 1) * count * BATCH)
+            wait = START_SECONDS + count * 0.1
+            since, at = run.conn.execute(_IN, [wait]).fetchone(), time.monotonic() + wait
             halves = [half for half in ((count + 1) // 2, count // 2) if half]
-            list(pool.map(claim_in_threads, *zip(*[(run.url, half, turns, at) for half in halves], strict=True)))
-            yield windows(run.conn, count, since[0] if since else None, run.jobs)
+            shares = [pool.submit(claim_in_threads, run.url, half, turns, at) for half in halves]
+            client, server = (sum(part) for part in zip(*(share.result() for share in shares), strict=True))
+            each = 1e6 / (turns * count * BATCH)
+            point = windows(run.conn, count, since[0] if since else None, turns * count * BATCH)
+            yield replace(point, client=each * client, server=each * server)
 
 
-def claim_in_threads(url: str, count: int, turns: int, at: float) -> None:
-    """In a process of its own: so many sessions, a thread each."""
-    threads = [threading.Thread(target=claim_loop, args=(url, turns, at)) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def claim_in_threads(url: str, count: int, turns: int, at: float) -> tuple[float, float]:
+    """In a process of its own: so many sessions, a thread each. The processor time of both ends."""
+    with ThreadPoolExecutor(count) as pool:
+        both = [share.result() for share in [pool.submit(claim_loop, url, turns, at) for _ in range(count)]]
+    return sum(client for client, _ in both), sum(server for _, server in both)
 
 
-def claim_loop(url: str, turns: int, at: float) -> None:
+def claim_loop(url: str, turns: int, at: float) -> tuple[float, float]:
     """One session: end the last batch and claim the next in one trip."""
     with postgres.connect(url, application_name="tenure bench claimer") as conn:
+        for _ in range(WARM_TURNS):
+            taken = postgres.run(conn, verbs.claim("bench", 1))
+            postgres.run(conn, settle.complete(taken, ordered=False))
         time.sleep(max(0.0, at - time.monotonic()))
-        held: list[Any] = []
+        pid, held = conn.info.backend_pid, list[Any]()
+        client, server = time.thread_time(), session_seconds(pid)
         for _ in range(turns):
             ending = settle.complete(held, ordered=False)
             _, held = postgres.run_both(conn, ending, verbs.claim("bench", BATCH))
         postgres.run(conn, settle.complete(held, ordered=False))
+        return time.thread_time() - client, session_seconds(pid) - server
 
 
 def memory(run: Run) -> Iterator[Point]:
