@@ -17,9 +17,9 @@ from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
 from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run, run_both
-from ..verbs.fleet import set_waiting
+from ..verbs.fleet import set_waiting, tell
 from ..verbs.questions import board, claimed
-from .attempt import Attempt, State
+from .attempt import Attempt, State, given_back
 from .claim_rule import SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .db_thread import DbThread
@@ -50,6 +50,7 @@ class Claimer(DbThread):
         self.draining = False
         self._sending: list[Attempt] = []  # settled by the statement that runs now
         self._with_claim = False  # it shares its transaction with a claim
+        self._to_others = False  # rows went back that another worker may start at once: it should know
         self._refused = False  # a statement was: what has ended goes first, and the claim goes alone
 
     # -- called from other threads
@@ -133,6 +134,7 @@ class Claimer(DbThread):
         if at >= self.sleep.board_at and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
+        self._look_after_ahead(at)
         self._sort(at)
         claim = self._next_claim(at)
         sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
@@ -140,6 +142,9 @@ class Claimer(DbThread):
             self.claims.send(claim)
             self._received(claim, run(conn, claim.statement))
         self._settle(conn, self.settler.locked())
+        if self._to_others:
+            run(conn, tell("queues"))
+            self._to_others = False
         self._refused = False
 
     def _sort(self, at: float) -> None:
@@ -161,8 +166,10 @@ class Claimer(DbThread):
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:
             return None
-        free = self.shared.terms.slots - self._held.slots_used + self.settler.slots_ending
-        return self.claims.next(free, at)
+        slots, ahead = self.shared.terms.slots, self._held.ahead
+        free = slots - self._held.in_flight + self.settler.slots_ending
+        # While rows wait ahead every slot goes to one of them: rows of keys and limited queues come before those.
+        return self.claims.next(free, at, ahead=ahead.room, others=min(ahead.room, slots) if len(ahead) else 0)
 
     def _settle(self, conn: QueueConnection, batches: Sequence[Batch], claim: SentClaim | None = None) -> bool:
         """Settle these; the first completions and the claim share a round trip. True if the claim was sent."""
@@ -207,7 +214,23 @@ class Claimer(DbThread):
             self.settler.add(attempts)
             return
         announce(self.shared, attempts)
-        self._start([attempt for attempt in attempts if attempt.state is not State.WAITING])
+        at_once = [attempt for attempt in attempts if attempt.state is State.RUNNING]
+        ahead = [attempt for attempt in attempts if attempt.state is State.AHEAD]
+        self._start(at_once + (self._held.queue(ahead) if ahead else []))
+        if ahead and self.draining:
+            self._give_back_ahead()  # a drain that began meanwhile has not seen them
+
+    def _give_back_ahead(self) -> None:
+        """Rows that wait ahead go back unstarted."""
+        for first in self._held.give_up_ahead():
+            self.settler.add(list(given_back(first)))
+
+    def _look_after_ahead(self, at: float) -> None:
+        """A row has waited ahead for too long: a handler has turned slow. All go back; somebody may have free slots."""
+        if self._held.ahead.overdue_at() <= at:
+            self._held.ahead.turned_slow()
+            self._give_back_ahead()
+            self._to_others = True
 
     # -- between rounds
 
@@ -216,7 +239,7 @@ class Claimer(DbThread):
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),
-            free=self._held.slots_used < self.shared.terms.slots and self._presence.trusted,
+            free=self._may_claim(at) and self._presence.trusted,
             draining=self.draining,
             dry_until=self.claims.rule.dry_until(),
             ears=ears,
@@ -228,4 +251,9 @@ class Claimer(DbThread):
                 self.claims.rule.look_again()
                 self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
-        return min(rest.seconds, self.settler.next_at(at) - at)
+        return max(0.0, min(rest.seconds, self.settler.next_at(at) - at, self._held.ahead.overdue_at() - at))
+
+    def _may_claim(self, at: float) -> bool:
+        """True if a slot is free, or if there is room ahead and there may be rows for it."""
+        free = self.shared.terms.slots - self._held.in_flight
+        return free > 0 or (free + self._held.ahead.room > 0 and self.claims.rule.has_unordered(at))
