@@ -84,7 +84,7 @@ def test_what_another_server_told_gives_no_floor(now: Offer) -> None:
 def test_the_claims_of_a_worker_have_its_floors_and_those_of_a_poll_have_none() -> None:
     rule = ClaimRule({"default": 1.0}, 90.0)
     for at in (100.0, 102.0):
-        rule.learn([_offer(at, last=7)._replace(due_seconds=0.0)], 0.0)
+        rule.learn([_offer(at, last=7)._replace(due_seconds=0.0)])
     asked = [rule.next("w", 1, 0.0, everywhere=everywhere) for everywhere in (set(), {ORDERED})]
     found = [(each.statement.params["from_arrival"], each.statement.params["from_due"]) for each in asked if each]
     assert found == [(8, 97.0), (0, float("-inf"))]

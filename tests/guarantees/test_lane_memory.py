@@ -7,14 +7,7 @@ from uuid import UUID
 
 from tenure.model.rows import Claimed, Lane, Offer
 from tenure.worker.claim_rule import UNORDERED, ClaimRule, SentClaim
-from tenure.worker.lane_memory import (
-    FLOOR_MARGIN_SECONDS,
-    LANES_MAX,
-    LATE_SECONDS,
-    OTHERS_SECONDS,
-    OTHERS_SHARE,
-    LaneMemory,
-)
+from tenure.worker.lane_memory import FLOOR_MARGIN_SECONDS, LANES_MAX, LATE_SECONDS, LaneMemory
 
 NOON = 1_800_000_000.0  # the database's clock; ours is at zero
 MAIL, WEB = Lane("mail", 0), Lane("web", 0)
@@ -53,81 +46,64 @@ def test_a_floor_is_the_time_of_the_first_row_that_waits_or_the_time_of_the_boar
 
 def test_a_poll_has_no_floor_neither_on_the_board_nor_in_its_claim() -> None:
     claimer = rule()
-    claimer.learn([offer(MAIL, -7.0)], 0.0)
+    claimer.learn([offer(MAIL, -7.0)])
     assert claimer.lanes.known(poll=False)
     assert claimer.lanes.known(poll=True) == {}
     assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
     assert floors(sent(claimer, everywhere=True)) == {MAIL: float("-inf")}
     shared = rule(1, 2, 3)
-    shared.learn([offer(MAIL, -7.0)], 0.0)
+    shared.learn([offer(MAIL, -7.0)])
     assert sent(shared, everywhere=True).statement.name == "claim_any"
     assert floors(sent(shared, everywhere=True)) == {MAIL: float("-inf")}
 
 
 def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything() -> None:
     claimer = rule()
-    claimer.learn([offer(MAIL, None)], 0.0)
+    claimer.learn([offer(MAIL, None)])
     claimer.look_again("mail")
     assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS - LATE_SECONDS}
     assert claimer.lanes.known(poll=False) == {}
-    claimer.learn([offer(MAIL, None)], 0.0)
+    claimer.learn([offer(MAIL, None)])
     assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS}
     assert claimer.lanes.known(poll=False) == {MAIL: NOON - FLOOR_MARGIN_SECONDS}
 
 
 def test_the_floor_of_a_board_that_says_less_is_taken_back() -> None:
     claimer = rule()
-    claimer.learn([offer(MAIL, -1.0)], 0.0)
-    claimer.learn([offer(MAIL, -1.0, NOON - 300)], 1.0)
+    claimer.learn([offer(MAIL, -1.0)])
+    claimer.learn([offer(MAIL, -1.0, NOON - 300)])
     assert floors(sent(claimer)) == {MAIL: NOON - 301 - FLOOR_MARGIN_SECONDS}
 
 
 def test_rows_in_order_of_time_move_the_floor_of_claims_and_not_that_of_the_board() -> None:
     claimer = rule()
-    claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0), offer(Lane("web", 3), -7.0)], 0.0)
+    claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0), offer(Lane("web", 3), -7.0)])
     claim = sent(claimer, 3)
-    claimer.answered(claim, [row("mail", NOON - 6), row("mail", NOON - 4), row("web", NOON - 2)], 0.0)
+    claimer.answered(claim, [row("mail", NOON - 6), row("mail", NOON - 4), row("web", NOON - 2)])
     moved = floors(sent(claimer))
     assert moved[MAIL] == NOON - 4 - FLOOR_MARGIN_SECONDS
     assert moved[WEB] == moved[Lane("web", 3)] == NOON - 7 - FLOOR_MARGIN_SECONDS, "which of both is not known"
     assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - FLOOR_MARGIN_SECONDS
 
 
-def test_rows_by_bucket_do_not_move_a_floor() -> None:
-    claimer = rule(1, 2)
-    claimer.learn([offer(MAIL, -7.0)], 0.0)
-    claimer.answered(sent(claimer), [row("mail", NOON - 2)], 0.0)
-    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
-
-
-def test_a_lane_with_rows_for_others_only_is_left_to_them_for_a_while() -> None:
-    claimer = rule(1, 2)
-    claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)], 0.0)
-    claimer.answered(sent(claimer), [], 0.001)
-    assert claimer.dry_until() == float("inf")
-    claimer.learn([offer(MAIL, -8.0), offer(WEB, 59.0)], 0.9)
-    assert claimer.dry_until() == float("inf")
-    claimer.learn([offer(MAIL, -9.0), offer(WEB, 58.0)], OTHERS_SECONDS + 0.1)
-    assert MAIL in sent(claimer, at=OTHERS_SECONDS + 0.1).lanes
-
-
-def test_the_dearer_it_was_the_longer_a_lane_is_left_to_others_but_for_a_poll_a_note_and_the_ring() -> None:
-    def left() -> ClaimRule:
-        claimer = rule(1, 2)
-        claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 0.0)
-        claimer.answered(sent(claimer), [], 2.0)
-        claimer.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 2 * OTHERS_SHARE - 1.0)
+def test_a_worker_with_a_share_of_the_ring_claims_by_time_like_one_that_has_it_all() -> None:
+    """Order needs an owner, unordered rows do not: what is due longest is claimed first, by whoever has a slot."""
+    alone, shared = rule(), rule(1, 2)
+    for claimer in (alone, shared):
+        claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)])
+        claim = sent(claimer, 2)
+        assert (claim.statement.name, set(claim.lanes)) == ("claim_any", {MAIL, WEB})
+        claimer.answered(claim, [row("mail", NOON - 2)])
         assert claimer.dry_until() == float("inf")
-        return claimer
+        claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)])
+        assert floors(sent(claimer))[MAIL] == NOON - 7 - FLOOR_MARGIN_SECONDS, "a row that came back is found again"
 
-    noted, polled, moved = left(), left(), left()
-    noted.look_again("web")
-    assert sent(noted, at=3.0).lanes == (WEB,)
-    polled.look_again()
-    assert set(sent(polled, at=3.0).lanes) == {MAIL, WEB}
-    moved.own((3, 4))
-    moved.learn([offer(MAIL, -7.0), offer(WEB, -7.0)], 3.0)
-    assert set(sent(moved, at=3.0).lanes) == {MAIL, WEB}
+
+def test_a_ring_that_changed_leaves_the_floors_as_they_were() -> None:
+    claimer = rule(1, 2)
+    claimer.learn([offer(MAIL, -7.0)])
+    claimer.own((3, 4))
+    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
 
 
 def test_a_lane_that_the_board_does_not_show_is_remembered_without_a_floor_while_there_are_few() -> None:

@@ -238,7 +238,7 @@ def _done(world: World, *sent: tuple[str, str], late: bool = False) -> tuple[Wor
     world.run(verbs.enqueue_many([NewRow(kind, key=key, ordered=True) for key, kind in sent]))
     claims = worker.claimer.claims
     claims.rule.queues = {"default": 1.0}
-    claims.rule.learn([Offer("default", 0, True, False, 0.0)], time.monotonic())
+    claims.rule.learn([Offer("default", 0, True, False, 0.0)])
     claims.rule._row_seconds = 0.001
     claim = claims.next(10, time.monotonic())
     assert claim is not None

@@ -79,6 +79,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "lifecycle.holding": [verbs.holding(LEASE)],
     "lifecycle.enter": [verbs.enter(LEASE)],
     "settle.complete": [settle.complete([LEASE])],
+    "settle.complete_all": [settle.complete_all([LEASE])],
     "settle.retry": [settle.retry([LEASE], ["boom"])],
     "settle.release": [settle.release([LEASE])],
     "settle.fail": [settle.fail([LEASE], ["boom"])],

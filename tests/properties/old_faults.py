@@ -41,9 +41,7 @@ FOR UPDATE SKIP LOCKED
 _FIRST_LANES = """
 SELECT queue, priority FROM (SELECT DISTINCT queue, priority FROM live) AS lanes ORDER BY priority DESC, queue LIMIT 8
 """
-_OTHER_BUCKETS = (
-    "SELECT FROM live WHERE NOT ordered AND status = 'pending' AND bucket(partition_key) <> %s FOR UPDATE SKIP LOCKED"
-)
+_OTHER_BUCKETS = "SELECT FROM heads WHERE bucket <> %s FOR UPDATE SKIP LOCKED"
 _BRACKETS = str.maketrans("{}", "[]")
 _OLDEST = """
 SELECT extract(epoch FROM min(available_at))::float8 FROM live WHERE NOT ordered AND status = 'pending'
@@ -181,7 +179,7 @@ def same_starts(stage: Stage) -> Callable[[Run], Run]:
         first = [0]
 
         def again(conn: Any, statement: Any) -> Any:
-            if statement.name != "claim":
+            if statement.name != "claim_ordered" or statement.params["buckets"] is None:
                 return run(conn, statement)
             ours = sorted(json.loads(statement.params["buckets"].translate(_BRACKETS)))
             first[0] = (first[0] + len(ours) // 8 + 1) % len(ours)

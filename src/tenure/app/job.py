@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -45,22 +45,20 @@ class Own(Enum):
 Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
 
 
+class JobTerms(NamedTuple):
+    """What all jobs of one handler in a worker share."""
+
+    connections: Connections | None = None
+    schema: str = DEFAULT_SCHEMA
+    accept_late: bool = False
+    tracing: Tracing | None = None  # makes the span of its completion
+    keep_payload: bool = True  # in the archive, once it is completed
+
+
 class Job:
     """One attempt at one row. Once `lost` is set, the lease is gone and every write under it is refused."""
 
-    __slots__ = (
-        "_accept_late",
-        "_connections",
-        "cancel_asked",
-        "claimed",
-        "completion",
-        "deadline",
-        "keep_payload",
-        "lost",
-        "schema",
-        "tracing",
-        "veil",
-    )
+    __slots__ = ("_terms", "cancel_asked", "claimed", "completion", "deadline", "lost", "veil")
 
     def __init__(
         self,
@@ -72,19 +70,41 @@ class Job:
         accept_late: bool = False,
         tracing: Tracing | None = None,
         keep_payload: bool = True,
+        terms: JobTerms | None = None,
     ) -> None:
-        self.claimed, self.schema = claimed, schema
+        self.claimed = claimed
         self.deadline = deadline  # on the monotonic clock, counted from when the claim was sent
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
         self.completion: Completion = "open"
-        self._connections, self._accept_late = connections, accept_late
-        self.keep_payload = keep_payload  # in the archive, once it is completed
-        self.tracing = tracing  # makes the span of its completion
         self.veil: Veil | None = None  # what must not be told, once an encrypted payload was opened
+        self._terms = terms or JobTerms(connections, schema, accept_late, tracing, keep_payload)
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt} of {self.max_attempts}, token {self.token}>"
+
+    @property
+    def schema(self) -> str:
+        """Where Tenure's tables are."""
+        return self._terms.schema
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """Makes the span of its completion."""
+        return self._terms.tracing
+
+    @tracing.setter
+    def tracing(self, tracing: Tracing | None) -> None:
+        self._terms = self._terms._replace(tracing=tracing)
+
+    @property
+    def keep_payload(self) -> bool:
+        """True if the archive shall have its payload, once it is completed."""
+        return self._terms.keep_payload
+
+    @keep_payload.setter
+    def keep_payload(self, keep: bool) -> None:
+        self._terms = self._terms._replace(keep_payload=keep)
 
     @property
     def id(self) -> UUID:
@@ -140,7 +160,7 @@ class Job:
         """Raise if the work should stop: StaleLease if the lease is lost or over, Cancelled if somebody asked."""
         if self.cancel_asked:
             raise Cancelled(self.id)
-        if self.lost or self.seconds_left <= 0:
+        if self.lost or self.deadline <= time.monotonic():
             raise StaleLease(self.claimed, "check", self.lost or "lease_expired")
 
     @property
@@ -229,7 +249,9 @@ class JobFence:
 
     def _fenced(self, conn: Any) -> fenced:
         job = self._job
-        return fenced(conn, job.claimed, schema=job.schema, accept_late=job._accept_late, keep_payload=job.keep_payload)
+        return fenced(
+            conn, job.claimed, schema=job.schema, accept_late=job._terms.accept_late, keep_payload=job.keep_payload
+        )
 
     def _span(self, error: BaseException | None) -> Span:
         """The span of the completion; none after an error, which rolls back."""
@@ -237,6 +259,7 @@ class JobFence:
         return NOTHING if tracing is None or error else tracing.settling("complete", self._job.claimed)
 
     def _lender(self) -> Connections:
-        if self._job._connections is None:
+        lender = self._job._terms.connections
+        if lender is None:
             raise RuntimeError("this job was made without a worker: give a connection, job.fenced(conn)")
-        return self._job._connections
+        return lender

@@ -38,6 +38,8 @@ class Signature:
         if payload is not None:
             self.fields = _fields_in_json(payload)
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
+        # Fields that may stand in order are handed over as they were decoded, without their names.
+        self._in_order = all(field.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for field in fields)
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
 
     def arguments(self, job: Any, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -51,6 +53,8 @@ class Signature:
             return (*first, value), {}
         if self._open:
             return first, value if isinstance(value, dict) else _not_fields(self.kind, value)
+        if self._in_order:
+            return (*first, *msgspec.structs.astuple(value)), {}
         return first, {name: getattr(value, name) for name in self._names}
 
     def payload(self, given: tuple[Any, ...], fields: dict[str, Any]) -> Any:

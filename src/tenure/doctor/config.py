@@ -21,7 +21,8 @@ NUMBERS = (
     "heartbeat_seconds",
     "ttl_seconds",
 )
-CONNECTIONS_OF_A_WORKER = 3  # claimer, lease keeper, housekeeper; and one for each handler inside a fenced transaction
+# Claimer, completer, lease keeper, housekeeper; and one for each handler inside a fenced transaction.
+CONNECTIONS_OF_A_WORKER = 4
 
 
 def terms_of(environ: Mapping[str, str] | None = None) -> Terms:

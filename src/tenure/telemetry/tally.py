@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..events import (
@@ -84,14 +85,15 @@ class Tally:
         """These rows were claimed, under leases of this length."""
         with self._lock:
             period = self._period()
-            for attempt in attempts:
-                row = attempt.claimed
-                counts = period.get(row.queue) or _opened(period, row.queue)
-                counts["acquired"] += 1
-                counts["waits"][bisect_left(BOUNDS_SECONDS, row.waited_seconds(lease_seconds))] += 1
-                if row.generation > 1 and len(counts["again"]) < AGAIN_MAX:
-                    counts["again"].append(row.id.hex)
-                    counts["generations"].append(row.generation)
+            for queue, these in groupby(attempts, _queue):
+                counts, rows = period.get(queue) or _opened(period, queue), [attempt.claimed for attempt in these]
+                counts["acquired"] += len(rows)
+                waits = counts["waits"]
+                for row in rows:
+                    waits[bisect_left(BOUNDS_SECONDS, row.waited_seconds(lease_seconds))] += 1
+                    if row.generation > 1 and len(counts["again"]) < AGAIN_MAX:
+                        counts["again"].append(row.id.hex)
+                        counts["generations"].append(row.generation)
 
     def settled(self, attempts: Iterable[Counted], answers: Iterable[Settled], at: float) -> None:
         """The database has answered: count the completions; the rest comes as events."""
@@ -109,11 +111,13 @@ class Tally:
             return
         with self._lock:
             period = self._period()
-            for attempt in attempts:
-                queue = attempt.claimed.queue
+            for queue, these in groupby(attempts, _queue):
                 counts = period.get(queue) or _opened(period, queue)
-                counts["completed"] += 1
-                counts["runs"][bisect_left(BOUNDS_SECONDS, at - attempt.started)] += 1
+                took = [bisect_left(BOUNDS_SECONDS, at - attempt.started) for attempt in these]
+                counts["completed"] += len(took)
+                runs = counts["runs"]
+                for n in took:
+                    runs[n] += 1
 
     def renewed(self, n: int) -> None:
         """This many leases were extended."""
@@ -224,6 +228,10 @@ class Tally:
                 ours = self._periods.setdefault(number, {})
                 for queue, counts in period.items():
                     _add_up(ours.get(queue) or _opened(ours, queue), counts)
+
+
+def _queue(attempt: Counted) -> str:
+    return attempt.claimed.queue
 
 
 def _opened(period: dict[str, Counts], queue: str) -> Counts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, overload
 
 from ..errors import BadSettings
 from ..model.limits import DELAY_SECONDS_MAX
@@ -12,6 +12,25 @@ from ..model.payload import clean_error
 from ..model.rows import Held, Identity, Settled
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
+
+
+class AllCompleted(Sequence[Settled]):
+    """The answer to a complete that was applied to all its leases: for thousands of jobs a second, made when read."""
+
+    def __init__(self, leases: Sequence[Held]) -> None:
+        self._leases = leases
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    @overload
+    def __getitem__(self, n: int) -> Settled: ...
+    @overload
+    def __getitem__(self, n: slice) -> Sequence[Settled]: ...
+    def __getitem__(self, n: int | slice) -> Settled | Sequence[Settled]:
+        if isinstance(n, slice):
+            return AllCompleted(self._leases[n])
+        return Settled(self._leases[n], "complete", "applied", "completed")
 
 
 def complete(
@@ -23,6 +42,18 @@ def complete(
     their payloads out of the archive.
     """
     return _settle("complete", leases, {"accept_late": accept_late, "ordered": ordered, "keep": keep_payload})
+
+
+def complete_all(
+    leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True, keep_payload: bool = True
+) -> Statement[Sequence[Settled]]:
+    """The same for a worker's batches: if all were applied, the answer is an AllCompleted."""
+    whole = complete(leases, accept_late=accept_late, ordered=ordered, keep_payload=keep_payload)
+
+    def read(rows: Rows) -> Any:
+        return AllCompleted(leases) if rows[0][0] == len(leases) else whole.read(rows)
+
+    return Statement(whole.name, whole.params, read)
 
 
 def retry(

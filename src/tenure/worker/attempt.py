@@ -51,43 +51,59 @@ class State(Enum):
 UNBEGUN = (State.AHEAD, State.WAITING)
 
 
+class Common:
+    """What the attempts of one claim share until one of them differs: most are over before that."""
+
+    __slots__ = ("lease_seconds", "lock", "received", "renew_at", "source")
+
+    def __init__(
+        self, source: str = "", *, received: float = 0.0, lease_seconds: float = 0.0, renew_at: float = float("inf")
+    ) -> None:
+        self.source = source  # where the claim looked
+        self.received, self.lease_seconds, self.renew_at = received, lease_seconds, renew_at
+        self.lock = threading.Lock()  # held for a step of one of them, never for two
+
+
 class Attempt:
-    """A job as the worker keeps it. The handler sees only `job`."""
+    """A job as the worker keeps it. The handler sees only `job`.
 
-    __slots__ = (
-        "_lock",
-        "following",
-        "handler",
-        "job",
-        "kill",
-        "lease_seconds",
-        "outcome",
-        "renew_at",
-        "source",
-        "started",
-        "state",
-        "stop",
-        "timer",
-        "trace",
-    )
+    What few attempts have stands here, on the class, until one of them has it.
+    """
 
-    def __init__(self, job: Job, handler: Handler[..., Any] | None = None, *, source: str = "") -> None:
+    following: Attempt | None = None  # the next row of its run: its turn comes when this one is completed
+    outcome: Any = None  # None: there is nothing to tell the database
+    stop: Callable[[], object] | None = None  # how to stop its handler, once it runs
+    kill: Callable[[], object] | None = None  # how to end it if it does not stop: only a process can be killed
+    timer: Any = None  # what will let it go when its time is up
+    trace: Any = None  # the context of its span
+    _renew_at: float | None = None
+
+    def __init__(self, job: Job, handler: Handler[..., Any] | None = None, common: Common | None = None) -> None:
         self.job, self.handler = job, handler
-        self.source = source  # where its claim looked
-        self.state = State.RUNNING
-        self.following: Attempt | None = None  # the next row of its run: its turn comes when this one is completed
-        self.outcome: Any = None  # None: there is nothing to tell the database
-        self.started = 0.0
-        self.lease_seconds = 0.0
-        self.renew_at = float("inf")
-        self.stop: Callable[[], object] | None = None  # how to stop its handler, once it runs
-        self.kill: Callable[[], object] | None = None  # how to end it if it does not stop: only a process can be killed
-        self.timer: Any = None  # what will let it go when its time is up
-        self.trace: Any = None  # the context of its span
-        self._lock = threading.Lock()
+        self.common = common = common or Common()
+        self.state, self.started = State.RUNNING, common.received
 
     def __repr__(self) -> str:
         return f"<Attempt {self.state.name.lower()} {self.job!r}>"
+
+    @property
+    def source(self) -> str:
+        """Where its claim looked."""
+        return self.common.source
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long its lease is, from one renewal to the end."""
+        return self.common.lease_seconds
+
+    @property
+    def renew_at(self) -> float:
+        """When to renew it, on the monotonic clock."""
+        return self.common.renew_at if self._renew_at is None else self._renew_at
+
+    @renew_at.setter
+    def renew_at(self, at: float) -> None:
+        self._renew_at = at
 
     @property
     def claimed(self) -> Claimed:
@@ -145,7 +161,7 @@ class Attempt:
 
     def take_turn(self) -> bool:
         """Its turn has come, or a slot is free; False if it was given back meanwhile."""
-        with self._lock:
+        with self.common.lock:
             if self.state not in UNBEGUN:
                 return False
             self.state = State.RUNNING
@@ -153,7 +169,7 @@ class Attempt:
 
     def give_back(self, outcome: Outcome | None) -> bool:
         """Its turn will not come; False if it came, or if it was given back already."""
-        with self._lock:
+        with self.common.lock:
             if self.state not in UNBEGUN:
                 return False
             self.outcome, self.state = outcome, State.RETURNED
@@ -161,16 +177,17 @@ class Attempt:
 
     def handler_returns(self, outcome: Outcome | None) -> State:
         """The handler has returned; returns the state before. Only a running attempt takes this outcome."""
-        with self._lock:
+        with self.common.lock:
             before = self.state
             if before is State.RUNNING:
-                self.outcome = outcome
-            self.state = State.OVER if self.settled else State.RETURNED
+                self.outcome, self.state = outcome, State.RETURNED
+            else:
+                self.state = State.OVER if before in (State.ABANDONED, State.OVER) else State.RETURNED
             return before
 
     def let_go(self, outcome: Outcome) -> bool:
         """Settle the row without its handler; False if the handler has returned already."""
-        with self._lock:
+        with self.common.lock:
             if self.state is not State.RUNNING:
                 return False
             self.outcome, self.state = outcome, State.LET_GO
@@ -178,12 +195,15 @@ class Attempt:
 
     def settle(self) -> None:
         """The database has answered, or there is nothing to ask it."""
-        with self._lock:
+        if self.state is State.RETURNED:  # nobody else makes a step from here
+            self.state = State.OVER
+            return
+        with self.common.lock:
             self.state = State.OVER if self.handler_returned else State.ABANDONED
 
     def lose(self, reason: str) -> None:
         """Its handler works in vain from now on. The first reason counts, whichever thread has it."""
-        with self._lock:
+        with self.common.lock:
             self.job.lost = self.job.lost or reason
 
     def ask_to_stop(self) -> None:

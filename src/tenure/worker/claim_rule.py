@@ -46,13 +46,13 @@ class ClaimRule:
     _offers: list[Offer] = field(default_factory=list)
     _dry: dict[str, float] = field(default_factory=dict)  # until when each source is dry
     _turn: int = 0
-    _starts: dict[str, int] = field(default_factory=dict)  # where the next scan of our buckets begins
+    _start: int = 0  # where the next scan of our buckets begins
     _freed: set[int] = field(default_factory=set)  # buckets of ordered keys that may go on
     _row_seconds: float = 1.0  # how long a row of an ordered key takes
     lanes: LaneMemory = field(default_factory=LaneMemory)
     keys: KeyMemory = field(default_factory=KeyMemory)
 
-    def learn(self, offers: Sequence[Offer], at: float) -> float | None:
+    def learn(self, offers: Sequence[Offer]) -> float | None:
         """Read the board; returns the seconds until the next row is due, if the board knows one."""
         self._offers = [offer for offer in offers if offer.queue in self.queues]
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
@@ -60,19 +60,16 @@ class ClaimRule:
         self.keys.board_was_read(self._offers)
         for offer in self._offers:
             if offer.due_seconds is not None and offer.due_seconds <= 0:
-                source = offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED
-                if source != UNORDERED or not self.lanes.is_for_others(Lane(offer.queue, offer.priority), at):
-                    self._dry.pop(source, None)
+                self._dry.pop(offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED, None)
         return min(later, default=None)
 
     def look_again(self, queue: str | None = None) -> None:
         """There may be rows again: no source is dry, or none of one queue."""
         if queue is None:
             self._dry.clear()
-            self.lanes.look_everywhere()
             self.keys.note()
         elif queue in self.queues:
-            self.lanes.note(queue)
+            self.lanes.note()
             self.keys.note()
             for source in (UNORDERED, ORDERED, queue):
                 self._dry.pop(source, None)
@@ -88,9 +85,8 @@ class ClaimRule:
             self._dry.pop(source, None)
 
     def own(self, buckets: tuple[int, ...] | None) -> None:
-        """These buckets are ours from now on; nothing is known of new ones."""
+        """These buckets are ours from now on: we hear of rows in them, and claim their ordered keys first."""
         self.buckets = buckets
-        self.lanes.forget()
 
     def owns(self, bucket: int) -> bool:
         """True if this is one of our buckets."""
@@ -127,8 +123,9 @@ class ClaimRule:
         }
         lanes: tuple[Lane, ...] = ()
         if source == UNORDERED:
-            lanes = self._unordered_lanes(at)
-            statement = self._unordered(worker, free, lanes, wide, common)
+            lanes = tuple(Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited)
+            # By time, whatever the bucket: nothing about them needs an owner. A poll has no floor.
+            statement = claim(worker, free, lanes=lanes, floors=None if wide else self.lanes.floors(lanes), **common)
         elif source == ORDERED:
             statement = self._ordered(worker, free, wide, common)
         else:
@@ -138,7 +135,7 @@ class ClaimRule:
             statement = claim_limited(worker, free, source, floors=known or None, **keys._asdict(), **common)
         return SentClaim(source, free, claim_id, at, statement, lanes)
 
-    def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float) -> None:
+    def answered(self, claim: SentClaim, rows: Sequence[Claimed]) -> None:
         """Learn from the reply to a claim: fewer rows than asked for mean that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
@@ -146,10 +143,7 @@ class ClaimRule:
             if len({(row.queue, row.partition_key) for row in rows}) < claim.n:
                 self._dry[ORDERED] = float("inf")
         elif claim.source == UNORDERED:
-            if claim.statement.name == "claim_any":
-                self.lanes.taken(claim.lanes, rows)
-            elif len(rows) < claim.n:
-                self.lanes.nothing_of_ours(claim.lanes, claim.sent, at)
+            self.lanes.taken(claim.lanes, rows)
             if len(rows) < claim.n:
                 self._dry[UNORDERED] = float("inf")
         elif len(rows) < claim.n:
@@ -162,23 +156,11 @@ class ClaimRule:
             found.append(ORDERED)
         return found + sorted({o.queue for o in offers if o.limited})
 
-    def _unordered_lanes(self, at: float) -> tuple[Lane, ...]:
-        found = [Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited]
-        return tuple(lane for lane in found if not self.lanes.is_for_others(lane, at))
-
-    def _unordered(
-        self, worker: str, n: int, lanes: Sequence[Lane], everywhere: bool, common: dict[str, Any]
-    ) -> Statement[list[Claimed]]:
-        if everywhere:
-            return claim(worker, n, lanes=lanes, **common)  # a poll: no floor
-        buckets = None if self.buckets is None else self._from_start(UNORDERED)
-        return claim(worker, n, buckets=buckets, lanes=lanes, floors=self.lanes.floors(lanes), **common)
-
     def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
         buckets: list[int] | None = None
         if self.buckets is not None and not everywhere:
             # Also the keys that we have just let go on, whoever owns their buckets.
-            buckets = [*self._freed.difference(self.buckets), *self._from_start(ORDERED)]
+            buckets = [*self._freed.difference(self.buckets), *self._from_start()]
         self._freed.clear()
         # A run should take no longer than RUN_SECONDS: its rows wait for each other, and go back when a worker drains.
         run_length = int(min(RUN_SECONDS / max(self._row_seconds, 1e-6), RUN_MAX))
@@ -189,14 +171,14 @@ class ClaimRule:
     def _ordered_queues(self) -> list[str]:
         return list(dict.fromkeys(o.queue for o in self._in_turn() if o.ordered and not o.limited))
 
-    def _from_start(self, source: str) -> Sequence[int]:
+    def _from_start(self) -> Sequence[int]:
         """Our buckets from another one on each time: in as many claims as there are, each of them is the first."""
         ours = self.buckets or ()
         if not ours:
             return ()
-        first = self._starts.get(source, 0) % len(ours)
+        first = self._start % len(ours)
         step = next(step for step in range(len(ours) // 8 + 1, 2 * len(ours) + 2) if gcd(step, len(ours)) == 1)
-        self._starts[source] = first + step
+        self._start = first + step
         return [*ours[first:], *ours[:first]]
 
     def _in_turn(self) -> list[Offer]:

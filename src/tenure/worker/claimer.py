@@ -3,6 +3,9 @@
     ┌──▶ rest: wait for news ──▶ round: read the board if it is due, settle and claim in one trip ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────┘
 
+If many attempts have ended, it hands them to the completer, which settles them on another connection, and claims
+meanwhile. What the completer gives back is settled here, like any other.
+
 After a statement that was refused (a lock, a deadlock), what has ended is settled first and the claim is sent alone.
 
 `settler` knows what is to be settled, `claims` what to claim, `sleep` how long to wait. Their statements are run here.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
@@ -19,12 +23,13 @@ from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting, tell
 from ..verbs.questions import board, claimed
-from .attempt import Attempt, State, given_back
-from .claim_rule import SentClaim
+from .attempt import Attempt
+from .claim_rule import UNORDERED, SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
+from .completer import LARGE, Completer
 from .db_thread import DbThread
 from .held import HeldAttempts, Presence
-from .news import Buckets, News, Note
+from .news import GivenBack, Item, News, Note
 from .settler import Batch, Settler
 from .shared import Shared
 from .sleep import Sleep
@@ -46,6 +51,7 @@ class Claimer(DbThread):
         super().__init__("claimer", shared, shared.terms.url, patience)
         self._held, self._news, self._presence, self._start = held, news, presence, start
         self.claims, self.settler = claims, Settler(shared, held)
+        self.completer = Completer(shared, held, news, patience)
         self.sleep = Sleep(shared.terms.poll_seconds)
         self.draining = False
         self._sending: list[Attempt] = []  # settled by the statement that runs now
@@ -63,7 +69,12 @@ class Claimer(DbThread):
     @property
     def unsettled(self) -> bool:
         """True if attempts are left to settle."""
-        return bool(self.settler.unsettled) or not self._news.empty
+        return bool(self.settler.unsettled) or self.completer.busy or not self._news.empty
+
+    def end(self) -> None:
+        """Ask the thread to return soon, and the completer with it."""
+        super().end()
+        self.completer.end()
 
     # -- the thread
 
@@ -82,6 +93,7 @@ class Claimer(DbThread):
     def connection_lost(self) -> None:
         """A new session tells producers again whether this worker waits, and polls."""
         self.sleep.connection_lost()
+        self.completer.connect_again()
 
     def statement_refused(self) -> None:
         """Perhaps a row is locked, perhaps something that a claim needs: neither may keep back the rest."""
@@ -105,9 +117,11 @@ class Claimer(DbThread):
         for news in self._news.take(seconds):
             self._hear(news)
 
-    def _hear(self, news: Attempt | Note | Buckets) -> None:
+    def _hear(self, news: Item) -> None:
         if isinstance(news, Attempt):
             self.settler.add([news])
+        elif isinstance(news, GivenBack):
+            self._take_back(news)
         elif isinstance(news, Note):
             self._hear_note(news.text)
         else:
@@ -127,6 +141,15 @@ class Claimer(DbThread):
             self.sleep.look_soon()
             woken(self.shared, "notify")
 
+    def _take_back(self, batch: GivenBack) -> None:
+        """Ours again, after what the completer saw."""
+        self.settler.add(batch.attempts)
+        if batch.answers is not None:
+            self._settled(batch.attempts, batch.answers, batch.since)
+        elif batch.refused:
+            self.settler.turned_away(batch.attempts, alone=True)
+            self._refused = True
+
     # -- a round
 
     def _round(self, conn: QueueConnection) -> None:
@@ -134,8 +157,13 @@ class Claimer(DbThread):
         if at >= self.sleep.board_at and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
-        self._look_after_ahead(at)
+        if self._held.ahead.overdue_at() <= at:  # a handler has turned slow: another worker may have free slots
+            self._held.ahead.turned_slow()
+            self.settler.add(self._held.give_back_ahead())
+            self._to_others = True
         self._sort(at)
+        if not self.draining:
+            self._hand_over()
         claim = self._next_claim(at)
         sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
         if claim is not None and not sent:
@@ -146,6 +174,15 @@ class Claimer(DbThread):
             run(conn, tell("queues"))
             self._to_others = False
         self._refused = False
+
+    def _hand_over(self) -> None:
+        """Give a large batch to the completer. Its slots are free at once: the handlers have returned."""
+        if len(self.settler.unsettled) < LARGE or self.settler.one_by_one:
+            return
+        if self.completer.ident is None:
+            self.completer.start()
+        if (batch := self.completer.take(partial(self.settler.hand_over, LARGE))) is not None:
+            self._held.vacate(batch[0])
 
     def _sort(self, at: float) -> None:
         self._freed(self.settler.due(), at)
@@ -160,7 +197,7 @@ class Claimer(DbThread):
         )
         if poll:
             self.claims.poll()
-        due_seconds = rule.learn(offers, at)
+        due_seconds = rule.learn(offers)
         self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None)
 
     def _next_claim(self, at: float) -> SentClaim | None:
@@ -192,7 +229,8 @@ class Claimer(DbThread):
     def _freed(self, attempts: Sequence[Attempt], at: float) -> None:
         """The keys and permits of these are free, or will be with the statement that settles them."""
         for attempt in attempts:
-            self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
+            if attempt.common.source != UNORDERED:
+                self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
 
     def _settled(self, attempts: list[Attempt], answers: Sequence[Settled], since: int) -> None:
         attempts, answers = self.settler.decided(attempts, answers)
@@ -214,32 +252,19 @@ class Claimer(DbThread):
             self.settler.add(attempts)
             return
         announce(self.shared, attempts)
-        at_once = [attempt for attempt in attempts if attempt.state is State.RUNNING]
-        ahead = [attempt for attempt in attempts if attempt.state is State.AHEAD]
-        self._start(at_once + (self._held.queue(ahead) if ahead else []))
-        if ahead and self.draining:
-            self._give_back_ahead()  # a drain that began meanwhile has not seen them
-
-    def _give_back_ahead(self) -> None:
-        """Rows that wait ahead go back unstarted."""
-        for first in self._held.give_up_ahead():
-            self.settler.add(list(given_back(first)))
-
-    def _look_after_ahead(self, at: float) -> None:
-        """A row has waited ahead for too long: a handler has turned slow. All go back; somebody may have free slots."""
-        if self._held.ahead.overdue_at() <= at:
-            self._held.ahead.turned_slow()
-            self._give_back_ahead()
-            self._to_others = True
+        self._start(self._held.queue(attempts))
+        if self.draining:
+            self.settler.add(self._held.give_back_ahead())  # a drain that began meanwhile has not seen them
 
     # -- between rounds
 
     def _rest_seconds(self, conn: QueueConnection) -> float:
         ears, at = self._presence.ears, time.monotonic()
+        free = self.shared.terms.slots - self._held.in_flight
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),
-            free=self._may_claim(at) and self._presence.trusted,
+            free=self.claims.may_claim(free, self._held.ahead.room, at) and self._presence.trusted,
             draining=self.draining,
             dry_until=self.claims.rule.dry_until(),
             ears=ears,
@@ -252,8 +277,3 @@ class Claimer(DbThread):
                 self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
         return max(0.0, min(rest.seconds, self.settler.next_at(at) - at, self._held.ahead.overdue_at() - at))
-
-    def _may_claim(self, at: float) -> bool:
-        """True if a slot is free, or if there is room ahead and there may be rows for it."""
-        free = self.shared.terms.slots - self._held.in_flight
-        return free > 0 or (free + self._held.ahead.room > 0 and self.claims.rule.has_unordered(at))

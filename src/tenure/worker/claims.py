@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from ..app.handler import Handler
-from ..app.job import Connections, Job
+from ..app.job import Connections, Job, JobTerms
 from ..events import ClaimAnswered, LeaseAcquired, Woken
 from ..model.rows import Claimed
-from .attempt import Attempt
+from .attempt import Attempt, Common
 from .claim_rule import ORDERED, UNORDERED, ClaimRule, SentClaim
 from .held import HeldAttempts
 from .shared import Shared
@@ -52,6 +52,10 @@ class Claims:
             self._everywhere.clear()
         return claim
 
+    def may_claim(self, free: int, ahead: int, at: float) -> bool:
+        """True if a slot is free, or if there is room ahead and there may be rows for it."""
+        return free > 0 or (free + ahead > 0 and self.rule.has_unordered(at))
+
     def send(self, claim: SentClaim) -> None:
         """Remember it: from now on we may hold its rows, even if the reply is lost."""
         self._sent = claim
@@ -60,7 +64,7 @@ class Claims:
         """The reply has come."""
         self._sent = None
         at = time.monotonic()
-        self.rule.answered(claim, rows, at)
+        self.rule.answered(claim, rows)
         self._shared.tracing.claimed(self._shared.worker_id, rows, at - claim.sent)
         if self._shared.bus.each_job:
             self._shared.bus.emit(ClaimAnswered(self._shared.worker_id, len(rows), at - claim.sent))
@@ -93,29 +97,34 @@ class Claims:
         at = time.monotonic()
         if deadline <= at:
             return []
-        made = [self._attempt(claim, row, deadline, at) for row in rows]
+        made = self._made(claim, rows, deadline, at)
         if claim.source == ORDERED:
             _as_runs(made)
         self._held.take(made)
         return made
 
-    def _attempt(self, claim: SentClaim, row: Claimed, deadline: float, at: float) -> Attempt:
-        terms, handler = self._shared.terms, self._handlers.get(row.kind)
-        job = Job(
-            row,
-            deadline=deadline,
-            connections=self._connections,
-            schema=terms.schema,
-            accept_late=handler is not None and handler.handling.late_completion == "accept",
-            tracing=handler.tracing if handler is not None else None,
-            keep_payload=handler is None or handler.handling.keep_payload,
-        )
-        attempt = Attempt(job, handler, source=claim.source)
-        attempt.started, attempt.lease_seconds = at, terms.lease_seconds
-        attempt.renew_at = claim.sent + terms.renew_seconds
-        if handler is not None and handler.handling.lease_seconds is not None:
-            attempt.lease_seconds, attempt.renew_at = handler.handling.lease_seconds, claim.sent
-        return attempt
+    def _made(self, claim: SentClaim, rows: Sequence[Claimed], deadline: float, at: float) -> list[Attempt]:
+        """What rows of one kind share is made once."""
+        made, kinds = [], dict[str, tuple[Handler[..., Any] | None, JobTerms, Common]]()
+        for row in rows:
+            kind = kinds.get(row.kind)
+            if kind is None:
+                kind = kinds[row.kind] = self._kind(claim, row.kind, at)
+            handler, terms, common = kind
+            made.append(Attempt(Job(row, deadline=deadline, terms=terms), handler, common))
+        return made
+
+    def _kind(self, claim: SentClaim, kind: str, at: float) -> tuple[Handler[..., Any] | None, JobTerms, Common]:
+        ours, handler = self._shared.terms, self._handlers.get(kind)
+        lease = {"lease_seconds": ours.lease_seconds, "renew_at": claim.sent + ours.renew_seconds}
+        if handler is None:
+            return None, JobTerms(self._connections, ours.schema), Common(claim.source, received=at, **lease)
+        handling = handler.handling
+        if handling.lease_seconds is not None:
+            lease = {"lease_seconds": handling.lease_seconds, "renew_at": claim.sent}
+        late = handling.late_completion == "accept"
+        terms = JobTerms(self._connections, ours.schema, late, handler.tracing, handling.keep_payload)
+        return handler, terms, Common(claim.source, received=at, **lease)
 
 
 def _as_runs(attempts: Sequence[Attempt]) -> None:

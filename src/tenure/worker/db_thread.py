@@ -67,8 +67,13 @@ class DbThread(threading.Thread):
                 raise
             self._lost(error)
 
+    @property
+    def done(self) -> bool:
+        """True if this connection is needed no longer."""
+        return self.ended.is_set()
+
     def _work_until_lost(self, conn: QueueConnection) -> None:
-        while not self.ended.is_set():
+        while not self.done:
             try:
                 self.work(conn)
             except Exception as error:

@@ -1,4 +1,4 @@
-"""What a claimer remembers of its unordered lanes: from where to search each, and which have nothing for it."""
+"""What a claimer remembers of its unordered lanes: from where to search each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from ..model.rows import Claimed, Lane, Offer
 
 FLOOR_MARGIN_SECONDS = 1.0
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
-OTHERS_SECONDS = 1.0  # how long, at least, a lane that had rows for others only is left to them
-OTHERS_SHARE = 50  # and how many times as long as it took to find that out
 LANES_MAX = 256  # remembered, of those that the board no longer shows
 
 
@@ -23,7 +21,6 @@ class LaneMemory:
 
     _seen: dict[Lane, float] = field(default_factory=dict)  # where the next board may begin
     _floors: dict[Lane, float] = field(default_factory=dict)  # where the next claim may begin
-    _others: dict[Lane, float] = field(default_factory=dict)  # until when nothing of a lane is for us
     _noted: bool = False  # NOTIFY arrives at commit: the row may be as old as its transaction, or as its producer says
 
     def known(self, *, poll: bool) -> dict[Lane, float]:
@@ -43,19 +40,9 @@ class LaneMemory:
             shown = {**dict.fromkeys(self._seen, float("-inf")), **shown}
         self._seen, self._floors = shown, dict(shown)
 
-    def note(self, queue: str) -> None:
-        """A producer says that there is a row for us."""
+    def note(self) -> None:
+        """A producer says that there is a row."""
         self._noted = True
-        self._others = {lane: until for lane, until in self._others.items() if lane.queue != queue}
-
-    def look_everywhere(self) -> None:
-        """There may be rows in any lane."""
-        self._others.clear()
-
-    def forget(self) -> None:
-        """Our buckets have changed."""
-        self._floors.clear()
-        self._others.clear()
 
     def floors(self, lanes: Sequence[Lane]) -> list[float]:
         """Where to begin in each lane."""
@@ -73,12 +60,3 @@ class LaneMemory:
         for queue, at in newest.items():
             if len(found := of_queue.get(queue, [])) == 1:  # rows do not say their priority
                 self._floors[found[0]] = max(self._floors.get(found[0], float("-inf")), at - FLOOR_MARGIN_SECONDS)
-
-    def nothing_of_ours(self, lanes: Sequence[Lane], sent: float, answered: float) -> None:
-        """None of our buckets has a due row in these lanes: what is due there is for others."""
-        until = sent + max(OTHERS_SECONDS, OTHERS_SHARE * (answered - sent))
-        self._others.update(dict.fromkeys(lanes, until))
-
-    def is_for_others(self, lane: Lane, at: float) -> bool:
-        """True while there is nothing for us in this lane, as far as we know."""
-        return self._others.get(lane, 0.0) > at

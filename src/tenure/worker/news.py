@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from ..model.rows import Settled
 from .attempt import Attempt
 
-LINGER_SECONDS = 0.005  # how long the end of a row waits for the rows behind it in its run
+LINGER_SECONDS = 0.005  # how long the end of an attempt waits for others that are about to end
 
 
 class Note(NamedTuple):
@@ -24,26 +25,43 @@ class Buckets(NamedTuple):
     ours: tuple[int, ...] | None
 
 
+class GivenBack(NamedTuple):
+    """A batch of the completer's that is the claimer's again: with the database's answers, refused, or unanswered."""
+
+    attempts: list[Attempt]
+    answers: Sequence[Settled] | None
+    since: int  # when its statement was sent, in ns
+    refused: bool
+
+
+Item = Attempt | Note | Buckets | GivenBack
+
+
 class News:
     """A queue: any thread puts, the claimer takes.
 
-    Rows of a run that end one right after the other come together: the claimer is woken for the first of them and then
-    waits a moment, unless there is other news.
+    Attempts that end one right after the other, in one turn of the loop or in one run, come together: the claimer is
+    woken for the first of them and then waits a moment, unless there is other news.
     """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Attempt | Note | Buckets | None] = SimpleQueue()
-        self._in_runs: deque[Attempt] = deque()  # ended, and the next row of the run has begun
-        self._told = False  # that there are some
+        self._queue: SimpleQueue[Note | Buckets | GivenBack | None] = SimpleQueue()
+        self._ended: deque[Attempt] = deque()  # in the order in which they ended: a run is settled in its own
+        self._told = self._hurried = False  # that there are some; that there is nothing to wait for
 
     def ended(self, attempt: Attempt, *, goes_on: bool = False) -> None:
-        """This attempt ended, or was let go: settle it. If its run goes on, soon is enough."""
+        """This attempt ended, or was let go: settle it. If more is about to follow, soon is enough."""
+        self._ended.append(attempt)
         if not goes_on:
-            self._queue.put(attempt)
-            return
-        self._in_runs.append(attempt)
-        if not self._told:
+            self.hurry()
+        elif not self._told:
             self._told = True
+            self._queue.put(None)
+
+    def hurry(self) -> None:
+        """Nothing more is about to follow what has ended."""
+        if self._ended and not self._hurried:
+            self._told = self._hurried = True
             self._queue.put(None)
 
     def wake(self, note: str = "") -> None:
@@ -54,17 +72,21 @@ class News:
         """These buckets are ours from now on; None: all of them."""
         self._queue.put(Buckets(buckets))
 
+    def give_back(self, batch: GivenBack) -> None:
+        """These are to be settled by the claimer."""
+        self._queue.put(batch)
+
     @property
     def empty(self) -> bool:
         """True if everything was taken."""
-        return self._queue.empty() and not self._in_runs
+        return self._queue.empty() and not self._ended
 
-    def take(self, seconds: float) -> Iterator[Attempt | Note | Buckets]:
+    def take(self, seconds: float) -> Iterator[Item]:
         """All news; waits at most these seconds for the first."""
-        found: list[Attempt | Note | Buckets] = []
+        found: list[Item] = []
         try:
             first = self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
-            if first is None and seconds > 0:  # else there is something to do meanwhile
+            if first is None and seconds > 0 and not self._hurried:  # else there is something to do meanwhile
                 first = self._queue.get(timeout=LINGER_SECONDS)
             while True:
                 if first is not None:
@@ -72,8 +94,8 @@ class News:
                 first = self._queue.get_nowait()
         except Empty:
             pass
-        # Asked for last: an earlier row of a run is never behind a later one. Told first: what comes now tells again.
-        self._told = False
-        while self._in_runs:
-            yield self._in_runs.popleft()
+        # Told first: what comes now tells again.
+        self._told = self._hurried = False
+        while self._ended:
+            yield self._ended.popleft()
         yield from found

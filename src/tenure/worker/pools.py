@@ -12,12 +12,13 @@ from ..app.handler import Handler
 from ..errors import Cancelled, StaleLease
 from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, RaisedAfterCompletion, StaleWriteBlocked
 from ..model.envelope import MissingKey
-from ..model.outcome import Completed, DeadLetter, Outcome, Release, Retry
+from ..model.outcome import COMPLETED, Completed, DeadLetter, Outcome, Release, Retry
 from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
-from ..telemetry.tracing import Span
+from ..telemetry.tracing import NOTHING, Span
 from .attempt import OUR_OWN, Attempt, State, given_back
 from .held import HeldAttempts
+from .loop_turns import LoopTurns
 from .news import News
 from .next_turn import NextTurn
 from .outcomes import Poison, after_completion, arguments, as_outcome, later, place, said, veiled
@@ -40,6 +41,7 @@ class Pools:
         held.take_back = self._processes.take_back
         self._closing = False
         self._next_turn = NextTurn(self._on_loop)
+        self._turns = LoopTurns(news)
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Coroutines run on this loop, and so do the timers of all attempts."""
@@ -88,32 +90,41 @@ class Pools:
         return True
 
     def _on_loop(self, attempts: list[Attempt]) -> None:
-        assert self._loop is not None
+        run = self._run_traced if self._shared.tracing.on else self._run_async
         for attempt in attempts:
-            running = self._loop.create_task(self._run_async(attempt))
-            attempt.stop = partial(self._call_on_loop, running.cancel)
+            self._turns.begin(attempt, run(attempt), self._call_on_loop)
 
     async def _run_async(self, attempt: Attempt) -> None:
-        """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
-        with self._span(attempt) as span:
-            try:
-                handler = self._begin(attempt)
-                self._set_timer(attempt)
-                args, fields = arguments(handler, attempt.job)
-                # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
-                attempt.job.check()  # a slow start may have cost the lease
-                outcome: Outcome | None = as_outcome(await handler.function(*args, **fields), attempt.job.veil)
-            except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
-                outcome = self._of_error(attempt, error)
-                span.ended(attempt.told(outcome), veiled(error, attempt.job))
-            else:
-                span.ended(attempt.told(outcome))
-        if begun := self._end(attempt, outcome):
-            self._go_on(begun)
+        self._ended_on_loop(attempt, await self._call(attempt))
 
-    def _go_on(self, begun: list[Attempt]) -> None:
-        """Rows that have a slot now, from the loop: in its next turn, without the way round by a thread."""
-        for each in begun:
+    async def _run_traced(self, attempt: Attempt) -> None:
+        with self._span(attempt) as span:
+            outcome = await self._call(attempt, span)
+        self._ended_on_loop(attempt, outcome)
+
+    async def _call(self, attempt: Attempt, span: Span = NOTHING) -> Outcome | None:
+        """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
+        job = attempt.job
+        try:
+            handler = self._begin(attempt)
+            if handler.handling.timeout_seconds:
+                self._set_timer(attempt)
+            args, fields = arguments(handler, job)
+            # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
+            job.check()  # a slow start may have cost the lease
+            value = await handler.function(*args, **fields)
+            outcome: Outcome | None = COMPLETED if value is None else as_outcome(value, job.veil)
+        except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
+            outcome = self._of_error(attempt, error)
+            span.ended(attempt.told(outcome), veiled(error, job))
+        else:
+            if span is not NOTHING:
+                span.ended(attempt.told(outcome))
+        return outcome
+
+    def _ended_on_loop(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """What has its slot begins in the next turn, without the way round by a thread."""
+        for each in self._end(attempt, outcome, on_loop=True):
             if each.handler is None or each.handler.handling.pool != "loop":
                 self.start([each])
                 continue
@@ -242,6 +253,8 @@ class Pools:
         outcome: Outcome | None,
         seconds: float | None = None,
         next_after: Callable[[Attempt], list[Attempt]] | None = None,
+        *,
+        on_loop: bool = False,
     ) -> list[Attempt]:
         """The handler has returned. Returns what begins now: the next row of its run, or rows that waited ahead.
 
@@ -249,14 +262,14 @@ class Pools:
         """
         self._held.ahead.ran(time.monotonic() - attempt.started if seconds is None else seconds)
         before, job = attempt.handler_returns(outcome), attempt.job
-        if attempt.completed_itself and (error := after_completion(outcome)):
+        if job.completion == "committed" and (error := after_completion(outcome)):
             told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error, place(error))
             self._bus.emit(RaisedAfterCompletion(*told))
         if attempt.timeout_seconds:
             self._call_on_loop(attempt.disarm)
         following = None
         if before is State.RUNNING:
-            following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+            following = attempt.following and self._next_of_run(attempt, completed=isinstance(outcome, Completed))
         elif before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()
@@ -264,7 +277,10 @@ class Pools:
         begun = [following] if following is not None else (next_after or self._held.next_after)(attempt)
         if before is State.RUNNING:
             # Before the next begins: rows of a run are settled in order.
-            self._news.ended(attempt, goes_on=following is not None)
+            if on_loop and following is None:
+                self._turns.ended(attempt)
+            else:
+                self._news.ended(attempt, goes_on=following is not None)
         return begun
 
     def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:

@@ -5,42 +5,27 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..app.fence import NOT_ITS_TURN
-from ..events import (
-    Bus,
-    Event,
-    JobCancelled,
-    JobCompleted,
-    JobDeadLettered,
-    JobFailed,
-    JobReleased,
-    JobRetried,
-    StaleWriteBlocked,
-)
 from ..model.backoff import delay_for
 from ..model.outcome import Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
 from ..model.rows import Settled
 from ..verbs import settle
+from ..verbs.settle import AllCompleted
 from ..verbs.statement import Statement
 from .attempt import Attempt
 from .claim_rule import UNORDERED
 from .held import HeldAttempts
 from .outcomes import said
 from .put_off import PutOff, in_runs
+from .reports import completed, report
 from .shared import Shared
 
-Batch = tuple[list[Attempt], Statement[list[Settled]]]
+Batch = tuple[list[Attempt], Statement[Any]]  # its answer: a Settled for each
 # The outcome; may it come late, may its row be ordered, is its payload kept?
 Kind = tuple[type[Outcome], bool, bool, bool]
 Group = tuple[Kind, list[Attempt]]
-
-_ENDED: dict[str | None, type[JobRetried]] = {
-    "pending": JobRetried,
-    "failed": JobFailed,
-    "dead_letter": JobDeadLettered,
-    "cancelled": JobCancelled,
-}
 
 
 class Settler:
@@ -79,11 +64,9 @@ class Settler:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
         # Asked once each: a handler that was let go may commit at any moment.
         itself = {each for each in self._unsettled if each.completed_itself}
-        over = [each for each in self._unsettled if each in itself or each.outcome is None]
+        over = [each for each in self._unsettled if each.outcome is None or each in itself]
         if not over:
             return
-        gone = set(over)
-        self._unsettled = [each for each in self._unsettled if each not in gone]
         self._end(over)
         completed(self._shared, [each for each in over if each in itself], time.monotonic())
 
@@ -96,6 +79,20 @@ class Settler:
         """What was locked when it was sent last, and what stands behind it: a statement each, after all others."""
         _, runs = self._by_lock()
         return _each_alone(runs)
+
+    def hand_over(self, least: int) -> Batch | None:
+        """So many completions of unordered rows, to be settled elsewhere: they are no longer among these."""
+        free, _ = self._by_lock()
+        for (outcome, late, ordered, keep), group in _by_kind(free).items() if len(free) >= least else ():
+            if outcome is Completed and not ordered and len(group) >= least:
+                self._forget(group)
+                return group, _statement(outcome, late, group, ordered, keep=keep)
+        return None
+
+    def _forget(self, attempts: list[Attempt]) -> None:
+        gone = set(attempts)
+        self._unsettled = [each for each in self._unsettled if each not in gone]
+        self._put_off.forget(attempts)
 
     def _by_lock(self) -> tuple[list[Attempt], list[list[Attempt]]]:
         """What is due, without the runs that have a row that was locked; and those runs."""
@@ -114,7 +111,7 @@ class Settler:
 
     def decided(self, attempts: list[Attempt], answers: Sequence[Settled]) -> tuple[list[Attempt], Sequence[Settled]]:
         """Without those for which the database has decided nothing: they are ours as before, and are sent again."""
-        if not any(answer.reason for answer in answers):
+        if isinstance(answers, AllCompleted) or not any(answer.reason for answer in answers):
             return attempts, answers
         again = [attempt for attempt, answer in zip(attempts, answers, strict=True) if _undecided(attempt, answer)]
         self._put_off.add(again, locked=False)
@@ -126,13 +123,14 @@ class Settler:
         """The database has answered: emit events, free slots. True if some row is due again later."""
         at, later = time.monotonic(), False
         bus, worker_id = self._shared.bus, self._shared.worker_id
-        self._shared.tally.settled(attempts, answers, at)
-        for attempt, settled in zip(attempts, answers, strict=True):
-            if bus.each_job or settled.standing != "applied" or not isinstance(attempt.outcome, Completed):
-                report(bus, worker_id, attempt, settled, at - attempt.started)
-                later = later or settled.next_at is not None
-        done = set(attempts)
-        self._unsettled = [each for each in self._unsettled if each not in done]
+        if isinstance(answers, AllCompleted):
+            completed(self._shared, attempts, at)
+        else:
+            self._shared.tally.settled(attempts, answers, at)
+            for attempt, settled in zip(attempts, answers, strict=True):
+                if bus.each_job or settled.standing != "applied" or not isinstance(attempt.outcome, Completed):
+                    report(bus, worker_id, attempt, settled, at - attempt.started)
+                    later = later or settled.next_at is not None
         self._end(attempts)
         return later
 
@@ -140,9 +138,8 @@ class Settler:
         """These are settled: stop renewing them, and free the slots of handlers that have returned."""
         for attempt in attempts:
             attempt.settle()
-        self._put_off.forget(attempts)
-        self._held.drop(attempts)
-        self._held.free([attempt for attempt in attempts if attempt.handler_returned])
+        self._forget(attempts)
+        self._held.end(attempts)
 
 
 def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
@@ -150,10 +147,7 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
 
     A row that fails ends its run: the rows behind it must be given back before it is.
     """
-    groups: dict[Kind, list[Attempt]] = {}
-    for attempt in attempts:
-        kind = (type(attempt.outcome), attempt.accept_late, attempt.source != UNORDERED, attempt.keep_payload)
-        groups.setdefault(kind, []).append(attempt)
+    groups = _by_kind(attempts)
     in_turn = sorted(groups.items(), key=lambda group: _turn(group[0]))
     if sum(_of_runs(kind) for kind in groups) > 1:
         of_runs = [each for each in attempts if isinstance(each.outcome, Completed) and each.source != UNORDERED]
@@ -164,6 +158,21 @@ def batches(attempts: Sequence[Attempt]) -> Iterator[Batch]:
         except Exception:
             made = [_alone(outcome, late, attempt) for attempt in group]
         yield from made
+
+
+def _by_kind(attempts: Sequence[Attempt]) -> dict[Kind, list[Attempt]]:
+    """What they have in common is looked at once for each handler and claim, not for each attempt."""
+    alike: dict[tuple[type[Outcome], Any, Any], list[Attempt]] = {}
+    for attempt in attempts:
+        what = (type(attempt.outcome), attempt.handler, attempt.common)
+        if (found := alike.get(what)) is None:
+            found = alike[what] = []
+        found.append(attempt)
+    groups: dict[Kind, list[Attempt]] = {}
+    for (outcome, _, common), found in alike.items():
+        kind = (outcome, found[0].accept_late, common.source != UNORDERED, found[0].keep_payload)
+        groups.setdefault(kind, []).extend(found)
+    return groups
 
 
 def _of_runs(kind: Kind) -> bool:
@@ -217,10 +226,10 @@ def _alone(kind: type[Outcome], late: bool, attempt: Attempt) -> Batch:
 
 def _statement(
     kind: type[Outcome], late: bool, attempts: list[Attempt], ordered: bool = True, *, keep: bool = True
-) -> Statement[list[Settled]]:
-    held = [attempt.claimed for attempt in attempts]
+) -> Statement[Any]:
+    held = [attempt.job.claimed for attempt in attempts]
     if kind is Completed:
-        return settle.complete(held, accept_late=late, ordered=ordered, keep_payload=keep)
+        return settle.complete_all(held, accept_late=late, ordered=ordered, keep_payload=keep)
     if kind is Retry:
         return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
     if kind is Fail:
@@ -245,33 +254,3 @@ def _delay(attempt: Attempt) -> float | None:
         return delay_for(attempt.handler.handling.backoff, attempt.job.attempt, random.random())  # noqa: S311
     except Exception:
         return None  # an error in the policy must not stop the attempt from ending: use the database's backoff
-
-
-def report(bus: Bus, worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> None:
-    """Emit how an attempt ended, after the database has answered."""
-    job = attempt.job
-    # Completed under this same token by the handler's own transaction; the reply to its commit may be lost.
-    if settled.ok or settled.reason == "already_completed":
-        if bus.each_job or not isinstance(attempt.outcome, Completed):
-            bus.emit(_ended(worker_id, attempt, settled, run_seconds))
-    else:
-        reason = settled.reason or settled.standing
-        bus.emit(StaleWriteBlocked(worker_id, job.id, job.token, settled.current, reason, settled.verb))
-
-
-def _ended(worker_id: str, attempt: Attempt, settled: Settled, run_seconds: float) -> Event:
-    job = attempt.job
-    if settled.verb == "complete" or settled.status == "completed":
-        return JobCompleted(worker_id, job.id, job.token, job.kind, job.queue, run_seconds)
-    released = settled.verb == "release" and settled.status == "pending"
-    event = JobReleased if released else _ENDED.get(settled.status, JobRetried)
-    error = getattr(attempt.outcome, "error", "") or type(attempt.outcome).__name__.lower()
-    return event(worker_id, job.id, job.token, job.kind, job.queue, run_seconds, error)
-
-
-def completed(shared: Shared, attempts: Sequence[Attempt], at: float) -> None:
-    """Count rows that their handlers completed themselves, and emit an event for each if somebody wants them."""
-    shared.tally.completed(attempts, at)
-    for attempt in attempts if shared.bus.each_job else ():
-        job, run_seconds = attempt.job, at - attempt.started
-        shared.bus.emit(JobCompleted(shared.worker_id, job.id, job.token, job.kind, job.queue, run_seconds))

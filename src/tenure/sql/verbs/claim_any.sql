@@ -1,8 +1,9 @@
--- claim_any: take the n rows that have been due longest, whatever their bucket, for a worker that has the ring to itself
+-- claim_any: take the n unordered rows that have been due longest, whatever their bucket
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, seen_epoch int
 -- in: queues text[], priorities smallint[] (the lanes, most urgent first), floors float8[] (epoch seconds, one a lane)
 -- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
--- why: the same as claim, in exact order of time; neighbours in time are neighbours on the page, so it costs less.
+-- why: the same as claim, in exact order of time; neighbours in time are neighbours on the page, so it costs less. All workers
+-- claim like this: what others have locked is passed, and only order needs an owner.
 WITH taken AS (
   UPDATE tenure.live AS i
   SET status = 'processing',
