@@ -19,7 +19,7 @@ from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting, tell
 from ..verbs.questions import board, claimed
-from .attempt import Attempt, State, given_back
+from .attempt import Attempt
 from .claim_rule import SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .db_thread import DbThread
@@ -134,7 +134,10 @@ class Claimer(DbThread):
         if at >= self.sleep.board_at and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
-        self._look_after_ahead(at)
+        if self._held.ahead.overdue_at() <= at:  # a handler has turned slow: another worker may have free slots
+            self._held.ahead.turned_slow()
+            self.settler.add(self._held.give_back_ahead())
+            self._to_others = True
         self._sort(at)
         claim = self._next_claim(at)
         sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
@@ -214,32 +217,19 @@ class Claimer(DbThread):
             self.settler.add(attempts)
             return
         announce(self.shared, attempts)
-        at_once = [attempt for attempt in attempts if attempt.state is State.RUNNING]
-        ahead = [attempt for attempt in attempts if attempt.state is State.AHEAD]
-        self._start(at_once + (self._held.queue(ahead) if ahead else []))
-        if ahead and self.draining:
-            self._give_back_ahead()  # a drain that began meanwhile has not seen them
-
-    def _give_back_ahead(self) -> None:
-        """Rows that wait ahead go back unstarted."""
-        for first in self._held.give_up_ahead():
-            self.settler.add(list(given_back(first)))
-
-    def _look_after_ahead(self, at: float) -> None:
-        """A row has waited ahead for too long: a handler has turned slow. All go back; somebody may have free slots."""
-        if self._held.ahead.overdue_at() <= at:
-            self._held.ahead.turned_slow()
-            self._give_back_ahead()
-            self._to_others = True
+        self._start(self._held.queue(attempts))
+        if self.draining:
+            self.settler.add(self._held.give_back_ahead())  # a drain that began meanwhile has not seen them
 
     # -- between rounds
 
     def _rest_seconds(self, conn: QueueConnection) -> float:
         ears, at = self._presence.ears, time.monotonic()
+        free = self.shared.terms.slots - self._held.in_flight
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),
-            free=self._may_claim(at) and self._presence.trusted,
+            free=self.claims.may_claim(free, self._held.ahead.room, at) and self._presence.trusted,
             draining=self.draining,
             dry_until=self.claims.rule.dry_until(),
             ears=ears,
@@ -252,8 +242,3 @@ class Claimer(DbThread):
                 self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
         return max(0.0, min(rest.seconds, self.settler.next_at(at) - at, self._held.ahead.overdue_at() - at))
-
-    def _may_claim(self, at: float) -> bool:
-        """True if a slot is free, or if there is room ahead and there may be rows for it."""
-        free = self.shared.terms.slots - self._held.in_flight
-        return free > 0 or (free + self._held.ahead.room > 0 and self.claims.rule.has_unordered(at))

@@ -52,6 +52,10 @@ class Claims:
             self._everywhere.clear()
         return claim
 
+    def may_claim(self, free: int, ahead: int, at: float) -> bool:
+        """True if a slot is free, or if there is room ahead and there may be rows for it."""
+        return free > 0 or (free + ahead > 0 and self.rule.has_unordered(at))
+
     def send(self, claim: SentClaim) -> None:
         """Remember it: from now on we may hold its rows, even if the reply is lost."""
         self._sent = claim

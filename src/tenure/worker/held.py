@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ..events import Bus, LeaseLost
 from .ahead import Ahead
-from .attempt import Attempt, State
+from .attempt import Attempt, State, given_back
 from .shared import Shared
 
 STALL_SECONDS = 0.5  # woken later than this, the process was stopped
@@ -45,10 +45,14 @@ class HeldAttempts:
                     attempt.wait_ahead()
 
     def queue(self, attempts: Iterable[Attempt]) -> list[Attempt]:
-        """These wait ahead; returns those for which there is a slot by now."""
+        """Those without a slot wait ahead; returns those that have one by now."""
+        ahead = [attempt for attempt in attempts if attempt.state is State.AHEAD]
+        at_once = [attempt for attempt in attempts if attempt.state is State.RUNNING]
+        if not ahead:
+            return at_once
         with self._lock:
-            self.ahead.add(attempts)
-            return self._begun()
+            self.ahead.add(ahead)
+            return at_once + self._begun()
 
     def pass_on(self, before: Attempt, following: Attempt) -> None:
         """The next row of a run has its turn, in the same slot."""
@@ -80,6 +84,10 @@ class HeldAttempts:
         with self._lock:
             self.ahead.lent_back(elsewhere)
             return self.ahead.empty() + elsewhere
+
+    def give_back_ahead(self) -> list[Attempt]:
+        """The rows ahead, and those behind them in their runs, given back: to be settled."""
+        return [each for first in self.give_up_ahead() for each in given_back(first)]
 
     def lend_ahead(self, n: int, kinds: Container[str]) -> list[Attempt]:
         """Rows ahead of these kinds that wait in a child process from now on, at most so many."""
