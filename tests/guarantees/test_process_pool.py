@@ -24,7 +24,12 @@ from tenure.events import (
     LeaseAcquired,
     StaleWriteBlocked,
 )
+from tenure.model.outcome import COMPLETED, Fail, Outcome, Release, Retry, Snooze
+from tenure.model.rows import NewRow
 from tenure.worker.attempt import Attempt
+from tenure.worker.child_loop import Turns
+from tenure.worker.child_words import Ended, Jobs, JobSent, meant, pack, read_down, read_up, spelled
+from tenure.worker.processes import SHORT_SECONDS, SPAWN
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -199,6 +204,70 @@ def test_what_a_handler_completed_itself_is_completed(world: World) -> None:
         hired.saw(JobCompleted)
     assert world.row(id).status == "completed"
     assert not hired.of(StaleWriteBlocked)
+
+
+# -- rows that wait ahead in a process
+
+
+def quick(world: World, hired: Hired, folder: Path) -> None:
+    """Let it learn that its handlers are short, until rows wait in its processes."""
+
+    def learned() -> bool:
+        for _ in range(20):
+            send(world, "lazy", folder=str(folder))
+        return hired.worker.held.ahead.row_seconds < SHORT_SECONDS / 2
+
+    eventually(learned)
+    eventually(lambda: not world.sql("SELECT 1 FROM live LIMIT 1"))
+
+
+def test_rows_that_wait_in_a_process_that_turned_slow_go_back_without_cost(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox, slots=1) as hired:
+        quick(world, hired, tmp_path)
+        (tmp_path / "slow").touch()
+        rows = [NewRow("lazy", {"folder": str(tmp_path)}) for _ in range(30)]
+        world.run(verbs.enqueue_many(rows))
+        pid_in(tmp_path)
+        eventually(lambda: world.sql("SELECT count(*) FROM live WHERE status = 'processing'") == [(1,)])
+        assert world.sql("SELECT DISTINCT attempts FROM live WHERE status = 'pending'") == [(0,)]
+        (tmp_path / "gate").touch()
+        eventually(lambda: not world.sql("SELECT 1 FROM live LIMIT 1"))
+    assert world.sql("SELECT count(*) FROM archive WHERE attempts <> 1") == [(0,)]
+
+
+def test_a_process_that_dies_costs_rows_that_wait_in_it_nothing(world: World, tmp_path: Path) -> None:
+    with working(world, crunch.inbox, slots=1) as hired:
+        quick(world, hired, tmp_path)
+        rows = [NewRow("lazy", {"folder": str(tmp_path), "n": -1 if k in (3, 11) else 1}) for k in range(30)]
+        world.run(verbs.enqueue_many(rows))
+        hired.saw(JobRetried, 2)
+        eventually(lambda: world.sql("SELECT count(*) FROM live") == [(2,)])
+    assert world.sql("SELECT attempts, last_error LIKE '%died with exit code 9%' FROM live") == [(1, True)] * 2
+    assert world.sql("SELECT count(*) FROM archive WHERE attempts <> 1") == [(0,)]
+
+
+def test_of_a_process_and_its_worker_one_is_first_to_begin_or_take_back_a_job() -> None:
+    turns = Turns(SPAWN)
+    assert turns.take(0)
+    assert turns.take_back(1, 5) == 1
+    assert turns.take_back(1, 9) is None, "the process may not have come to them yet"
+    assert [turns.take(n) for n in (1, 4, 5)] == [False, False, True]
+    assert turns.begun == 6
+    assert turns.take_back(1, 9) == 6
+    assert not turns.take(6)
+
+
+@pytest.mark.parametrize(
+    "outcome", [COMPLETED, Retry("e", 3.0), Snooze(1.5, "e"), Fail("f"), Release(), Retry("\ud800")]
+)
+def test_an_outcome_arrives_as_it_was_sent(world: World, outcome: Outcome) -> None:
+    world.enqueue("work")
+    row = world.claim_one()
+    word = read_up(pack(Ended(1, *spelled(outcome), False, 0.0, 0.0)))
+    assert isinstance(word, Ended)
+    assert meant(word, row) == (Retry("\\ud800") if outcome == Retry("\ud800") else outcome)
+    (sent,) = read_down(pack(Jobs([JobSent(1, "m", "q", row)]))).jobs  # type: ignore[union-attr]
+    assert sent.claimed == row
 
 
 def hidden(job: Job) -> None:

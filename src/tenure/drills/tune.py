@@ -149,7 +149,7 @@ class Run:
             first_claim_seconds=first,
             lag_p50_seconds=p50,
             lag_p95_seconds=p95,
-            slots_used=held / (self._asked.workers * self._asked.slots * seconds) if seconds else 0.0,
+            slots_used=min(1.0, held / (self._asked.workers * self._asked.slots * seconds)) if seconds else 0.0,
             claims=round(sum(each["claims"] for each in used)),
             claim_seconds=sum(each["claim_seconds"] for each in used),
             cpu_share=max(*cpu, sum(cpu) / (os.cpu_count() or 1)),

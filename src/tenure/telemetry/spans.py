@@ -70,8 +70,13 @@ class Span:
         with suppress(Exception):
             if self._entered is not None:
                 otel().context.detach(self._entered)
-        with suppress(Exception):
-            self._span.end()
+        self.end()
+
+    def end(self) -> None:
+        """End it, if it was never current."""
+        if self._span is not None:
+            with suppress(Exception):
+                self._span.end()
 
     def tell(self, facts: Mapping[str, Any]) -> None:
         """Add attributes."""

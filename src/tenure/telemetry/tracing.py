@@ -56,13 +56,13 @@ class Tracing:
         about = {spans.KIND: row.kind} if row.key is None else {spans.KIND: row.kind, spans.CONVERSATION: row.key}
         return self._current("enqueue", "send", "PRODUCER", row.queue, about)
 
-    def carried(self, headers: Mapping[str, str] | None = None) -> Mapping[str, str] | None:
-        """These headers with the current trace context, unless they have one already or no room for it."""
+    def carried(self, headers: Mapping[str, str] | None = None, span: Span | None = None) -> Mapping[str, str] | None:
+        """These headers with the current trace context, or a span's, unless they have one already or no room for it."""
         if not self.on or (headers and "traceparent" in headers):
             return headers
         context: dict[str, str] = {}
         with suppress(Exception):
-            otel().propagator.inject(context)
+            otel().propagator.inject(context, None if span is None else span.context)
         both = {**context, **(headers or {})}
         return both if context and len(json.dumps(both, ensure_ascii=False).encode()) <= HEADERS_BYTES_MAX else headers
 

@@ -18,8 +18,8 @@ from .route import Ask, Error, Route
 class WorkerShape(msgspec.Struct, frozen=True):
     """One process of the fleet, with what it reports at each heartbeat, and what it holds now.
 
-    The rows of an ordered key take turns in one slot. `slots_stuck` run handlers that did not stop when they should
-    have; all others of `slots_used` have a row.
+    The rows of an ordered key take turns in one slot, and rows ahead have none yet. `slots_stuck` run handlers that did
+    not stop when they should have; all others of `slots_used` have a row.
     """
 
     id: str
@@ -67,14 +67,15 @@ async def workers(ask: Ask[Any, None]) -> WorkersShape:
 
 def _shape(each: Member, buckets: int, held: Holding) -> WorkerShape:
     said = each.metadata
+    slots, stuck = _number(said, "slots"), _number(said, "slots_stuck") or 0
     return WorkerShape(
         id=each.id,
         status=each.status,
         seen_seconds=each.seen_seconds,
         up_seconds=each.up_seconds,
         present=each.present,
-        slots=_number(said, "slots"),
-        slots_used=held.slots + (stuck := _number(said, "slots_stuck") or 0),
+        slots=slots,
+        slots_used=min(held.slots + stuck, slots or held.slots + stuck),  # the others are rows ahead
         slots_stuck=stuck,
         host=_text(said, "host"),
         pid=_number(said, "pid"),

@@ -2,8 +2,9 @@
 
 A row is settled when the database has answered for it. A slot is free when the handler has returned as well.
 
-    waiting ────────────────────────────────┐
-       │ its turn in the run                │ the run has ended: given back unstarted
+    ahead, waiting ─────────────────────────┐
+       │ a slot is free; or                 │ a handler turned slow, this worker drains,
+       │ its turn in the run                │ or the run has ended: given back unstarted
        ▼             handler returns        ▼          settled
     running ───────────────────────────▶ returned ───────────────▶ over
        │                                    ▲                        ▲
@@ -22,25 +23,32 @@ decides who was first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
 from ..app.handler import Handler
 from ..app.job import Job
-from ..model.outcome import COMPLETED, Outcome
+from ..model.outcome import COMPLETED, Outcome, Release
 from ..model.rows import Claimed
+
+# Reasons of our own to stop: the database has not confirmed them, so the row may still be ours.
+OUR_OWN = ("lease_expired", "presence_lost", "drained")
 
 
 class State(Enum):
     """What an attempt still waits for."""
 
+    AHEAD = "a slot: it was claimed ahead"
     WAITING = "its turn: the rows before it in its run"
     RUNNING = "its handler, and then the database"
     RETURNED = "the database: its handler has returned"
     LET_GO = "the database: its row is settled without its handler"
     ABANDONED = "its handler, whose row is settled already"
     OVER = "nothing"
+
+
+UNBEGUN = (State.AHEAD, State.WAITING)
 
 
 class Common:
@@ -139,7 +147,7 @@ class Attempt:
     @property
     def ending(self) -> bool:
         """True if it has returned, was let go, or commits its own transaction: then the settlement decides."""
-        return self.state is not State.RUNNING or self.job.completion != "open"
+        return self.state not in (*UNBEGUN, State.RUNNING) or self.job.completion != "open"
 
     # -- the steps
 
@@ -147,10 +155,14 @@ class Attempt:
         """Wait for the turn: after this one, in the same run."""
         self.state, before.following = State.WAITING, self
 
+    def wait_ahead(self) -> None:
+        """Wait for a slot."""
+        self.state = State.AHEAD
+
     def take_turn(self) -> bool:
-        """Its turn has come; False if it was given back meanwhile."""
+        """Its turn has come, or a slot is free; False if it was given back meanwhile."""
         with self.common.lock:
-            if self.state is not State.WAITING:
+            if self.state not in UNBEGUN:
                 return False
             self.state = State.RUNNING
             return True
@@ -158,7 +170,7 @@ class Attempt:
     def give_back(self, outcome: Outcome | None) -> bool:
         """Its turn will not come; False if it came, or if it was given back already."""
         with self.common.lock:
-            if self.state is not State.WAITING:
+            if self.state not in UNBEGUN:
                 return False
             self.outcome, self.state = outcome, State.RETURNED
             return True
@@ -203,3 +215,12 @@ class Attempt:
         """Its time can no longer be up."""
         if self.timer is not None:
             self.timer.cancel()
+
+
+def given_back(attempt: Attempt | None) -> Iterator[Attempt]:
+    """This row and those behind it in its run go back, unless they have begun: those that do."""
+    while attempt is not None:
+        lost = attempt.job.lost and attempt.job.lost not in OUR_OWN
+        if attempt.give_back(None if lost else Release()):
+            yield attempt
+        attempt = attempt.following

@@ -103,13 +103,24 @@ class ClaimRule:
         """Until when all sources are dry; zero if there may be rows now."""
         return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
 
-    def next(self, worker: str, free: int, at: float, *, everywhere: set[str]) -> SentClaim | None:
-        """The claim to send for these free slots; beyond our own buckets once, if its source is in `everywhere`."""
-        wet = [source for source in self._sources() if self._dry.get(source, 0.0) <= at]
-        if not wet or free < 1:
+    def has_unordered(self, at: float) -> bool:
+        """True if there may be unordered rows now."""
+        return UNORDERED in self._sources() and self._dry.get(UNORDERED, 0.0) <= at
+
+    def next(
+        self, worker: str, free: int, at: float, *, everywhere: set[str], others: int | None = None
+    ) -> SentClaim | None:
+        """The claim to send for so many rows, or so many others: of ordered keys, or of a limited queue.
+
+        It looks beyond our own buckets once, if its source is in `everywhere`.
+        """
+        of = {source: free if source == UNORDERED or others is None else others for source in self._sources()}
+        wet = [source for source, n in of.items() if n > 0 and self._dry.get(source, 0.0) <= at]
+        if not wet:
             return None
         self._turn += 1
         source = wet[self._turn % len(wet)]
+        free = of[source]
         claim_id, wide = secrets.randbits(62), source in everywhere
         everywhere.discard(source)
         common: dict[str, Any] = {

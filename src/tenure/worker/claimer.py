@@ -21,9 +21,9 @@ from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
 from ..postgres.connection import Patience, QueueConnection
 from ..postgres.runner import run, run_both
-from ..verbs.fleet import set_waiting
+from ..verbs.fleet import set_waiting, tell
 from ..verbs.questions import board, claimed
-from .attempt import Attempt, State
+from .attempt import Attempt
 from .chore_turns import ChoreTurns
 from .claim_rule import UNORDERED, SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
@@ -58,6 +58,7 @@ class Claimer(DbThread):
         self.draining = False
         self._sending: list[Attempt] = []  # settled by the statement that runs now
         self._with_claim = False  # it shares its transaction with a claim
+        self._to_others = False  # rows went back that another worker may start at once: it should know
         self._refused = False  # a statement was: what has ended goes first, and the claim goes alone
 
     # -- called from other threads
@@ -160,6 +161,10 @@ class Claimer(DbThread):
         if at >= self.sleep.board_at and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
+        if self._held.ahead.overdue_at() <= at:  # a handler has turned slow: another worker may have free slots
+            self._held.ahead.turned_slow()
+            self.settler.add(self._held.give_back_ahead())
+            self._to_others = True
         self._sort(at)
         if not self.draining:
             self._hand_over()
@@ -169,6 +174,9 @@ class Claimer(DbThread):
             self.claims.send(claim)
             self._received(claim, run(conn, claim.statement))
         self._settle(conn, self.settler.locked())
+        if self._to_others:
+            run(conn, tell("queues"))
+            self._to_others = False
         self._refused = False
 
     def _hand_over(self) -> None:
@@ -204,8 +212,10 @@ class Claimer(DbThread):
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:
             return None
-        free = self.shared.terms.slots - self._held.slots_used + self.settler.slots_ending
-        return self.claims.next(free, at)
+        slots, ahead = self.shared.terms.slots, self._held.ahead
+        free = slots - self._held.in_flight + self.settler.slots_ending
+        # While rows wait ahead every slot goes to one of them: rows of keys and limited queues come before those.
+        return self.claims.next(free, at, ahead=ahead.room, others=min(ahead.room, slots) if len(ahead) else 0)
 
     def _settle(self, conn: QueueConnection, batches: Sequence[Batch], claim: SentClaim | None = None) -> bool:
         """Settle these; the first completions and the claim share a round trip. True if the claim was sent."""
@@ -251,16 +261,19 @@ class Claimer(DbThread):
             self.settler.add(attempts)
             return
         announce(self.shared, attempts)
-        self._start([attempt for attempt in attempts if attempt.state is not State.WAITING])
+        self._start(self._held.queue(attempts))
+        if self.draining:
+            self.settler.add(self._held.give_back_ahead())  # a drain that began meanwhile has not seen them
 
     # -- between rounds
 
     def _rest_seconds(self, conn: QueueConnection) -> float:
         ears, at = self._presence.ears, time.monotonic()
+        free = self.shared.terms.slots - self._held.in_flight
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),
-            free=self._held.slots_used < self.shared.terms.slots and self._presence.trusted,
+            free=self.claims.may_claim(free, self._held.ahead.room, at) and self._presence.trusted,
             draining=self.draining,
             dry_until=self.claims.rule.dry_until(),
             ears=ears,
@@ -272,4 +285,4 @@ class Claimer(DbThread):
                 self.claims.rule.look_again()
                 self.sleep.look_now()
             self.sleep.producers_told(rest.wake_us, ears)
-        return min(rest.seconds, self.settler.next_at(at) - at)
+        return max(0.0, min(rest.seconds, self.settler.next_at(at) - at, self._held.ahead.overdue_at() - at))

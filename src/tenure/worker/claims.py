@@ -41,12 +41,20 @@ class Claims:
         self.rule.look_again()
         woken(self._shared, "poll")
 
-    def next(self, free: int, at: float) -> SentClaim | None:
-        """The claim to send for these free slots, if there may be rows."""
-        claim = self.rule.next(self._shared.worker_id, free, at, everywhere=self._everywhere)
+    def next(self, free: int, at: float, *, ahead: int = 0, others: int = 0) -> SentClaim | None:
+        """The claim to send for these free slots, if there may be rows; of unordered rows so many more, ahead.
+
+        If no slot is free, so many others: rows of ordered keys or of a limited queue.
+        """
+        found = (self._shared.worker_id, free + ahead, at)
+        claim = self.rule.next(*found, everywhere=self._everywhere, others=free if free > 0 else others)
         if claim is None and free > 0:
             self._everywhere.clear()
         return claim
+
+    def may_claim(self, free: int, ahead: int, at: float) -> bool:
+        """True if a slot is free, or if there is room ahead and there may be rows for it."""
+        return free > 0 or (free + ahead > 0 and self.rule.has_unordered(at))
 
     def send(self, claim: SentClaim) -> None:
         """Remember it: from now on we may hold its rows, even if the reply is lost."""

@@ -4,36 +4,68 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from ..events import Bus, LeaseLost
-from .attempt import Attempt, State
+from .ahead import Ahead
+from .attempt import Attempt, State, given_back
 from .shared import Shared
 
 STALL_SECONDS = 0.5  # woken later than this, the process was stopped
 
 
 class HeldAttempts:
-    """Two sets: attempts whose lease is kept, and attempts that use a slot. They differ by the waiting rows of runs."""
+    """Which leases are kept, and which attempt has which slot.
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    Not every row that is leased has a slot: rows of a run wait for their turn, rows ahead for a slot, and rows that
+    have ended may have passed their slot on before they are settled.
+    """
+
+    def __init__(self, bus: Bus, slots: float = float("inf")) -> None:
+        self._bus, self._slots = bus, slots
         self._lock = threading.Lock()
         self._leased: set[Attempt] = set()
         self._busy: set[Attempt] = set()
+        self._returned: set[Attempt] = set()  # of the busy: their slots can be passed on
+        self._passed: set[Attempt] = set()  # ended and not settled, and their slot is another's
+        self.ahead = Ahead()
+        self.take_back: Callable[[], list[Attempt]] = list  # rows ahead that wait elsewhere
 
     def take(self, attempts: Iterable[Attempt]) -> None:
-        """These rows were claimed: each holds a lease, and each that starts at once a slot."""
+        """These rows were claimed: each holds a lease, and a slot if one is free and it need not wait for its turn."""
         with self._lock:
             self._leased.update(attempts)
-            self._busy.update(attempt for attempt in attempts if attempt.state is not State.WAITING)
+            for attempt in attempts:
+                if attempt.state is State.WAITING:
+                    continue
+                if self._slot_is_free:
+                    self._give_slot(attempt)
+                else:
+                    attempt.wait_ahead()
+
+    def queue(self, attempts: Iterable[Attempt]) -> list[Attempt]:
+        """Those without a slot wait ahead; returns those that have one by now."""
+        ahead = [attempt for attempt in attempts if attempt.state is State.AHEAD]
+        at_once = [attempt for attempt in attempts if attempt.state is State.RUNNING]
+        if not ahead:
+            return at_once
+        with self._lock:
+            self.ahead.add(ahead)
+            return at_once + self._begun()
 
     def pass_on(self, before: Attempt, following: Attempt) -> None:
         """The next row of a run has its turn, in the same slot."""
         with self._lock:
             self._busy.discard(before)
             self._busy.add(following)
+
+    def next_after(self, attempt: Attempt) -> list[Attempt]:
+        """Its handler has returned: rows that waited ahead and have a slot now, which may be its own."""
+        with self._lock:
+            if attempt in self._busy:
+                self._returned.add(attempt)
+            return self._begun()
 
     def drop(self, attempts: Iterable[Attempt]) -> None:
         """These rows are settled, or their lease is lost: renew them no more."""
@@ -43,19 +75,73 @@ class HeldAttempts:
     def free(self, attempts: Iterable[Attempt]) -> None:
         """These attempts are over: their slots are free."""
         with self._lock:
-            self._busy.difference_update(attempts)
-            self._leased.difference_update(attempts)
+            for held in (self._busy, self._leased, self._returned, self._passed):
+                held.difference_update(attempts)
+
+    def give_up_ahead(self) -> list[Attempt]:
+        """The rows ahead, which wait no more: they go back."""
+        elsewhere = self.take_back()
+        with self._lock:
+            self.ahead.lent_back(elsewhere)
+            return self.ahead.empty() + elsewhere
+
+    def give_back_ahead(self) -> list[Attempt]:
+        """The rows ahead, and those behind them in their runs, given back: to be settled."""
+        return [each for first in self.give_up_ahead() for each in given_back(first)]
+
+    def lend_ahead(self, n: int, kinds: Container[str]) -> list[Attempt]:
+        """Rows ahead of these kinds that wait in a child process from now on, at most so many."""
+        with self._lock:
+            return self.ahead.lend(n, kinds)
+
+    def return_ahead(self, attempts: Sequence[Attempt]) -> None:
+        """Their child has died: they wait here again."""
+        with self._lock:
+            self.ahead.lent_back(attempts, wait=True)
+
+    def pass_ahead(self, before: Attempt, following: Attempt) -> None:
+        """A child goes on with a row that waited in it, in the same slot."""
+        with self._lock:
+            self.ahead.lent_back([following], begun=True)
+            following.take_turn()
+            if before in self._busy:
+                self._busy.discard(before)
+                self._passed.add(before)
+            self._busy.add(following)
+
+    def _begun(self) -> list[Attempt]:
+        """Rows ahead that have a slot now."""
+        begun = []
+        while len(self.ahead) and self._slot_is_free and (attempt := self.ahead.next()) is not None:
+            self._give_slot(attempt)
+            begun.append(attempt)
+        return begun
+
+    @property
+    def _slot_is_free(self) -> bool:
+        """True if there is a slot for one more; it may be that of a handler that has returned."""
+        return len(self._busy) < self._slots or bool(self._returned)
+
+    def _give_slot(self, attempt: Attempt) -> None:
+        if len(self._busy) >= self._slots:
+            passed = self._returned.pop()
+            self._busy.discard(passed)
+            self._passed.add(passed)
+        self._busy.add(attempt)
 
     def vacate(self, attempts: Iterable[Attempt]) -> None:
         """The handlers of these have returned and their rows are being settled: others may use their slots."""
         with self._lock:
-            self._busy.difference_update(attempts)
+            for held in (self._busy, self._returned, self._passed):
+                held.difference_update(attempts)
 
     def end(self, attempts: Iterable[Attempt]) -> None:
         """These are settled: renew them no more; the slots of handlers that have returned are free."""
         with self._lock:
             self._leased.difference_update(attempts)
-            self._busy.difference_update([attempt for attempt in attempts if attempt.state is not State.ABANDONED])
+            over = [attempt for attempt in attempts if attempt.state is not State.ABANDONED]
+            for held in (self._busy, self._returned, self._passed):
+                held.difference_update(over)
 
     def leased(self) -> list[Attempt]:
         """Attempts whose lease is kept."""
@@ -67,9 +153,14 @@ class HeldAttempts:
         with self._lock:
             return list(self._busy | self._leased)
 
-    def uses_slot(self, attempt: Attempt) -> bool:
-        """True if this one has a slot, and no other one of its run."""
-        return attempt in self._busy
+    def counts(self, attempt: Attempt) -> bool:
+        """True if this one counts among those in flight; of a run, only one does."""
+        return attempt in self._busy or attempt in self._passed
+
+    @property
+    def in_flight(self) -> int:
+        """How many have a slot, or have passed it on and are not settled: they keep new rows from being claimed."""
+        return len(self._busy) + len(self._passed)
 
     @property
     def slots_used(self) -> int:

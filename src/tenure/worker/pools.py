@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -17,33 +16,31 @@ from ..model.outcome import COMPLETED, Completed, DeadLetter, Outcome, Release, 
 from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import NOTHING, Span
-from .attempt import Attempt, State
+from .attempt import OUR_OWN, Attempt, State, given_back
 from .held import HeldAttempts
 from .loop_turns import LoopTurns
 from .news import News
+from .next_turn import NextTurn
 from .outcomes import Poison, after_completion, arguments, as_outcome, later, place, said, veiled
-from .processes import ChildJob, Children, NotStarted, import_path
+from .processes import NotStarted, Processes
 from .shared import Shared
+from .threads import Threads
 
 NOT_STARTED_SECONDS = 0.5
 STUBBORN_SECONDS = 10.0  # how long after its timeout a process may take to stop
-OUR_OWN = (
-    "lease_expired",
-    "presence_lost",
-    "drained",
-)  # reasons of our own to stop: the database has not confirmed them
 
 
 class Pools:
     """Starts attempts; each ends with exactly one outcome, whatever its handler does."""
 
     def __init__(self, shared: Shared, held: HeldAttempts, news: News, connections: HandlerPool) -> None:
-        self._slots, self._url, self._bus = shared.terms.slots, shared.terms.url, shared.bus
-        self._shared, self._held, self._news, self._connections = shared, held, news, connections
+        self._shared, self._held, self._news, self._bus = shared, held, news, shared.bus
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads: ThreadPoolExecutor | None = None
-        self._children = Children()
+        self._threads = Threads(shared.terms.slots)
+        self._processes = Processes(shared, held, connections, self)
+        held.take_back = self._processes.take_back
         self._closing = False
+        self._next_turn = NextTurn(self._on_loop)
         self._turns = LoopTurns(news)
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,32 +48,35 @@ class Pools:
         self._loop = loop
 
     def start(self, attempts: list[Attempt]) -> None:
-        """Start these, each where it belongs; called on the claimer's thread."""
-        on_loop = []
-        for attempt in attempts:
-            if attempt.handler is None:
-                self._turn_away(attempt, f"{NO_HANDLER} {attempt.job.kind!r} in this worker")
-            elif attempt.handler.handling.pool == "loop":
-                on_loop.append(attempt)
-            else:
-                self._in_thread(attempt, attempt.handler)
+        """Start these, each where it belongs; from any thread."""
+        on_loop, left = [], attempts
+        while left:
+            turned_away: list[Attempt] = []  # each passes its slot on
+            for attempt in left:
+                if attempt.handler is None:
+                    turned_away += self._turn_away(attempt, f"{NO_HANDLER} {attempt.job.kind!r} in this worker")
+                elif attempt.handler.handling.pool == "loop":
+                    on_loop.append(attempt)
+                else:
+                    turned_away += self._elsewhere(attempt, attempt.handler)
+            left = turned_away
         if on_loop and not self._call_on_loop(self._on_loop, on_loop):
             for attempt in on_loop:
                 self._turn_away(attempt, "its worker was stopped")
 
-    def _in_thread(self, attempt: Attempt, handler: Handler[..., Any]) -> None:
+    def _elsewhere(self, attempt: Attempt, handler: Handler[..., Any]) -> list[Attempt]:
         try:
             if handler.handling.pool == "process":
-                import_path(handler)
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="tenure-handler")
-            self._threads.submit(self._run_plain, attempt, handler)
+                self._processes.start_job(attempt)
+            else:
+                self._threads.run(partial(self._run_plain, attempt))
         except Exception as error:  # a child process could not find the handler, or no thread can be started
-            self._turn_away(attempt, str(error))
+            return self._turn_away(attempt, str(error))
+        return []
 
-    def _turn_away(self, attempt: Attempt, why: str) -> None:
+    def _turn_away(self, attempt: Attempt, why: str) -> list[Attempt]:
         attempt.lose("drained")  # in case it starts after all
-        self._end(attempt, later(attempt.job, why))  # its run ends with it
+        return self._end(attempt, later(attempt.job, why))  # its run ends with it
 
     # -- on the loop
 
@@ -123,51 +123,75 @@ class Pools:
         return outcome
 
     def _ended_on_loop(self, attempt: Attempt, outcome: Outcome | None) -> None:
-        """The next row of its run begins in the next turn, without the way round by a thread."""
-        following = self._end(attempt, outcome, on_loop=True)
-        if following is None:
-            return
-        if self._loop is not None and following.handler is not None and following.handler.handling.pool == "loop":
-            self._loop.call_soon(self._on_loop, [following])
-        else:
-            self.start([following])
+        """What has its slot begins in the next turn, without the way round by a thread."""
+        for each in self._end(attempt, outcome, on_loop=True):
+            if each.handler is None or each.handler.handling.pool != "loop":
+                self.start([each])
+                continue
+            assert self._loop is not None
+            self._next_turn.add(each, self._loop)
 
-    # -- in threads; for a handler in a process, the thread only waits
+    # -- in threads
 
-    def _run_plain(self, attempt: Attempt, handler: Handler[..., Any]) -> None:
+    def _run_plain(self, attempt: Attempt) -> None:
+        """Run it, and then what has its slot: a thread that goes on costs less than to wake another."""
+        going: Attempt | None = attempt
+        while going is not None:
+            assert going.handler is not None
+            begun, going = self._run_one(going, going.handler), None
+            for each in begun:
+                if going is None and each.handler is not None and each.handler.handling.pool == "thread":
+                    going = each
+                else:
+                    self.start([each])
+
+    def _run_one(self, attempt: Attempt, handler: Handler[..., Any]) -> list[Attempt]:
         with self._span(attempt) as span:
             try:
                 self._begin(attempt)
-                if handler.handling.pool == "process":
-                    outcome: Outcome | None = self._in_child(attempt, handler)
-                else:
-                    self._set_timer(attempt)
-                    args, fields = arguments(handler, attempt.job)
-                    attempt.job.check()  # a slow start may have cost the lease
-                    outcome = as_outcome(handler.function(*args, **fields), attempt.job.veil)
+                self._set_timer(attempt)
+                args, fields = arguments(handler, attempt.job)
+                attempt.job.check()  # a slow start may have cost the lease
+                outcome: Outcome | None = as_outcome(handler.function(*args, **fields), attempt.job.veil)
             except BaseException as error:
                 outcome = self._of_error(attempt, error)
                 span.ended(attempt.told(outcome), veiled(error, attempt.job))
             else:
                 span.ended(attempt.told(outcome))
-        if (following := self._end(attempt, outcome)) is not None:
-            self.start([following])
+        return self._end(attempt, outcome)
 
-    def _in_child(self, attempt: Attempt, handler: Handler[..., Any]) -> Outcome:
-        def started(at: float) -> None:
-            attempt.started = at
-            self._set_timer(attempt)
+    # -- in processes
 
-        job = attempt.job
-        with self._children.lent() as child, self._connections.elsewhere():
-            attempt.stop, attempt.kill = partial(child.tell, job), child.process.kill
-            where, carried = import_path(handler), handler.tracing.carried()
-            sent = ChildJob(*where, job.claimed, self._url, job.schema, attempt.accept_late, carried)
-            ended, committed = child.run(job, sent, started)
-            job.completion = "committed" if committed else "open"
-        if isinstance(ended, partial):
-            raise ended()
-        return ended
+    def begins(self, attempt: Attempt) -> None:
+        """It is the turn of this one in its process."""
+        self._begin(attempt)
+
+    def span_of(self, attempt: Attempt) -> Span:
+        """The span of an attempt: current in the handler, and the parent of its settlement."""
+        return self._span(attempt)
+
+    def called(self, attempt: Attempt, at: float) -> None:
+        """Its handler was called at this time."""
+        attempt.started = at
+        self._set_timer(attempt)
+
+    def returned(
+        self,
+        attempt: Attempt,
+        span: Span,
+        ended: Outcome | Exception,
+        seconds: float,
+        next_after: Callable[[Attempt], list[Attempt]],
+    ) -> None:
+        """Its handler has returned, or its process died, after so long."""
+        if isinstance(ended, Exception):
+            outcome = self._of_error(attempt, ended)
+            span.ended(attempt.told(outcome), veiled(ended, attempt.job))
+        else:
+            outcome = ended
+            span.ended(attempt.told(outcome))
+        span.end()
+        self.start(self._end(attempt, outcome, seconds, next_after))
 
     # -- when time is up
 
@@ -202,9 +226,10 @@ class Pools:
         return True
 
     def drain(self) -> None:
-        """Runs end with the row that has its turn now."""
+        """Rows ahead go back, and runs end with the row that has its turn now."""
         self._closing = True
-        for attempt in self._held.all():
+        in_runs = (attempt for attempt in self._held.all() if attempt.state is State.WAITING)
+        for attempt in [*self._held.give_up_ahead(), *in_runs]:
             self.end_run(attempt)
 
     # -- the same for all
@@ -222,29 +247,41 @@ class Pools:
         assert attempt.handler is not None
         return attempt.handler
 
-    def _end(self, attempt: Attempt, outcome: Outcome | None, *, on_loop: bool = False) -> Attempt | None:
-        """The handler has returned; returns the next row of its run, whose turn it is now.
+    def _end(
+        self,
+        attempt: Attempt,
+        outcome: Outcome | None,
+        seconds: float | None = None,
+        next_after: Callable[[Attempt], list[Attempt]] | None = None,
+        *,
+        on_loop: bool = False,
+    ) -> list[Attempt]:
+        """The handler has returned. Returns what begins now: the next row of its run, or rows that waited ahead.
 
         If its row was settled before it returned, only its slot is left to free.
         """
+        self._held.ahead.ran(time.monotonic() - attempt.started if seconds is None else seconds)
         before, job = attempt.handler_returns(outcome), attempt.job
         if job.completion == "committed" and (error := after_completion(outcome)):
             told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error, place(error))
             self._bus.emit(RaisedAfterCompletion(*told))
         if attempt.timeout_seconds:
             self._call_on_loop(attempt.disarm)
+        following = None
         if before is State.RUNNING:
             following = attempt.following and self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+        elif before is State.ABANDONED:
+            self._held.free([attempt])
+            self._news.wake()
+        # Before the claimer hears of it: it would free the slot.
+        begun = [following] if following is not None else (next_after or self._held.next_after)(attempt)
+        if before is State.RUNNING:
             # Before the next begins: rows of a run are settled in order.
             if on_loop and following is None:
                 self._turns.ended(attempt)
             else:
                 self._news.ended(attempt, goes_on=following is not None)
-            return following
-        if before is State.ABANDONED:
-            self._held.free([attempt])
-            self._news.wake()
-        return None
+        return begun
 
     def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:
         """The next row of the run, in the same slot; or the run ends here, and what is behind goes back unstarted."""
@@ -260,11 +297,8 @@ class Pools:
 
     def end_run(self, attempt: Attempt | None) -> None:
         """Give back this row of a run and those behind it, unstarted."""
-        while attempt is not None:
-            lost = attempt.job.lost and attempt.job.lost not in OUR_OWN
-            if attempt.give_back(None if lost else Release()):
-                self._news.ended(attempt)
-            attempt = attempt.following
+        for each in given_back(attempt):
+            self._news.ended(each)
 
     def _of_error(self, attempt: Attempt, error: BaseException) -> Outcome | None:
         job = attempt.job
@@ -288,9 +322,8 @@ class Pools:
 
     def close(self) -> None:
         """Start no more. Threads that still run are not waited for; child processes are killed."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-        self._children.close()
+        self._threads.close()
+        self._processes.close()
 
 
 def _kill(attempt: Attempt) -> None:

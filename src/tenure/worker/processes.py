@@ -1,210 +1,277 @@
-"""Child processes for CPU-bound handlers: each runs one job at a time, and ends with its worker."""
+"""Child processes for CPU-bound handlers: one thread talks to all of them, and they end with their worker.
+
+A child runs one job at a time. While handlers are very short it is sent rows that wait ahead as well, several at once,
+so that it need not wait for its worker; they are taken back like all others that wait.
+"""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import multiprocessing
-import os
-import signal
-import sys
+import selectors
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
-from ..app.handler import Handler
-from ..app.job import Job
-from ..errors import BadSettings, Cancelled, StaleLease
-from ..model.envelope import MissingKey
 from ..model.outcome import Outcome
-from ..model.rows import Claimed
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry import log
-from ..telemetry.tracing import within
-from .outcomes import ChildError, Poison, arguments, as_outcome, said
+from ..telemetry.tracing import NOTHING, Span
+from .attempt import Attempt
+from .child_loop import Turns, import_path, live, read
+from .child_words import Begun, Ended, Jobs, JobSent, Notice, meant, pack, read_up
+from .held import HeldAttempts
+from .outcomes import ChildError
+from .shared import Shared
 
 SPAWN = multiprocessing.get_context("spawn")
-
-
-class ChildJob(NamedTuple):
-    """One job, as it is sent to a child."""
-
-    module: str
-    qualname: str
-    claimed: Claimed
-    url: str
-    schema: str
-    accept_late: bool = False
-    trace: Mapping[str, str] | None = None  # the context of the job's span
-
-
-class ChildReply(NamedTuple):
-    """What a child sends back. An exception comes as a function that makes it: not every exception can be pickled."""
-
-    ended: Outcome | partial[Any]
-    settled: bool
+SHORT_SECONDS = 0.001  # the mean run time below which a child is sent more than one job
+QUEUE_SECONDS, QUEUE_MAX = 0.005, 24  # how much work may wait in a child, and how many jobs
+LARGE_BYTES = 32_768  # a pipe takes so many at once, whatever the child does
 
 
 class NotStarted(ChildError):
     """The process died before it called the handler: no attempt was made."""
 
 
-class Child:
-    """One process and the pipe to it: jobs and notices go down, the start and the end of each job come up."""
+class Runs(Protocol):
+    """What the pools do for the attempts that run in children."""
 
-    def __init__(self) -> None:
-        self._pipe, theirs = SPAWN.Pipe()
+    def begins(self, attempt: Attempt) -> None:
+        """It is its turn."""
+
+    def span_of(self, attempt: Attempt) -> Span:
+        """The span of an attempt."""
+
+    def called(self, attempt: Attempt, at: float) -> None:
+        """Its handler was called at this time."""
+
+    def returned(
+        self,
+        attempt: Attempt,
+        span: Span,
+        ended: Outcome | Exception,
+        seconds: float,
+        next_after: Callable[[Attempt], list[Attempt]],
+    ) -> None:
+        """Its handler has returned, or never will, after so long."""
+
+
+class Sent:
+    """A job that a child has."""
+
+    __slots__ = ("attempt", "n", "span")
+
+    def __init__(self, n: int, attempt: Attempt, span: Span) -> None:
+        self.n, self.attempt, self.span = n, attempt, span
+
+
+class Child:
+    """One process, the pipe to it, and the jobs that it has: the first runs."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        self.pipe, theirs = SPAWN.Pipe()
+        self.turns, self.jobs, self.sent = Turns(SPAWN), deque[Sent](), 0
+        self.unread = bytearray()
         self._sending = threading.Lock()
-        self.process = SPAWN.Process(target=_live, args=[theirs, bool(log.JSON_STREAMS)])
+        self.process = SPAWN.Process(target=live, args=[theirs, self.turns, url, schema, bool(log.JSON_STREAMS)])
         self.process.start()
         theirs.close()  # only the child has this end now: if it dies, the pipe ends
 
-    def run(self, job: Job, sent: ChildJob, started: Callable[[float], None]) -> ChildReply:
-        """Block until the handler has ended; ChildError if its process died, NotStarted if it died before the call."""
-        begun = False
-        try:
-            self._send(sent)
-            if job.lost or job.cancel_asked:
-                self.tell(job)
-            while not isinstance(word := self._pipe.recv(), ChildReply):
-                begun = True
-                started(word)
-        except (EOFError, OSError):
-            self.process.join(1.0)
-            died = f"the process it ran in died with exit code {self.process.exitcode}"
-            raise (ChildError if begun else NotStarted)(died) from None
-        return word
+    def send(self, jobs: list[JobSent], attempts: list[Attempt]) -> None:
+        """Send these; if they are large, without waiting until the child has read them."""
+        data = pack(Jobs(jobs))
+        if len(data) > LARGE_BYTES:
+            threading.Thread(target=self._send_all, args=[data, jobs, attempts], daemon=True).start()
+        else:
+            self._send_all(data, jobs, attempts)
 
-    def tell(self, job: Job) -> None:
-        """Tell the child that a job is lost or cancelled; it ignores this if it runs another job now."""
+    def _send_all(self, data: bytes, jobs: list[JobSent], attempts: list[Attempt]) -> None:
+        self._send(data)
+        for job, attempt in zip(jobs, attempts, strict=True):
+            if attempt.job.lost or attempt.job.cancel_asked:
+                self.tell(job.n, attempt)
+
+    def tell(self, n: int, attempt: Attempt) -> None:
+        """Tell the child that a job is lost or cancelled; it ignores this if it has that job no more."""
+        self._send(pack(Notice(n, attempt.job.lost, attempt.job.cancel_asked)))
+
+    def _send(self, data: bytes) -> None:
         try:
-            self._send((job.claimed.identity, job.lost, job.cancel_asked))
+            with self._sending:
+                self.pipe.send_bytes(data)
         except OSError:
-            return  # it is dead
-
-    def _send(self, word: Any) -> None:
-        with self._sending:
-            self._pipe.send(word)
+            return  # it is dead, and its pipe says so
 
 
-class Children:
-    """The children of a worker: as many as jobs run at once, each used again while it is alive."""
+class Processes(threading.Thread):
+    """The children of a worker, as many as jobs run at once; each is used again while it is alive."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._idle: list[Child] = []
-        self._out: set[Child] = set()
+    def __init__(self, shared: Shared, held: HeldAttempts, connections: HandlerPool, runs: Runs) -> None:
+        super().__init__(name="tenure-children", daemon=True)
+        self._held, self._connections, self._runs = held, connections, runs
+        self._where, self._failed = (shared.terms.url, shared.terms.schema), shared.failed
+        self._todo: deque[Attempt] = deque()
+        self._asking, self._rung = threading.Lock(), False
+        self._paths: dict[str, tuple[str, str]] = {}  # where another process finds the handler of each kind
+        self._lock = threading.RLock()  # of the children and their jobs
+        self._children: list[Child] = []
+        self._room: dict[Child, Any] = {}  # for a connection, of each that has jobs
         self._closed = False
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ring = SPAWN.Pipe(duplex=False)
+        self._selector.register(self._bell, selectors.EVENT_READ)
 
-    @contextmanager
-    def lent(self) -> Iterator[Child]:
-        """A child for one job; a child that failed is killed and not used again."""
-        with self._lock:
+    # -- called from other threads
+
+    def start_job(self, attempt: Attempt) -> None:
+        """Run this one, which has a slot; raises if no other process would find its handler."""
+        assert attempt.handler is not None
+        if attempt.handler.kind not in self._paths:
+            self._paths[attempt.handler.kind] = import_path(attempt.handler)
+        with self._asking:
             if self._closed:
                 raise ChildError("its worker was stopped")
-            self._idle = [child for child in self._idle if child.process.is_alive()]
-            child = self._idle.pop() if self._idle else Child()
-            self._out.add(child)
-        try:
-            yield child
-        except BaseException:
-            child.process.kill()
-            raise
-        else:
-            with self._lock:
-                self._idle.append(child)
-        finally:
-            self._out.discard(child)
+            if not self.is_alive():
+                self.start()
+            self._todo.append(attempt)
+            if not self._rung and threading.current_thread() is not self:
+                self._rung = True
+                self._ring.send_bytes(b"")
+
+    def take_back(self) -> list[Attempt]:
+        """The rows that wait in children: they begin there no more."""
+        back: list[Attempt] = []
+        with self._lock:
+            for child in [child for child in self._children if len(child.jobs) > 1]:
+                first = child.turns.take_back(child.jobs[0].n + 1, child.sent)
+                if first is not None:
+                    back += [sent.attempt for sent in child.jobs if sent.n >= first]
+                    child.jobs = deque(sent for sent in child.jobs if sent.n < first)
+        return back
 
     def close(self) -> None:
         """Kill them all."""
-        with self._lock:
+        with self._asking:
             self._closed = True
-            for child in [*self._idle, *self._out]:
+        with self._lock:
+            for child in self._children:
                 child.process.kill()
+            self._ring.send_bytes(b"")
 
+    # -- the thread
 
-def import_path(handler: Handler[..., Any]) -> tuple[str, str]:
-    """The module and name under which another process finds this handler."""
-    module, qualname = handler.function.__module__, handler.function.__qualname__
-    try:
-        found = _find(module, qualname)
-    except (ImportError, AttributeError):
-        found = None
-    if found is not handler:
-        raise BadSettings(
-            f"handler {handler.kind!r} has pool='process' but is not {qualname!r} of module {module!r}: "
-            "another process finds it by that name alone, so decorate a function at the top of a module"
-        )
-    return module, qualname
-
-
-def _find(module: str, qualname: str) -> Any:
-    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
-
-
-# -- in the child
-
-
-@functools.cache
-def _pool_of(url: str) -> HandlerPool:
-    """For one job at a time; its connection is closed when the job is done: the worker gives the room to another."""
-    return HandlerPool(url, idle_seconds=0.0)
-
-
-def _live(pipe: Any, as_json: bool) -> None:
-    """Job after job, until the worker ends."""
-    if as_json:
-        log.all_as_json(sys.stderr)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # A terminal or an init system signals all processes at once, but only the worker should act. An empty handler
-        # is not inherited by what a job starts; SIG_IGN would be.
-        signal.signal(number, lambda *_: None)
-    jobs: SimpleQueue[tuple[Job, ChildJob]] = SimpleQueue()
-    threading.Thread(target=_listen, args=[pipe, jobs], daemon=True).start()
-    while True:
-        pipe.send(_work(*jobs.get(), pipe.send))
-
-
-def _listen(pipe: Any, jobs: SimpleQueue[tuple[Job, ChildJob]]) -> None:
-    job: Job | None = None
-    while True:
+    def run(self) -> None:
+        """Hear what they say, and give them jobs. Nobody else does, so the worker stops if it fails."""
         try:
-            word = pipe.recv()
+            while not self._closed:
+                for key, _ in self._selector.select():
+                    if key.fileobj is self._bell:
+                        self._bell.recv_bytes()
+                        self._rung = False
+                    else:
+                        self._hear(key.data)
+                    self._give_out()
+        except BaseException as error:
+            self._failed(error)
+
+    def _hear(self, child: Child) -> None:
+        """All that it has said; the lock is free in between, for those who take jobs back."""
+        try:
+            words = read(child.pipe.fileno(), child.unread)
         except (EOFError, OSError):
-            os._exit(1)  # the worker is gone
-        if isinstance(word, ChildJob):
-            job = Job(word.claimed, connections=_pool_of(word.url), schema=word.schema, accept_late=word.accept_late)
-            jobs.put((job, word))
-        elif job is not None and job.claimed.identity == word[0]:
-            _, job.lost, job.cancel_asked = word
+            with self._lock:
+                self._bury(child)
+            return
+        for word in map(read_up, words):
+            with self._lock:
+                # What was taken back is no longer its own, whatever it says of it.
+                if not child.jobs or child.jobs[0].n != word.n:
+                    continue
+                if isinstance(word, Begun):
+                    self._runs.called(child.jobs[0].attempt, word.at)
+                else:
+                    self._ended(child, word)
 
+    def _ended(self, child: Child, word: Ended) -> None:
+        sent = child.jobs.popleft()
+        attempt = sent.attempt
+        attempt.started, attempt.job.completion = word.at, "committed" if word.committed else "open"
+        if not child.jobs:
+            self._leave_room(child)
+        after = self._held.next_after if not child.jobs else partial(self._goes_on, child.jobs[0].attempt)
+        self._runs.returned(attempt, sent.span, meant(word, attempt.claimed), word.seconds, after)
+        if child.jobs:
+            self._send_more(child)
 
-def _work(job: Job, sent: ChildJob, started: Callable[[float], None]) -> ChildReply:
-    """Find the handler where it was defined, and call it."""
-    ended: Outcome | partial[Any]
-    try:
-        handler = _find(sent.module, sent.qualname)
-        job.tracing, job.keep_payload = handler.tracing, handler.handling.keep_payload
-        args, fields = arguments(handler, job)
-        job.check()  # it may be lost already
-        started(time.monotonic())  # all processes share this clock
-        with within(sent.trace):
-            ended = as_outcome(handler.function(*args, **fields), job.veil)
-    except BaseException as error:
-        ended = _again(job, error)
-    return ChildReply(ended, job.completion == "committed")
+    def _goes_on(self, following: Attempt, attempt: Attempt) -> list[Attempt]:
+        """The next job that the child has, in the same slot: it begins by itself."""
+        self._held.pass_ahead(attempt, following)
+        self._runs.begins(following)
+        return []
 
+    # -- giving out
 
-def _again(job: Job, error: BaseException) -> partial[Any]:
-    if isinstance(error, StaleLease):
-        return partial(StaleLease, job.claimed, error.verb, error.reason, error.current)
-    if isinstance(error, Cancelled):
-        return partial(Cancelled, job.id)
-    if isinstance(error, MissingKey):
-        return partial(MissingKey, error.key, error.why)
-    return partial(Poison if isinstance(error, Poison) else ChildError, said(error, job.veil))
+    def _give_out(self) -> None:
+        with self._lock:
+            while self._todo and not self._closed:
+                attempt = self._todo.popleft()
+                self._runs.begins(attempt)
+                try:
+                    child = next((child for child in self._children if not child.jobs), None) or self._made()
+                    ahead = self._ahead_for(1) if attempt.following is None else []
+                    self._send(child, [attempt, *ahead])
+                except OSError as error:  # no process can be made
+                    self._runs.returned(attempt, NOTHING, NotStarted(str(error)), 0.0, self._held.next_after)
+
+    def _made(self) -> Child:
+        child = Child(*self._where)
+        self._children.append(child)
+        self._selector.register(child.pipe, selectors.EVENT_READ, child)
+        return child
+
+    def _send_more(self, child: Child) -> None:
+        if more := self._ahead_for(len(child.jobs)):
+            self._send(child, more)
+
+    def _ahead_for(self, has: int) -> list[Attempt]:
+        """Rows that wait ahead and may as well wait in the child: few, and none until half of them are done."""
+        seconds = self._held.ahead.row_seconds
+        most = min(QUEUE_MAX, int(QUEUE_SECONDS / max(seconds, 1e-6))) if seconds < SHORT_SECONDS else 0
+        return self._held.lend_ahead(most - has + 1, self._paths) if 2 * has <= most else []
+
+    def _send(self, child: Child, attempts: list[Attempt]) -> None:
+        if child not in self._room:
+            self._room[child] = self._connections.elsewhere()
+            self._room[child].__enter__()
+        jobs = []
+        for attempt in attempts:
+            assert attempt.handler is not None
+            n, span, handler = child.sent, self._runs.span_of(attempt), attempt.handler
+            child.sent += 1
+            child.jobs.append(Sent(n, attempt, span))
+            attempt.stop, attempt.kill = partial(child.tell, n, attempt), child.process.kill
+            where, timed = self._paths[handler.kind], bool(attempt.timeout_seconds)
+            carried = handler.tracing.carried(span=span)
+            jobs.append(JobSent(n, *where, attempt.claimed, attempt.accept_late, timed, carried))
+        child.send(jobs, attempts)
+
+    # -- when one dies
+
+    def _bury(self, child: Child) -> None:
+        """Its pipe has ended: what it ran has failed, and what waited in it waits again."""
+        self._selector.unregister(child.pipe)
+        self._children.remove(child)
+        child.process.join(1.0)
+        child.process.kill()
+        if child.jobs:
+            self._leave_room(child)
+            sent = child.jobs.popleft()
+            self._held.return_ahead([each.attempt for each in child.jobs])
+            died = f"the process it ran in died with exit code {child.process.exitcode}"
+            error = (ChildError if sent.n < child.turns.begun else NotStarted)(died)
+            self._runs.returned(sent.attempt, sent.span, error, 0.0, self._held.next_after)
+
+    def _leave_room(self, child: Child) -> None:
+        self._room.pop(child).__exit__(None, None, None)

@@ -56,9 +56,9 @@ class Settler:
 
     @property
     def slots_ending(self) -> int:
-        """How many slots will be free once the database has answered."""
+        """How many of those in flight will be over once the database has answered."""
         ending, _ = self._by_lock()
-        return sum(1 for attempt in ending if attempt.handler_returned and self._held.uses_slot(attempt))
+        return sum(1 for attempt in ending if attempt.handler_returned and self._held.counts(attempt))
 
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""

@@ -57,7 +57,7 @@ class Worker:
         self._at_last: Callable[[int], None] | None = None
         self.shared = shared = Shared(terms, self.bus, self._failed, self._asked_to_drain, tracing=inbox.tracing)
         self.bus.subscribe(shared.tally, each_job=False)
-        self.held, news = HeldAttempts(self.bus), News()
+        self.held, news = HeldAttempts(self.bus, terms.slots), News()
         self._cpu_share = CpuShare()
         self._connections = HandlerPool(terms.url, terms.slots)
         self._pools = Pools(shared, self.held, news, self._connections)
