@@ -125,7 +125,6 @@ def test_a_lease_that_no_claim_lists_is_swept_by_the_full_pass(world: World) -> 
 def test_a_turn_comes_with_a_poll_while_the_housekeeper_waits(world: World) -> None:
     with working(world, Inbox(), queues={"default": 1.0}, poll_seconds=0.3) as hired:
         turns, came = hired.worker.claimer._turns, list[fleet.Turn]()
-        assert turns is not None
         real = turns.brought
         turns.brought = lambda turn: (came.append(turn), real(turn))[1]  # type: ignore[func-returns-value,method-assign]
         eventually(lambda: any("fleet" in turn.due for turn in came))
@@ -140,15 +139,14 @@ def test_no_poll_asks_for_a_turn_after_a_statement_was_refused(world: World) -> 
 
     with working(world, inbox, poll_seconds=0.3, listen=False) as hired:
         turns = hired.worker.claimer._turns
-        assert turns is not None
-        eventually(lambda: turns.with_poll())
+        eventually(lambda: turns.wanted)
         locked = world.connect()
         with locked.transaction():
             locked.execute("LOCK TABLE chores IN ACCESS EXCLUSIVE MODE")
             world.enqueue("work")
             hired.saw(JobCompleted)
         turns.apart()
-        assert turns.with_poll() is None
+        assert not turns.wanted
 
 
 def test_a_worker_without_housekeeping_leaves_the_chores_to_others(world: World) -> None:

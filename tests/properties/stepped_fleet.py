@@ -22,6 +22,7 @@ from tenure.model.outcome import Outcome
 from tenure.postgres import QueueConnection
 from tenure.verbs import fleet
 from tenure.worker.attempt import Attempt
+from tenure.worker.chore_turns import ChoreTurns
 from tenure.worker.claimer import Claimer
 from tenure.worker.claims import Claims
 from tenure.worker.config import Terms
@@ -165,7 +166,7 @@ class SteppedWorker:
         connections: Any = None
         claims = Claims(shared, self._held, {}, connections)
         claims.rule.chance = chance
-        self.claimer = Claimer(shared, self._held, News(), self, claims, self._start)
+        self.claimer = Claimer(shared, self._held, News(), self, claims, self._start, ChoreTurns(shared, lambda: 1))
         self.terms, self.running = terms, list[Attempt]()
         self.started: list[Attempt] = []  # since somebody last asked
         self._news: list[Attempt | Note | Buckets] = []

@@ -13,12 +13,16 @@ import random
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from ..model.jitter import jittered
+from ..postgres.connection import QueueConnection
+from ..postgres.runner import run, run_both
 from ..verbs.fleet import Turn, take_turn
 from ..verbs.statement import Statement
 from .shared import Shared
 
+T = TypeVar("T")
 PAUSE_SECONDS_MAX = 3.0
 WATCHFUL_SECONDS = 0.4  # between turns, while a worker's session is gone
 APART_SECONDS = 60.0  # how long the claimer asks for no turn after a statement of its was refused
@@ -43,10 +47,18 @@ class ChoreTurns:
 
     # -- the claimer
 
-    def with_poll(self) -> Statement[Turn] | None:
-        """The question, if the housekeeper would do the chores at once."""
-        wanted = self._waiting and self._shared.terms.housekeeping and time.monotonic() >= self._with_poll_from
-        return self.ask() if wanted else None
+    def with_poll(self, conn: QueueConnection, poll: Statement[T]) -> T:
+        """Run a poll, and ask for a turn along with it if one is wanted."""
+        if not self.wanted:
+            return run(conn, poll)
+        answer, turn = run_both(conn, poll, self.ask())
+        self.brought(turn)
+        return answer
+
+    @property
+    def wanted(self) -> bool:
+        """The housekeeper would do the chores at once."""
+        return self._waiting and self._shared.terms.housekeeping and time.monotonic() >= self._with_poll_from
 
     def brought(self, turn: Turn) -> None:
         """This turn came with a poll."""

@@ -5,7 +5,6 @@
 
 If many attempts have ended, it hands them to the completer, which settles them on another connection, and claims
 meanwhile. What the completer gives back is settled here, like any other.
-
 After a statement that was refused (a lock, a deadlock), what has ended is settled first and the claim is sent alone.
 
 `settler` knows what is to be settled, `claims` what to claim, `sleep` how long to wait. Their statements are run here.
@@ -47,7 +46,7 @@ class Claimer(DbThread):
         presence: Presence,
         claims: Claims,
         start: Callable[[list[Attempt]], None],
-        turns: ChoreTurns | None = None,
+        turns: ChoreTurns,
     ) -> None:
         patience = Patience(statement_seconds=STATEMENT_SECONDS, lock_seconds=2, doubt_seconds=3)
         super().__init__("claimer", shared, shared.terms.url, patience)
@@ -101,8 +100,7 @@ class Claimer(DbThread):
         """Perhaps a row is locked, perhaps something that a claim needs: neither may keep back the rest."""
         self.settler.turned_away(self._sending, alone=not self._with_claim)
         self._sending, self._refused = [], True
-        if self._turns is not None:
-            self._turns.apart()
+        self._turns.apart()
 
     def _recover(self, conn: QueueConnection) -> None:
         """A claim whose reply was lost may have claimed rows: we hold them since it was sent."""
@@ -195,15 +193,9 @@ class Claimer(DbThread):
     def _read_board(self, conn: QueueConnection, at: float) -> None:
         rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
         ordered, floors = rule.keys.known(poll=poll)
-        lanes = rule.lanes.known(poll=poll)
-        begun = rule.keys.asks(at)
-        asked = board(list(rule.queues), lanes, known_ordered=ordered, begun=begun, **floors._asdict())
-        turns = self._turns if poll else None
-        if turns is not None and (turn := turns.with_poll()) is not None:
-            offers, given = run_both(conn, asked, turn)
-            turns.brought(given)
-        else:
-            offers = run(conn, asked)
+        asks = {"known_ordered": ordered, "begun": rule.keys.asks(at), **floors._asdict()}
+        asked = board(list(rule.queues), rule.lanes.known(poll=poll), **asks)
+        offers = self._turns.with_poll(conn, asked) if poll else run(conn, asked)
         if poll:
             self.claims.poll()
         due_seconds = rule.learn(offers)

@@ -72,7 +72,7 @@ export function summary(workers) {
 export const held_by = (worker) =>
   to("rows", { filter: `status:processing worker:${filter_word(worker.id)}` });
 
-/** How many of its rows wait for their turn: the rows of an ordered key share a slot, and rows ahead have none. @param {Member} worker */
+/** How many of its rows wait for their turn, of ordered keys or ahead of the slots. @param {Member} worker */
 export const in_turn = ({ held, slots_used, slots_stuck }) =>
   Math.max(0, (held ?? 0) - (slots_used ?? 0) + (slots_stuck ?? 0));
 
