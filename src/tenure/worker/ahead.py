@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from .attempt import Attempt
 from .claim_rule import UNORDERED
@@ -82,8 +82,8 @@ class Ahead:
 
     def overdue_at(self) -> float:
         """When a row will have waited for too long; never if none waits."""
-        waiting = (next(iter(rows), None) for rows in (self._first, self._rows, list(self._lent)))
-        return min((each.started for each in waiting if each is not None), default=float("inf")) + WAIT_SECONDS
+        waiting = [each for rows in (self._first, self._rows, list(self._lent)) for each in _head(rows)]
+        return min((each.started for each in waiting), default=float("inf")) + WAIT_SECONDS
 
     def lend(self, n: int, kinds: Container[str]) -> list[Attempt]:
         """Up to n rows that may wait in a child process: those of these kinds, as far as they are next."""
@@ -108,3 +108,11 @@ class Ahead:
         self._first.clear()
         self._rows.clear()
         return attempts
+
+
+def _head(rows: Sequence[Attempt]) -> Sequence[Attempt]:
+    """The first, if there is one; in one step, for other threads take rows meanwhile."""
+    try:
+        return (rows[0],)
+    except IndexError:
+        return ()
