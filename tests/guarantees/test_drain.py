@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import threading
 import time
 from pathlib import Path
@@ -201,3 +202,15 @@ def test_control_a_worker_that_just_goes_leaves_its_row_behind(world: World) -> 
 def test_terms_that_contradict_each_other_are_refused(terms: dict[str, object], says: str) -> None:
     with pytest.raises(BadSettings, match=says):
         Terms("", **terms)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_worker_leaves_whichever_thread_gets_the_signal(world: World, tmp_path: Path, number: int) -> None:
+    """Python's handler runs on the main thread, and that sleeps: it must be woken."""
+    worker = Process(world, "apps.deaf_main:inbox", tmp_path)
+    with processes(worker):
+        worker.saw("ring_changed")
+        world.enqueue("nothing")
+        worker.saw("job_completed")
+        time.sleep(1.0)  # now nothing happens on its loop
+        assert worker.end(number) == 0

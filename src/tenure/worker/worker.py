@@ -38,6 +38,7 @@ from .lease_keeper import LeaseKeeper
 from .news import News
 from .pools import Pools
 from .shared import Shared
+from .signals import waking
 
 LAST_WORDS_SECONDS = 3.0  # how long to try to release rows and leave, at the end
 
@@ -130,7 +131,8 @@ class Worker:
             self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
             self._start()
         self._started.set()
-        await self._over.wait()
+        with waking(loop):
+            await self._over.wait()
         await self._connections.close()
 
     def _start(self) -> None:

@@ -12,7 +12,7 @@ SELECT CASE WHEN a.state IS NULL THEN 'hidden'
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.datname = current_database()
   AND a.application_name = ANY (ARRAY(SELECT left(format('tenure %s %s', part, w), 63)
-                                      FROM unnest(:workers::text[]) AS w, unnest(ARRAY['claimer', 'settler']) AS part))
+                                      FROM unnest(:workers::text[]) AS w, unnest(ARRAY['claimer', 'completer']) AS part))
 GROUP BY 1
 ORDER BY 1
 LIMIT 10
