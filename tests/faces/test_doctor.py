@@ -102,7 +102,7 @@ def test_a_setting_that_cannot_be_is_a_finding_and_every_other_check_is_made(
     assert set(found) == {*CHECKS, "termination"}
     assert [name for name, each in found.items() if each["level"] == "fault"] == ["lease", "termination", "pooler"]
     assert found["termination"]["said"].startswith("TENURE_TERMINATION_GRACE_SECONDS='abc' must be a number")
-    assert found["connections"]["said"].endswith("takes up to 23")
+    assert found["connections"]["said"].endswith("takes up to 24")
 
 
 def test_without_a_database_it_says_what_it_can_and_ends_as_unreachable() -> None:

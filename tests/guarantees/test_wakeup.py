@@ -235,7 +235,7 @@ def test_a_worker_that_works_on_asks_not_to_be_woken(world: World) -> None:
 
     other = world.connect()
     with asleep(world, inbox, slots=1) as hired:
-        world.enqueue("work")
+        world.run(verbs.enqueue_many([NewRow("work") for _ in range(1_000)]))  # more than it claims ahead
         eventually(lambda: world.sql("SELECT waiting FROM workers") == [(False,)])
         done.set()
         sleeps(world, hired)

@@ -26,6 +26,32 @@ from .outcomes import arguments, as_outcome
 READ_BYTES = 65_536
 
 
+class Token:
+    """A lock between two processes: a byte in a pipe. Whoever dies, nothing of it stays on the machine."""
+
+    def __init__(self, context: Any) -> None:
+        self._take, self._put = context.Pipe(duplex=False)
+        os.set_blocking(self._take.fileno(), False)
+        self.release()
+
+    def acquire(self, seconds: float = float("inf")) -> bool:
+        """Wait for it, at most so long; False if it did not come."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                os.read(self._take.fileno(), 1)
+                return True
+            except BlockingIOError:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                self._take.poll(min(left, 60.0))
+
+    def release(self) -> None:
+        """Let the other have it."""
+        os.write(self._put.fileno(), b"!")
+
+
 class Turns:
     """Which jobs of a child have begun, and which may not any more: memory that it shares with its worker.
 
@@ -34,7 +60,7 @@ class Turns:
     """
 
     def __init__(self, context: Any) -> None:
-        self._lock = context.Lock()
+        self._token = Token(context)
         self._numbers = context.RawArray("q", 3)  # all below the first have begun; from the second to the third may not
 
     @property
@@ -44,12 +70,15 @@ class Turns:
 
     def take(self, n: int) -> bool:
         """In the child: begin this job; False if it was taken back."""
-        with self._lock:
+        self._token.acquire()
+        try:
             _, first, end = self._numbers
             if first <= n < end:
                 return False
             self._numbers[0] = n + 1
             return True
+        finally:
+            self._token.release()
 
     def take_back(self, first: int, end: int) -> int | None:
         """In the worker: jobs from the first on, up to the end, may not begin. From which one on that is true.
@@ -57,7 +86,7 @@ class Turns:
         None for a while after the last time: the child may still have jobs before it that may not begin. Nor is it
         known if the child has died in the middle of `take`.
         """
-        if not self._lock.acquire(timeout=1.0):
+        if not self._token.acquire(1.0):
             return None
         try:
             if self._numbers[0] < self._numbers[2]:
@@ -65,7 +94,7 @@ class Turns:
             first = max(first, self._numbers[0])
             self._numbers[1], self._numbers[2] = first, end
         finally:
-            self._lock.release()
+            self._token.release()
         return first
 
 
