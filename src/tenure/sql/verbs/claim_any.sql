@@ -36,7 +36,7 @@ WITH taken AS (
     LIMIT :n
   ))
   RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text) AS partition_key, i.payload, i.attempts, i.max_attempts,
-            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers
+            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers, i.priority
 ), listed AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT max(t.lease_expires_at), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
@@ -44,3 +44,4 @@ WITH taken AS (
 SELECT t.id, t.kind, t.queue, t.partition_key, tenure.bucket(t.partition_key), t.payload::text, t.attempts, t.max_attempts,
        date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text
 FROM taken AS t
+ORDER BY t.priority DESC, t.available_at
