@@ -38,7 +38,7 @@ from .lease_keeper import LeaseKeeper
 from .news import News
 from .pools import Pools
 from .shared import Shared
-from .signals import waking
+from .waking import waking
 
 LAST_WORDS_SECONDS = 3.0  # how long to try to release rows and leave, at the end
 
