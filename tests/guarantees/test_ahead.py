@@ -230,7 +230,7 @@ def test_rows_ahead_do_not_keep_back_rows_of_keys_and_of_limited_queues(world: W
         await asyncio.sleep(0.001)
 
     world.run(queues.limit("limited", max_running=2))
-    with working(world, inbox, slots=SLOTS, queues={"default": 1.0, "limited": 1.0}, poll_seconds=600) as hired:
+    with working(world, inbox, slots=SLOTS, queues={"default": 1.0, "limited": 1.0}, poll_seconds=1.0) as hired:
         quick(world, hired, SLOTS)
 
         def keep_busy() -> None:
