@@ -30,8 +30,8 @@ def command(only_settings: bool, as_json: bool, database_url: str | None, schema
     """Check everything a queue depends on; exit 1 if something is at fault.
 
     It checks settings, versions, schema, clocks, pooler, connections, durability, indexes, vacuum and what holds it
-    back, the archive, housekeeping, leases and workers. It changes nothing, and takes seconds, however large the
-    database is.
+    back, the archive, housekeeping, leases and workers, and names what is full in a fleet that works. It changes
+    nothing, and takes seconds, however large the database is.
     """
     known = settings.everything(database_url=database_url, schema=schema)
     if only_settings:
