@@ -42,6 +42,7 @@ from tenure.events import (
 )
 from tenure.model.rows import NewRow
 from tenure.postgres import handler_pool
+from tenure.postgres.connection import connect
 from tenure.worker import claimer
 from tenure.worker.claims import Claims
 from world import World, new_world
@@ -223,6 +224,22 @@ def test_a_server_that_lets_in_but_refuses_every_write_is_one_outage(server: Own
     assert n <= 10
     assert outages(hired) == (Counter(LINES), Counter(LINES))
     all_at_first_try(world, hired, [id])
+
+
+def test_a_server_that_refuses_every_write_is_refused_by_whoever_wants_to_write(
+    server: OwnServer, world: World
+) -> None:
+    """Also by one who would only have read in its first round, and would have taken the server for good."""
+    read_only(world, "on")
+    try:
+        with connect(server.url) as conn:
+            assert conn.execute("SELECT 1").fetchone() == (1,)
+        with pytest.raises(psycopg.OperationalError, match="read-only"), connect(server.url, writes=True):
+            pass
+    finally:
+        read_only(world, "off")
+    with connect(server.url, writes=True) as conn:
+        assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
 def read_only(world: World, switch: str) -> None:

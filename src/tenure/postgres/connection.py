@@ -137,8 +137,13 @@ def connect(
     application_name: str = "tenure",
     patience: Patience = PATIENT,
     schema: str = DEFAULT_SCHEMA,
+    writes: bool = False,
 ) -> QueueConnection:
-    """A connection for running verbs: autocommit, and plans fixed unless a pooler forbids it."""
+    """A connection for running verbs: autocommit, and plans fixed unless a pooler forbids it.
+
+    If it `writes`, a server that refuses every write (a standby, an old primary) is not connected to.
+    """
+    url = _of_writable(url) if writes else url
     try:
         conn = QueueConnection.connect(conninfo(url, application_name, patience), autocommit=True)
     except OperationalError as refusal:
@@ -192,6 +197,12 @@ def conninfo(url: str, application_name: str, patience: Patience = PATIENT, *, s
     if settings:
         ours = " ".join(f"-c {name}={value}" for name, value in {**NAMES, **PLANS, **patience.of_server()}.items())
         words["options"] = f"{ours} {given.get('options') or ''}".strip()  # the later of two settings wins
+    return make_conninfo(**words)
+
+
+def _of_writable(url: str) -> str:
+    """The address of a server that takes writes; what the user has asked for stays."""
+    words: dict[str, Any] = {"target_session_attrs": "read-write", **conninfo_to_dict(url)}
     return make_conninfo(**words)
 
 

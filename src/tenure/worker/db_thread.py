@@ -60,7 +60,7 @@ class DbThread(threading.Thread):
         name = f"tenure {self.who} {self.shared.worker_id}"
         schema = self.shared.terms.schema
         try:
-            with connect(self._url, application_name=name, patience=self._patience, schema=schema) as conn:
+            with connect(self._url, application_name=name, patience=self._patience, schema=schema, writes=True) as conn:
                 self._work_until_lost(conn)
         except Exception as error:
             if trouble_of(error) == "bug":

@@ -105,7 +105,8 @@ class Worker:
         exit code, and may end the process.
         """
         self._at_last = at_last
-        with connect(self.terms.url, patience=Patience(statement_seconds=30), schema=self.terms.schema) as conn:
+        patience = Patience(statement_seconds=30)
+        with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
                 run(conn, plan(schedule))
