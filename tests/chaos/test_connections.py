@@ -20,7 +20,7 @@ from tenure import postgres, verbs
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.drills.stage.sockets import can_drop_packets
 from tenure.embedded import attach
-from tenure.postgres.connection import Patience
+from tenure.postgres.patience import Patience
 from tenure.postgres.sqlstates import trouble_of
 from tenure.verbs import settle
 from world import World

@@ -21,9 +21,10 @@ from tenure.app.job import Job
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.events import DatabaseUnreachable, ExecutionStarted, JobCompleted, JobRetried
 from tenure.model.backoff import Fixed
-from tenure.postgres.connection import Patience, _ask
+from tenure.postgres.connection import _ask
 from tenure.postgres.doubt import Doubts
 from tenure.postgres.handler_pool import HandlerPool
+from tenure.postgres.patience import Patience
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -247,10 +247,27 @@ def test_a_half_owned_row_cannot_exist(world: World, column: str) -> None:
     world.enqueue()
     held = world.claim_one("A").id
     value = {"claimed_by": "'A'", "claim_id": "1"}.get(column, "clock_timestamp()")
-    with pytest.raises(psycopg.errors.CheckViolation, match="live_owned_or_free"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="held wholly or not at all"):
         world.sql(f"UPDATE live SET {column} = NULL WHERE id = %s", held)
-    with pytest.raises(psycopg.errors.CheckViolation, match="live_owned_or_free"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="held wholly or not at all"):
         world.sql(f"UPDATE live SET {column} = {value} WHERE id <> %s", held)
+
+
+@pytest.mark.parametrize(
+    "columns", ["claimed_by", "claimed_at", "lease_expires_at", "claim_id", "status", "status, claimed_by, claimed_at"]
+)
+def test_nor_can_it_be_inserted(world: World, columns: str) -> None:
+    values = {"claimed_by": "'A'", "claim_id": "1", "status": "'processing'"}
+    given = ", ".join(values.get(column, "clock_timestamp()") for column in columns.split(", "))
+    with pytest.raises(psycopg.errors.CheckViolation, match="held wholly or not at all"):
+        world.sql(f"INSERT INTO live (kind, payload, {columns}) VALUES ('k', '{{}}', {given})")
+
+
+@pytest.mark.parametrize("token", [-1, 2**62 + 1])
+def test_a_token_that_would_end_every_worker_is_refused(world: World, token: int) -> None:
+    world.enqueue()
+    with pytest.raises(psycopg.errors.CheckViolation, match=f"lease_generation={token} must be between 0 and"):
+        world.sql("UPDATE live SET lease_generation = %s", token)
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "dead_letter", "cancelled", "", "Pending"])

@@ -20,7 +20,7 @@ from tenure.app.job import Job
 from tenure.events import StaleWriteBlocked, StatementTurnedAway
 from tenure.model.outcome import Completed, Release
 from tenure.model.rows import NewRow, Offer
-from tenure.postgres.connection import Patience
+from tenure.postgres.patience import Patience
 from tenure.verbs.queues import limit
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms

@@ -12,7 +12,8 @@ import psycopg
 from .. import __version__, settings
 from ..errors import BadSettings, SchemaMismatch
 from ..postgres import migrate
-from ..postgres.connection import Patience, QueueConnection, connect
+from ..postgres.connection import QueueConnection, connect
+from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs import queues, search
 from ..verbs.fleet import echo

@@ -15,13 +15,13 @@ from psycopg import AsyncConnection, Connection, Error, OperationalError, pq
 
 from .connection import (
     AsyncQueueConnection,
-    Patience,
     QueueConnection,
     conninfo,
     doubts,
     find_pooler,
     find_pooler_async,
 )
+from .patience import Patience
 
 WAIT_SECONDS_MAX = 30.0  # for a connection, while all are lent
 FRESH_SECONDS = 1.0  # a connection used so lately is lent without a round trip

@@ -18,7 +18,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from .. import postgres
-from ..postgres.connection import AsyncQueueConnection, Patience, QueueConnection
+from ..postgres.connection import AsyncQueueConnection, QueueConnection
+from ..postgres.patience import Patience
 from ..verbs.questions import ping
 from ..verbs.statement import Statement
 from .http_errors import Refused

@@ -18,7 +18,7 @@ from functools import partial
 
 from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
-from ..postgres.connection import Patience, QueueConnection
+from ..postgres import Patience, QueueConnection
 from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting, tell
 from ..verbs.questions import board, claimed

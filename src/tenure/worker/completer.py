@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..model.rows import Settled
-from ..postgres.connection import Patience, QueueConnection
+from ..postgres.connection import QueueConnection
+from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs.questions import ping
 from ..verbs.settle import AllCompleted

@@ -15,7 +15,8 @@ import time
 
 from ..events import DatabaseBack, DatabaseUnreachable, StatementTurnedAway
 from ..model.jitter import Pace, jittered
-from ..postgres.connection import Patience, QueueConnection, connect
+from ..postgres.connection import QueueConnection, connect
+from ..postgres.patience import Patience
 from ..postgres.sqlstates import trouble_of
 from .shared import Shared
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from ..events import ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
 from ..model.rows import Swept
-from ..postgres.connection import Patience, QueueConnection
+from ..postgres.connection import QueueConnection
+from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import Turn, evict, notice, sweep_workers, tell, vacuum_live

@@ -14,7 +14,8 @@ from typing import Any
 from ..events import LeasesRenewed, WakeupChanged
 from ..model.jitter import jittered
 from ..model.ring import Ring
-from ..postgres.connection import Patience, QueueConnection
+from ..postgres.connection import QueueConnection
+from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..telemetry.tail import NOTE, Tailer, channel_of
 from ..verbs.fleet import echo

@@ -20,8 +20,9 @@ from ..errors import BUG, TRY_LATER, same_place
 from ..events import Bus, ChoreFailed, WorkerDraining, WorkerExit, WorkerStarted
 from ..model.outcome import Release
 from ..postgres import migrate
-from ..postgres.connection import Patience, QueueConnection, connect
+from ..postgres.connection import QueueConnection, connect
 from ..postgres.handler_pool import HandlerPool
+from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs.kinds import declare
 from ..verbs.schedules import plan

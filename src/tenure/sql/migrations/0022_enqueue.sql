@@ -1,37 +1,5 @@
--- One row at the price of one row: functions without arrays, a check that sees the row itself, and notes that say what kind of row came.
+-- One row at the price of one row: functions without arrays, and notes that say what kind of row came.
 -- kind: expand
-
--- What comes in by whatever door, row by row and before an index sees it: an index would refuse a long name in its own words. A row
--- that comes back from the dead letters is not new, and comes back as it was: only an owner and the verb that does it can write
--- created_at. Of a statement with one row, a look at all its rows afterwards took a fifth.
-CREATE FUNCTION tenure.refuse_row() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF NEW.created_at = statement_timestamp() AND (
-    octet_length(NEW.kind) NOT BETWEEN 1 AND 128
-    OR octet_length(NEW.queue) NOT BETWEEN 1 AND 128
-    OR octet_length(NEW.partition_key) NOT BETWEEN 1 AND 512
-    OR octet_length(NEW.idempotency_key) NOT BETWEEN 1 AND 512
-    OR (pg_column_size(NEW.payload) > 700 OR pg_column_compression(NEW.payload) IS NOT NULL)  -- implied: spares the look at short ones
-       AND (octet_length(NEW.payload::text) > 1048576 OR NEW.payload @? 'strict $.**{200}')
-    OR NEW.headers IS NOT NULL  -- implied: only quicker
-       AND (jsonb_typeof(NEW.headers) <> 'object' OR octet_length(NEW.headers::text) > 4096 OR NEW.headers @? 'strict $.* ? (@.type() != "string")')
-    OR NEW.priority NOT BETWEEN -100 AND 100
-    OR NEW.max_attempts NOT BETWEEN 1 AND 10000
-    OR NEW.available_at NOT BETWEEN statement_timestamp() - interval '3653 days' AND statement_timestamp() + interval '3653 days'  -- implied: no test can tell the statement's clock from the transaction's within ten years
-    OR NEW.ordered AND NEW.partition_key IS NULL
-    OR NEW.hold AND NOT NEW.ordered)
-  THEN
-    RAISE EXCEPTION '%', tenure.fault_of(NEW.kind, NEW.queue, NEW.partition_key, NEW.idempotency_key, NEW.payload, NEW.headers, NEW.priority,
-                                         NEW.max_attempts, NEW.available_at, NEW.ordered, NEW.hold) USING ERRCODE = 'check_violation';
-  END IF;
-  RETURN NEW;
-END
-$$;
-DROP TRIGGER live_sane ON tenure.live;
-DROP TRIGGER live_long ON tenure.live;  -- live_sane says the same
-CREATE TRIGGER live_sane BEFORE INSERT ON tenure.live FOR EACH ROW EXECUTE FUNCTION tenure.refuse_row();
-DROP FUNCTION tenure.refuse_rows;
-DROP FUNCTION tenure.refuse_name;
 
 CREATE OR REPLACE FUNCTION tenure.note_arrivals() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -8,6 +8,6 @@ FROM tenure.live AS i
 WHERE i.id = ANY (ARRAY(SELECT unnest(c.ids) FROM tenure.claims AS c WHERE c.claim_id = :claim_id))  -- implied: the claim has no others; this one walks the primary key
   AND i.claim_id = :claim_id
   AND i.claimed_by = :worker
-  AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a claim
+  AND i.status = 'processing'  -- implied: live_state, only a processing row has a claim
 ORDER BY i.queue, i.partition_key, i.seq  -- as the claim had them: the rows of a run stand together
 LIMIT 10000

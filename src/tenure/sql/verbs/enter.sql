@@ -8,7 +8,7 @@ SELECT date_part('epoch', i.lease_expires_at - clock_timestamp()),
                   ceil(1000 * date_part('epoch', i.lease_expires_at - clock_timestamp()))::int::text, true)
 FROM tenure.live AS i
 WHERE i.id = :id
-  AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
+  AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
   AND i.lease_generation = :generation
   AND i.fence_token = :fence
   AND i.lease_expires_at > clock_timestamp()

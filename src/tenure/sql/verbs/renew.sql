@@ -8,7 +8,7 @@ WITH mine AS (
   SELECT i.id, lease.seconds, i.lease_expires_at AS ended_at
   FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[], :lease_seconds::float8[]) AS lease (id, generation, fence, seconds)
   JOIN tenure.live AS i ON i.id = lease.id
-  WHERE i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
+  WHERE i.status = 'processing'  -- implied: live_state, only a processing row has a lease
     AND i.lease_generation = lease.generation
     AND i.fence_token = lease.fence
     AND i.lease_expires_at > clock_timestamp()

@@ -20,13 +20,13 @@ WITH looked_at AS (
     SELECT i.id, i.lease_expires_at FROM tenure.live AS i
     WHERE i.id = ANY (l.ids)  -- implied: the claim has no others; this one walks the primary key
       AND i.claim_id = l.claim_id
-      AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a claim
+      AND i.status = 'processing'  -- implied: live_state, only a processing row has a claim
   ) AS r
 ), expired AS (
   SELECT i.id, i.lease_generation, i.fence_token
   FROM tenure.live AS i
   WHERE i.id = ANY (ARRAY(SELECT h.id FROM held AS h))
-    AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
+    AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
     AND i.lease_expires_at <= clock_timestamp()
   ORDER BY i.id
   LIMIT :n

@@ -7,7 +7,7 @@ WITH expired AS (
   FROM tenure.live AS i
   WHERE i.ctid > format('(%s,0)', :first::bigint)::tid
     AND i.ctid < format('(%s,0)', LEAST(:first::bigint + :pages::bigint, 4294967295))::tid
-    AND i.status = 'processing'  -- implied: live_owned_or_free, only a processing row has a lease
+    AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
     AND i.lease_expires_at <= clock_timestamp()
   ORDER BY i.id
   LIMIT :n
