@@ -247,9 +247,9 @@ def test_a_half_owned_row_cannot_exist(world: World, column: str) -> None:
     world.enqueue()
     held = world.claim_one("A").id
     value = {"claimed_by": "'A'", "claim_id": "1"}.get(column, "clock_timestamp()")
-    with pytest.raises(psycopg.errors.CheckViolation, match="held wholly or not at all"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="live_state"):
         world.sql(f"UPDATE live SET {column} = NULL WHERE id = %s", held)
-    with pytest.raises(psycopg.errors.CheckViolation, match="held wholly or not at all"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="live_state"):
         world.sql(f"UPDATE live SET {column} = {value} WHERE id <> %s", held)
 
 
@@ -259,14 +259,14 @@ def test_a_half_owned_row_cannot_exist(world: World, column: str) -> None:
 def test_nor_can_it_be_inserted(world: World, columns: str) -> None:
     values = {"claimed_by": "'A'", "claim_id": "1", "status": "'processing'"}
     given = ", ".join(values.get(column, "clock_timestamp()") for column in columns.split(", "))
-    with pytest.raises(psycopg.errors.CheckViolation, match="held wholly or not at all"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="live_state"):
         world.sql(f"INSERT INTO live (kind, payload, {columns}) VALUES ('k', '{{}}', {given})")
 
 
 @pytest.mark.parametrize("token", [-1, 2**62 + 1])
 def test_a_token_that_would_end_every_worker_is_refused(world: World, token: int) -> None:
     world.enqueue()
-    with pytest.raises(psycopg.errors.CheckViolation, match=f"lease_generation={token} must be between 0 and"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="live_state"):
         world.sql("UPDATE live SET lease_generation = %s", token)
 
 

@@ -297,8 +297,6 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "note_membership",
         "refuse_key",
         "refuse_row",
-        "refuse_state",
-        "state_fault",
         "refuse_idempotency_key",
         "refuse_line",
     }
@@ -344,7 +342,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
         f"SELECT proname, proconfig FROM pg_proc WHERE pronamespace = '{cast.world.schema}'::regnamespace AND prosecdef"
     )
     triggers = {"note_arrivals", "note_change", "note_lane", "note_freed", "forget_limits"}
-    triggers |= {"refuse_row", "refuse_state", "refuse_idempotency_key"}
+    triggers |= {"refuse_row", "refuse_idempotency_key"}
     of_roles = {
         "declared",
         "enqueue_one",
