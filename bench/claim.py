@@ -241,7 +241,9 @@ class Ours:
         """One batch."""
         share = slice_of(verbs.ALL_BUCKETS, self._turns) if self._by_bucket else None
         taking = verbs.claim("bench", BATCH, buckets=share, per_bucket=8)
-        _, self._held = postgres.run_both(self._conn, settle.complete_all(self._held, ordered=False), taking, self._schema)
+        _, self._held = postgres.run_both(
+            self._conn, settle.complete_all(self._held, ordered=False), taking, self._schema
+        )
         assert len(self._held) == BATCH, f"only {len(self._held)} rows claimed: the loop ran dry"
         self._turns += 1
 
