@@ -114,3 +114,13 @@ def test_a_lane_that_the_board_does_not_show_is_remembered_without_a_floor_while
     memory.board_was_read([offer(Lane("web", n), None) for n in range(LANES_MAX)])
     memory.board_was_read([offer(WEB, -7.0)])
     assert list(memory.known(poll=False)) == [WEB]
+
+
+def test_a_board_of_many_lanes_is_not_told_what_is_known() -> None:
+    """It compares each known lane with each queue: 5,000 of both took a second."""
+    memory = LaneMemory()
+    memory.board_was_read([offer(Lane(f"q{n}"), -7.0) for n in range(LANES_MAX)])
+    assert len(memory.known(poll=False)) == LANES_MAX
+    memory.board_was_read([offer(Lane(f"q{n}"), -7.0) for n in range(LANES_MAX + 1)])
+    assert memory.known(poll=False) == {}
+    assert memory.floors([Lane("q3")]) == [NOON - 7 - FLOOR_MARGIN_SECONDS], "claims keep theirs"

@@ -15,6 +15,7 @@ from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
 from .key_memory import NO_FLOORS, KeyMemory
 from .lane_memory import LaneMemory
+from .lane_turns import LaneTurns
 
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
@@ -44,6 +45,7 @@ class ClaimRule:
     buckets: tuple[int, ...] | None = None  # ours on the ring; None: all of them
     seen_epoch: int = 0
     _offers: list[Offer] = field(default_factory=list)
+    _sources: list[str] = field(default_factory=list)  # of these offers
     _dry: dict[str, float] = field(default_factory=dict)  # until when each source is dry
     _turn: int = 0
     _start: int = 0  # where the next scan of our buckets begins
@@ -51,10 +53,16 @@ class ClaimRule:
     _row_seconds: float = 1.0  # how long a row of an ordered key takes
     lanes: LaneMemory = field(default_factory=LaneMemory)
     keys: KeyMemory = field(default_factory=KeyMemory)
+    _turns: LaneTurns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = LaneTurns(self.queues, lambda: self.chance())
 
     def learn(self, offers: Sequence[Offer]) -> float | None:
         """Read the board; returns the seconds until the next row is due, if the board knows one."""
         self._offers = [offer for offer in offers if offer.queue in self.queues]
+        self._turns.offered(self._offers)
+        self._know_sources()
         later = [o.due_seconds for o in self._offers if o.due_seconds is not None and o.due_seconds > 0]
         self.lanes.board_was_read(self._offers)
         self.keys.board_was_read(self._offers)
@@ -67,12 +75,14 @@ class ClaimRule:
         """There may be rows again: no source is dry, or none of one queue, of either kind or of one."""
         if queue is None:
             self._dry.clear()
+            self._turns.look_again()
             self.keys.note()
         elif queue in self.queues:
-            if all(source in self._dry for source in self._sources()):
+            if all(source in self._dry for source in self._sources):
                 self._turn = -1  # after a rest, unordered rows first: to find no key takes longer than to find no row
             if ordered is not True:
                 self.lanes.note()
+                self._turns.look_again(queue)
                 self._dry.pop(UNORDERED, None)
             if ordered is not False:
                 self.keys.note()
@@ -82,6 +92,9 @@ class ClaimRule:
             if not any(offer.limited or ordered in (None, offer.ordered) for offer in known):
                 kinds = (False, True) if ordered is None else (ordered,)
                 self._offers += [Offer(queue, 0, each, False, None) for each in kinds]
+                if False in kinds:
+                    self._turns.look_into(queue)
+                self._know_sources()
 
     def ended(self, source: str, bucket: int, seconds: float = 1.0) -> None:
         """A row from this source has ended after so long: its key, or its permit, is free for the next one."""
@@ -101,11 +114,11 @@ class ClaimRule:
 
     def dry_until(self) -> float:
         """Until when all sources are dry; zero if there may be rows now."""
-        return min((self._dry.get(source, 0.0) for source in self._sources()), default=float("inf"))
+        return min((self._dry.get(source, 0.0) for source in self._sources), default=float("inf"))
 
     def has_unordered(self, at: float) -> bool:
         """True if there may be unordered rows now."""
-        return UNORDERED in self._sources() and self._dry.get(UNORDERED, 0.0) <= at
+        return UNORDERED in self._sources and self._dry.get(UNORDERED, 0.0) <= at
 
     def next(
         self, worker: str, free: int, at: float, *, everywhere: set[str], others: int | None = None
@@ -114,7 +127,7 @@ class ClaimRule:
 
         It looks beyond our own buckets once, if its source is in `everywhere`.
         """
-        of = {source: free if source == UNORDERED or others is None else others for source in self._sources()}
+        of = {source: free if source == UNORDERED or others is None else others for source in self._sources}
         wet = [source for source, n in of.items() if n > 0 and self._dry.get(source, 0.0) <= at]
         if not wet:
             return None
@@ -130,7 +143,7 @@ class ClaimRule:
         }
         lanes: tuple[Lane, ...] = ()
         if source == UNORDERED:
-            lanes = tuple(Lane(o.queue, o.priority) for o in self._in_turn() if not o.ordered and not o.limited)
+            lanes = self._turns.next(free)
             # By time, whatever the bucket: nothing about them needs an owner. A poll has no floor.
             statement = claim(worker, free, lanes=lanes, floors=None if wide else self.lanes.floors(lanes), **common)
         elif source == ORDERED:
@@ -151,17 +164,18 @@ class ClaimRule:
                 self._dry[ORDERED] = float("inf")
         elif claim.source == UNORDERED:
             self.lanes.taken(claim.lanes, rows)
-            if len(rows) < claim.n:
+            self._turns.answered(claim.lanes, rows, claim.n)
+            if len(rows) < claim.n and not self._turns.left:
                 self._dry[UNORDERED] = float("inf")
         elif len(rows) < claim.n:
             self._dry[claim.source] = claim.sent + LIMITED_SECONDS
 
-    def _sources(self) -> list[str]:
+    def _know_sources(self) -> None:
         offers = self._offers
-        found = [UNORDERED] if any(not o.limited and not o.ordered for o in offers) else []
+        found = [UNORDERED] if self._turns.any else []
         if any(not o.limited and o.ordered for o in offers):
             found.append(ORDERED)
-        return found + sorted({o.queue for o in offers if o.limited})
+        self._sources = found + sorted({o.queue for o in offers if o.limited})
 
     def _ordered(self, worker: str, n: int, everywhere: bool, common: dict[str, Any]) -> Statement[list[Claimed]]:
         buckets: list[int] | None = None

@@ -9,7 +9,9 @@ from ..model.rows import Claimed, Lane, Offer
 
 FLOOR_MARGIN_SECONDS = 1.0
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
-LANES_MAX = 256  # remembered, of those that the board no longer shows
+LANES_MAX = (
+    256  # told to a board, which compares each with all of its queues; and remembered when it shows them no more
+)
 
 
 @dataclass(slots=True)
@@ -24,8 +26,8 @@ class LaneMemory:
     _noted: bool = False  # NOTIFY arrives at commit: the row may be as old as its transaction, or as its producer says
 
     def known(self, *, poll: bool) -> dict[Lane, float]:
-        """The lanes and floors for the next board; none in a poll, nor after a note."""
-        return {} if poll or self._noted else self._seen
+        """The lanes and floors for the next board; none in a poll, nor after a note, nor if there are many."""
+        return {} if poll or self._noted or len(self._seen) > LANES_MAX else self._seen
 
     def board_was_read(self, offers: Iterable[Offer]) -> None:
         """The first row that waits in each lane is known, by the database's own clock."""
