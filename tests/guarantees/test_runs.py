@@ -196,6 +196,19 @@ def test_rows_of_a_run_that_crashed_are_done_before_one_that_was_committed_late(
         world.complete(job.lease)
 
 
+def test_a_row_that_was_committed_late_into_a_run_does_not_hold_up_its_rows(world: World) -> None:
+    """It waits behind them, though its number is lower: it is nobody's, and no row of the run."""
+    first = world.enqueue(key="k", ordered=True)
+    slow = user_connection(world)
+    late = world.run(verbs.enqueue(NewRow("work", key="k", ordered=True)), slow).id
+    third = world.enqueue(key="k", ordered=True)
+    run = _claim(world)
+    assert _ids(run) == [first, third]
+    slow.commit()
+    assert all(answer.ok for answer in world.run(settle.complete([job.lease for job in run])))
+    assert _ids(_claim(world)) == [late]
+
+
 def test_a_row_of_a_run_that_is_to_be_cancelled_is_cancelled_when_it_goes_back(world: World) -> None:
     ids = _send(world, 2)
     first, _ = _claim(world)

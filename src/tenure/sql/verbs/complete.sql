@@ -13,7 +13,8 @@ WITH behind AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT r.seq FROM tenure.heads AS h
     JOIN tenure.live AS r ON r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket
-      AND r.partition_key = h.partition_key AND r.seq BETWEEN h.run_from AND h.run_to
+      AND r.partition_key = h.partition_key
+      AND r.seq BETWEEN h.run_from AND h.run_to  -- implied: of a key only the rows of its run are held; spares the look at those that wait
     WHERE h.queue = k.queue AND h.partition_key = k.partition_key
       AND r.seq < k.last  -- implied: nothing of ours is behind the others
       AND r.status = 'processing'

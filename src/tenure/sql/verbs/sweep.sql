@@ -42,7 +42,7 @@ WITH looked_at AS (
   DELETE FROM tenure.claims AS c WHERE c.ctid = ANY (ARRAY(SELECT l.ctid FROM looked_at AS l))
 ), listed_again AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
-  SELECT GREATEST(min(h.lease_expires_at), statement_timestamp()), h.claim_id, array_agg(h.id) FROM held AS h
+  SELECT GREATEST(min(h.lease_expires_at), statement_timestamp()), h.claim_id, array_agg(h.id) FROM held AS h  -- implied: a sweep is one short transaction
   WHERE h.id NOT IN (SELECT e.row_id FROM ended AS e)  -- implied: a row that has ended is not held when it is looked at again
   GROUP BY h.claim_id
 )
