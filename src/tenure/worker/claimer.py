@@ -140,7 +140,7 @@ class Claimer(DbThread):
                 rule.look_again()
         elif bucket == "*" or (bucket.isdigit() and rule.owns(int(bucket))):
             rule.look_again(queue, note.ordered)
-            self.sleep.look_soon()
+            self.sleep.note()
             woken(self.shared, "notify")
 
     def _take_back(self, batch: GivenBack) -> None:
@@ -156,7 +156,7 @@ class Claimer(DbThread):
 
     def _round(self, conn: QueueConnection) -> None:
         at = time.monotonic()
-        if at >= self.sleep.board_at and not self.draining:
+        if self.sleep.is_time_for_the_board(at) and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
         if self._held.ahead.overdue_at() <= at:  # a handler has turned slow: another worker may have free slots

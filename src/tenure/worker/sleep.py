@@ -39,6 +39,7 @@ class Sleep:
         self.board_at = 0.0  # when to read the board again
         self._poll_at = 0.0  # when to poll beyond our own buckets
         self._due_at = 0.0  # when the next row is due, as far as the board knew
+        self._noted_at = 0.0  # when a note said where there is a row
         self.told = ""  # the ears under which producers were told to wake us
         self._awake_since = 0.0
 
@@ -69,6 +70,10 @@ class Sleep:
         if wake_us:
             self._awake_since = float("inf")
 
+    def is_time_for_the_board(self, at: float) -> bool:
+        """True if the board is read before the next claim. After a note the claim goes first: it says where to look."""
+        return at >= self.board_at + (SOON_SECONDS if at < self._noted_at + SOON_SECONDS else 0.0)
+
     def is_time_to_poll(self, at: float) -> bool:
         """True if the board that is read now begins a poll."""
         return at >= self._poll_at
@@ -89,6 +94,11 @@ class Sleep:
     def look_soon(self) -> None:
         """There may be a row that is due soon: the board knows when."""
         self._due_at = min(self._due_at, time.monotonic() + SOON_SECONDS)
+
+    def note(self) -> None:
+        """A producer says where there is a row."""
+        self._noted_at = time.monotonic()
+        self.look_soon()
 
     def connection_lost(self) -> None:
         """Anything may have happened meanwhile: tell producers again, and poll."""

@@ -1,0 +1,36 @@
+"""When the board is read: before a claim, unless a note has just said where to look; never much later for a note."""
+
+from __future__ import annotations
+
+import time
+
+from tenure.worker.sleep import SOON_SECONDS, Sleep
+
+
+def read(sleep: Sleep, at: float) -> None:
+    sleep.board_was_read(at, None, 0.5)
+
+
+def test_a_board_that_is_due_is_read_before_the_next_claim() -> None:
+    sleep = Sleep(5.0)
+    read(sleep, at := time.monotonic())
+    assert not sleep.is_time_for_the_board(at + 0.1)
+    sleep.look_now()
+    assert sleep.is_time_for_the_board(at + 0.1)
+
+
+def test_after_a_note_the_claim_goes_first() -> None:
+    sleep = Sleep(5.0)
+    at = time.monotonic()
+    sleep.board_at = at
+    sleep.note()
+    assert not sleep.is_time_for_the_board(at + SOON_SECONDS / 2)
+    sleep.board_at = at + 1.0
+    assert sleep.is_time_for_the_board(at + 1.0), "a note of before puts nothing off"
+
+
+def test_however_many_notes_come_a_board_is_put_off_by_a_moment_only() -> None:
+    sleep = Sleep(5.0)
+    sleep.board_at = time.monotonic() - SOON_SECONDS
+    sleep.note()
+    assert sleep.is_time_for_the_board(time.monotonic())
