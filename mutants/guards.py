@@ -23,7 +23,9 @@ UNGUARDED = (
     "fingerprint",
     "id_at",
 )
-CHANGED = re.compile(r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))\(", re.MULTILINE)
+CHANGED = re.compile(
+    r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))[(;]", re.MULTILINE
+)
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "keys", "workers")
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")

@@ -295,7 +295,6 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "note_freed",
         "forget_limits",
         "note_membership",
-        "refuse_key",
         "refuse_row",
         "refuse_idempotency_key",
         "refuse_line",

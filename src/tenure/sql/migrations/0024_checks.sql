@@ -35,6 +35,7 @@ DROP TRIGGER live_long ON tenure.live;  -- live_sane says the same
 CREATE TRIGGER live_sane BEFORE INSERT ON tenure.live FOR EACH ROW EXECUTE FUNCTION tenure.refuse_row();
 DROP FUNCTION tenure.refuse_rows;
 DROP FUNCTION tenure.refuse_name;
+DROP FUNCTION tenure.refuse_key;
 
 -- A row is held wholly or not at all. A claim adds one to a token: a row that somebody has inserted with the last number there is
 -- would end every worker. One check instead of three, and in plain numbers: every statement that writes here reads them anew. The
