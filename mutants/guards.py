@@ -30,7 +30,7 @@ TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "keys"
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")
 _END = re.compile(r"\b(ORDER BY|LIMIT|FOR UPDATE|ON CONFLICT|RETURNING|THEN|LOOP|UNION|GROUP BY)\b")
-_CLOCKED = re.compile(r"(<=|>=)\s*(clock|statement)_timestamp\(\)")
+_CLOCKED = re.compile(r"(<=|>=)\s*(?:(?:clock|statement)_timestamp\(\)|moment\b)")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ BEGIN
         AND k.due_at >= from_due  -- implied: a measure of effort, not a promise
         AND k.due_at <= moment
         AND k.run_to IS NULL
-        AND ROW(k.queue, k.partition_key)::text <> ALL (passed)
+        AND ROW(k.queue, k.partition_key)::text <> ALL (passed)  -- implied: each turn asks for twice as many; spares another look
       ORDER BY k.due_at LIMIT n
       FOR UPDATE SKIP LOCKED) AS h
     LIMIT n;
@@ -28,11 +28,12 @@ BEGIN
   SELECT h.* FROM unnest(ARRAY(
     SELECT q.queue FROM unnest(of_queues) AS q (queue)
     WHERE EXISTS (SELECT FROM tenure.heads AS k
-                  WHERE k.queue = q.queue
+                  WHERE k.queue = q.queue  -- implied: like those below, it only spares the walk through buckets with nothing due
                     AND k.bucket >= 0  -- implied: as above
                     AND k.due_at >= from_due  -- implied: as above
-                    AND k.due_at <= moment
-                    AND k.run_to IS NULL))) AS q (queue)
+                    AND k.due_at <= moment  -- implied: as above
+                    AND k.run_to IS NULL)  -- implied: as above
+    )) AS q (queue)
   CROSS JOIN unnest(owned) AS o (bucket)
   CROSS JOIN LATERAL (
     SELECT k.* FROM tenure.heads AS k
