@@ -34,3 +34,15 @@ def test_however_many_notes_come_a_board_is_put_off_by_a_moment_only() -> None:
     sleep.board_at = time.monotonic() - SOON_SECONDS
     sleep.note()
     assert sleep.is_time_for_the_board(time.monotonic())
+
+
+def test_while_a_note_puts_the_board_off_the_worker_rests_and_does_not_spin() -> None:
+    sleep = Sleep(5.0)
+    sleep.producers_told(True, ears="w")
+    read(sleep, at := time.monotonic())
+    sleep.look_soon()
+    sleep.note()
+    while not sleep.is_time_for_the_board(at):
+        rest = sleep.next(at, work=False, free=True, draining=False, dry_until=float("inf"), ears="w")
+        assert rest.seconds > SOON_SECONDS / 10, "a round that reads nothing ends in a rest"
+        at += rest.seconds + 1e-6

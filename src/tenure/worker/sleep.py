@@ -58,7 +58,7 @@ class Sleep:
             return Rest(0.0, True)
         self._awake_since = float("inf")
         self.board_at = min(self._poll_at, self._due_at)
-        return Rest(max(0.0, min(self.board_at, dry_until) - at))
+        return Rest(max(0.0, min(self._board_due_at(), dry_until) - at))
 
     def _awake(self, at: float) -> bool | None:
         self._awake_since = min(self._awake_since, at)
@@ -72,7 +72,11 @@ class Sleep:
 
     def is_time_for_the_board(self, at: float) -> bool:
         """True if the board is read before the next claim. After a note the claim goes first: it says where to look."""
-        return at >= self.board_at + (SOON_SECONDS if at < self._noted_at + SOON_SECONDS else 0.0)
+        return at >= self._board_due_at()
+
+    def _board_due_at(self) -> float:
+        """Notes put it off a little, also if they do not end."""
+        return min(self.board_at + SOON_SECONDS, max(self.board_at, self._noted_at + SOON_SECONDS))
 
     def is_time_to_poll(self, at: float) -> bool:
         """True if the board that is read now begins a poll."""
