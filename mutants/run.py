@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Enumerate, run, print the table."""
     options = _options(arguments)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, _server(Path(folder)) as url:
-        bench = Bench(ROOT, Path(folder), url)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, _servers(Path(folder)) as urls:
+        bench = Bench(ROOT, Path(folder), urls)
         witnesses = Witnesses(bench.root, KILLERS, likely=options.likely)
         mutants = _chosen(every_mutant(bench.package / "sql"), witnesses, options)
         if not options.quick and not options.no_baseline and (red := _baseline(bench, witnesses)):
@@ -96,11 +96,16 @@ def _some(mutants: list[Mutant], number: int, chance: random.Random) -> list[Mut
 
 
 @contextlib.contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """One embedded server for all mutants, or the one named by TENURE_TEST_DATABASE_URL."""
-    name = "url" if os.environ.get("TENURE_TEST_DATABASE_URL") else "embedded"
-    with servers.running(name, folder) as url:
-        yield url
+def _servers(folder: Path) -> Iterator[list[str]]:
+    """An embedded server for each mutant at once, or the one named by TENURE_TEST_DATABASE_URL, one after the other.
+
+    On one server for all, open transactions of one trial turn tests of another red: its guard would pass for missed.
+    """
+    with contextlib.ExitStack() as stack:
+        if os.environ.get("TENURE_TEST_DATABASE_URL"):
+            yield [stack.enter_context(servers.running("url", folder))]
+        else:
+            yield [stack.enter_context(servers.running("embedded", folder / str(n))) for n in range(AT_ONCE)]
 
 
 def _baseline(bench: Bench, witnesses: Witnesses) -> list[str]:
@@ -119,7 +124,7 @@ def _judge(bench: Bench, witnesses: Witnesses, mutants: Sequence[Mutant]) -> Ite
     running: list[tuple[Mutant, Trial]] = []
     tries: Counter[Mutant] = Counter()
     while waiting or running:
-        while waiting and len(running) < AT_ONCE:
+        while waiting and bench.free:
             mutant = waiting.pop()
             running.append((mutant, Trial(bench, mutant, witnesses.in_order(mutant), SECONDS_A_MUTANT)))
         time.sleep(0.05)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import LiteralString
@@ -48,10 +49,10 @@ class Verdict:
 
 
 class Bench:
-    """Where mutants are tried: a copy of package, tests and docs as they are now, and a server for their databases."""
+    """Where mutants are tried: a copy of package, tests and docs as they are now, and servers for one trial each."""
 
-    def __init__(self, project: Path, folder: Path, url: str) -> None:
-        self.folder, self.url = folder, url
+    def __init__(self, project: Path, folder: Path, urls: Sequence[str]) -> None:
+        self.folder, self.free = folder, list(urls)
         self.root = folder / "root"  # what is edited meanwhile does not disturb the run
         self.package = self.root / "src/tenure"
         for name in ("src", "tests", "mutants", "docs"):
@@ -64,14 +65,14 @@ class Trial:
 
     def __init__(self, bench: Bench, mutant: Mutant | None, stages: list[list[str]], seconds: int) -> None:
         Trial.count += 1
-        self.bench, self.name = bench, f"mutant_{os.getpid()}_{Trial.count}"
+        self.bench, self.url, self.name = bench, bench.free.pop(), f"mutant_{os.getpid()}_{Trial.count}"
         self.tree = bench.folder / self.name
         shutil.copytree(bench.package, self.tree / "tenure")
         if mutant:
             file = self.tree / "tenure/sql" / mutant.file
             file.write_text(mutant.apply(file.read_text(encoding="utf-8")), encoding="utf-8")
         self._sql("CREATE DATABASE {}")
-        url = urlunsplit(urlsplit(bench.url)._replace(path=f"/{self.name}"))
+        url = urlunsplit(urlsplit(self.url)._replace(path=f"/{self.name}"))
         self.process = _start_tests(bench.root, self.tree, url, stages)
         self.deadline = time.monotonic() + seconds
 
@@ -96,10 +97,11 @@ class Trial:
         output = (self.tree / "output").read_text(encoding="utf-8", errors="replace")
         self._sql("DROP DATABASE {} WITH (FORCE)")
         shutil.rmtree(self.tree)
+        self.bench.free.append(self.url)
         return self.process.returncode, output
 
     def _sql(self, statement: LiteralString) -> None:
-        with psycopg.connect(self.bench.url, autocommit=True) as conn:
+        with psycopg.connect(self.url, autocommit=True) as conn:
             conn.execute(identifiers.SQL(statement).format(identifiers.Identifier(self.name)))
 
 
