@@ -85,7 +85,7 @@ def test_a_handler_that_runs_too_long_is_told(world: World, tmp_path: Path) -> N
 def test_a_process_that_does_not_stop_at_its_timeout_is_killed_and_its_slot_is_free(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.pools.STUBBORN_SECONDS", 0.5)
+    monkeypatch.setattr("tenure.worker.overruns.STUBBORN_SECONDS", 0.5)
     with working(world, crunch.inbox, slots=1) as hired:
         send(world, "stubborn", folder=str(tmp_path))
         hired.saw(HandlerOverran)

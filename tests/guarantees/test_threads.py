@@ -19,6 +19,7 @@ from tenure.telemetry import tally as tally_module
 from tenure.telemetry.tally import Tally
 from tenure.worker.attempt import Attempt, State
 from tenure.worker.config import Terms
+from tenure.worker.raised import outcome_of
 from tenure.worker.settler import Settler
 from tenure.worker.worker import Worker
 from world import World
@@ -104,7 +105,7 @@ def test_a_drain_does_not_change_why_a_lease_was_lost(world: World, monkeypatch:
     worker._give_back()
     assert (lost.job.lost, held.job.lost) == ("lease_lost", "drained")
     # Another worker may hold the row: there is nothing to release.
-    assert worker._pools._of_error(lost, StaleLease(lost.claimed, "check", "lease_lost")) is None
+    assert outcome_of(lost, StaleLease(lost.claimed, "check", "lease_lost"), worker.shared) is None
 
 
 # -- two who write the tally

@@ -12,7 +12,7 @@ import tenure
 
 ROOT = Path(tenure.__file__).parent
 LINES_MAX = 280
-LONGER_FILES_MAX = 3
+LONGER_FILES_MAX = 2
 MEDIAN_MAX = 110
 FUNCTION_MAX = 45
 

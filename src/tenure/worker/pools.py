@@ -9,25 +9,22 @@ from functools import partial
 from typing import Any
 
 from ..app.handler import Handler
-from ..errors import Cancelled, StaleLease
-from ..events import EncryptionKeyMissing, ExecutionStarted, HandlerOverran, RaisedAfterCompletion, StaleWriteBlocked
-from ..model.envelope import MissingKey
-from ..model.outcome import COMPLETED, Completed, DeadLetter, Outcome, Release, Retry
+from ..events import ExecutionStarted, RaisedAfterCompletion
+from ..model.outcome import COMPLETED, Completed, Outcome
 from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import NOTHING, Span
-from .attempt import OUR_OWN, Attempt, State, given_back
+from .attempt import Attempt, State, given_back
 from .held import HeldAttempts
 from .loop_turns import LoopTurns
 from .news import News
 from .next_turn import NextTurn
-from .outcomes import Poison, after_completion, arguments, as_outcome, later, place, said, veiled
-from .processes import NotStarted, Processes
+from .outcomes import after_completion, arguments, as_outcome, later, place, veiled
+from .overruns import Overruns
+from .processes import Processes
+from .raised import outcome_of
 from .shared import Shared
 from .threads import Threads
-
-NOT_STARTED_SECONDS = 0.5
-STUBBORN_SECONDS = 10.0  # how long after its timeout a process may take to stop
 
 
 class Pools:
@@ -35,6 +32,7 @@ class Pools:
 
     def __init__(self, shared: Shared, held: HeldAttempts, news: News, connections: HandlerPool) -> None:
         self._shared, self._held, self._news, self._bus = shared, held, news, shared.bus
+        self._overruns = Overruns(shared, self.let_go)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads = Threads(shared.terms.slots)
         self._processes = Processes(shared, held, connections, self)
@@ -98,7 +96,7 @@ class Pools:
         self._ended_on_loop(attempt, await self._call(attempt))
 
     async def _run_traced(self, attempt: Attempt) -> None:
-        with self._span(attempt) as span:
+        with self.span_of(attempt) as span:
             outcome = await self._call(attempt, span)
         self._ended_on_loop(attempt, outcome)
 
@@ -115,7 +113,7 @@ class Pools:
             value = await handler.function(*args, **fields)
             outcome: Outcome | None = COMPLETED if value is None else as_outcome(value, job.veil)
         except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
-            outcome = self._of_error(attempt, error)
+            outcome = outcome_of(attempt, error, self._shared)
             span.ended(attempt.told(outcome), veiled(error, job))
         else:
             if span is not NOTHING:
@@ -146,7 +144,7 @@ class Pools:
                     self.start([each])
 
     def _run_one(self, attempt: Attempt, handler: Handler[..., Any]) -> list[Attempt]:
-        with self._span(attempt) as span:
+        with self.span_of(attempt) as span:
             try:
                 self._begin(attempt)
                 self._set_timer(attempt)
@@ -154,7 +152,7 @@ class Pools:
                 attempt.job.check()  # a slow start may have cost the lease
                 outcome: Outcome | None = as_outcome(handler.function(*args, **fields), attempt.job.veil)
             except BaseException as error:
-                outcome = self._of_error(attempt, error)
+                outcome = outcome_of(attempt, error, self._shared)
                 span.ended(attempt.told(outcome), veiled(error, attempt.job))
             else:
                 span.ended(attempt.told(outcome))
@@ -165,10 +163,6 @@ class Pools:
     def begins(self, attempt: Attempt) -> None:
         """It is the turn of this one in its process."""
         self._begin(attempt)
-
-    def span_of(self, attempt: Attempt) -> Span:
-        """The span of an attempt: current in the handler, and the parent of its settlement."""
-        return self._span(attempt)
 
     def called(self, attempt: Attempt, at: float) -> None:
         """Its handler was called at this time."""
@@ -184,38 +178,13 @@ class Pools:
         next_after: Callable[[Attempt], list[Attempt]],
     ) -> None:
         """Its handler has returned, or its process died, after so long."""
-        if isinstance(ended, Exception):
-            outcome = self._of_error(attempt, ended)
-            span.ended(attempt.told(outcome), veiled(ended, attempt.job))
-        else:
-            outcome = ended
-            span.ended(attempt.told(outcome))
+        error = ended if isinstance(ended, Exception) else None
+        outcome = outcome_of(attempt, ended, self._shared) if isinstance(ended, Exception) else ended
+        span.ended(attempt.told(outcome), error and veiled(error, attempt.job))
         span.end()
         self.start(self._end(attempt, outcome, seconds, next_after))
 
-    # -- when time is up
-
-    def _set_timer(self, attempt: Attempt) -> None:
-        if seconds := attempt.timeout_seconds:
-            self._call_on_loop(self._arm, attempt, seconds)
-
-    def _arm(self, attempt: Attempt, seconds: float) -> None:
-        if self._loop is not None and not attempt.handler_returned:
-            attempt.timer = self._loop.call_later(seconds, self._overrun, attempt)
-
-    def _overrun(self, attempt: Attempt) -> None:
-        """Retry the row without this handler, which is asked to stop; its slot stays taken until it does.
-
-        A process that does not stop is killed. Nothing ends a thread.
-        """
-        job, seconds = attempt.job, attempt.timeout_seconds
-        if job.lost or not self.let_go(attempt, Retry(f"timed out after {seconds:g} s")):
-            return
-        attempt.lose("timed_out")
-        attempt.ask_to_stop()
-        if self._loop is not None and attempt.kill is not None:
-            self._loop.call_later(STUBBORN_SECONDS, _kill, attempt)
-        self._bus.emit(HandlerOverran(self._shared.worker_id, job.id, job.token, job.kind, seconds))
+    # -- before it returns
 
     def let_go(self, attempt: Attempt, outcome: Outcome) -> bool:
         """Settle a row before its handler has returned; False if the handler was faster."""
@@ -234,7 +203,7 @@ class Pools:
 
     # -- the same for all
 
-    def _span(self, attempt: Attempt) -> Span:
+    def span_of(self, attempt: Attempt) -> Span:
         """The span of an attempt: current in the handler, and the parent of its settlement."""
         span = self._shared.tracing.processing(self._shared.worker_id, attempt.claimed)
         attempt.trace = span.context
@@ -269,7 +238,7 @@ class Pools:
             self._call_on_loop(attempt.disarm)
         following = None
         if before is State.RUNNING:
-            following = attempt.following and self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+            following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
         elif before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()
@@ -285,8 +254,7 @@ class Pools:
 
     def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:
         """The next row of the run, in the same slot; or the run ends here, and what is behind goes back unstarted."""
-        following = attempt.following
-        if following is None:
+        if (following := attempt.following) is None:
             return None
         kept = not (self._closing or attempt.job.lost or following.job.lost)
         if completed and kept and following.take_turn():
@@ -300,32 +268,11 @@ class Pools:
         for each in given_back(attempt):
             self._news.ended(each)
 
-    def _of_error(self, attempt: Attempt, error: BaseException) -> Outcome | None:
-        job = attempt.job
-        if isinstance(error, StaleLease) and error.verb in ("enter", "complete"):
-            told = (error.current, error.reason, error.verb)
-            self._bus.emit(StaleWriteBlocked(self._shared.worker_id, job.id, job.token, *told))
-        if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
-            # Not a failure of the job. If the database has not confirmed it, we may still hold the row: release it.
-            return Release() if job.lost in OUR_OWN else None
-        if isinstance(error, Cancelled) or job.cancel_asked:
-            return Release("cancelled on request")
-        if isinstance(error, Poison):
-            return DeadLetter(str(error))
-        if isinstance(error, NotStarted):
-            return later(job, str(error), NOT_STARTED_SECONDS)
-        if isinstance(error, MissingKey):
-            about = (job.id, job.token, job.kind, job.queue)
-            self._bus.emit(EncryptionKeyMissing(self._shared.worker_id, *about, error.key, error.why))
-            return later(job, str(error))
-        return Retry(said(error, job.veil))
+    def _set_timer(self, attempt: Attempt) -> None:
+        if attempt.timeout_seconds:
+            self._call_on_loop(self._overruns.arm, attempt)
 
     def close(self) -> None:
         """Start no more. Threads that still run are not waited for; child processes are killed."""
         self._threads.close()
         self._processes.close()
-
-
-def _kill(attempt: Attempt) -> None:
-    if attempt.kill is not None and not attempt.handler_returned:
-        attempt.kill()
