@@ -202,8 +202,11 @@ DECLARE
   fill record;
   after bigint;
   arrived record;
+  enough boolean;
 BEGIN
-  SELECT f.from_id, f.next_id, pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= f.next_xid AS all_over INTO fill
+  SELECT f.from_id, f.next_id,
+         pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= f.next_xid AS all_over  -- implied: one later is as good
+  INTO fill
   FROM tenure.limits_begun AS f WHERE f.queue = of_queue;
   after := fill.from_id;
   FOR page IN 1 .. 20 LOOP
@@ -234,7 +237,8 @@ BEGIN
       AND n.id = ANY (arrived.ids);
     after := arrived.last;
   END LOOP;
-  IF fill.all_over AND after >= fill.next_id + 500 THEN
+  enough := after >= fill.next_id + 500;  -- implied: when, not whether
+  IF fill.all_over AND enough THEN
     UPDATE tenure.limits_begun AS f SET from_id = f.next_id, next_id = after, next_xid = tenure.next_transaction()
     WHERE f.queue = of_queue;
     PERFORM tenure.begin_lanes(of_queue, moment);
