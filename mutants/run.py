@@ -28,7 +28,7 @@ import servers  # noqa: E402
 
 AT_ONCE = 3  # on two cores: they also wait for locks
 KILLERS = ROOT / "mutants/killers.tsv"  # who killed what in the last whole run: asked first, so that a run is short
-SECONDS_A_MUTANT = 420
+SECONDS_A_MUTANT = 1200
 SECONDS_FOR_ALL = 3600
 TRIES = 3  # when the interpreter itself fell over, which says nothing of the guard
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Enumerate, run, print the table."""
     options = _options(arguments)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, _servers(Path(folder)) as urls:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, _servers(Path(folder), options.at_once) as urls:
         bench = Bench(ROOT, Path(folder), urls)
         witnesses = Witnesses(bench.root, KILLERS, likely=options.likely)
         mutants = _chosen(every_mutant(bench.package / "sql"), witnesses, options)
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_line(verdict), flush=True)
             verdicts.append(verdict)
     _summary(verdicts, time.monotonic() - began)
-    if not (options.quick or options.statements or options.lines):
-        _remember(verdicts)
+    if not options.quick:
+        _remember(verdicts, witnesses, whole=len(mutants) == len(every_mutant(ROOT / "src/tenure/sql")))
     return 0 if all(verdict.fine for verdict in verdicts) else 1
 
 
@@ -64,6 +64,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--statements", default="", help="only these, by comma: complete,claim,end_attempts")
     parser.add_argument("--lines", default="", help="only these lines of those statements, by comma")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="so many trials side by side")
+    parser.add_argument("--unknown", action="store_true", help="only those that no test is known to miss")
     parser.add_argument("--no-baseline", action="store_true", help="trust that the tests are green without a mutant")
     parser.add_argument("--despite-red", action="store_true", help="leave out the tests that are red without a mutant")
     parser.add_argument("--likely", action="store_true", help="only tests that speak of the statement: a first look")
@@ -75,6 +77,8 @@ def _chosen(mutants: list[Mutant], witnesses: Witnesses, options: argparse.Names
     names = set(filter(None, options.statements.split(",")))
     lines = {int(line) for line in options.lines.split(",") if line}
     mutants = [m for m in mutants if (not names or m.statement in names) and (not lines or m.line in lines)]
+    if options.unknown:
+        mutants = [mutant for mutant in mutants if mutant.implied is None and not witnesses.know(mutant)]
     if options.list:
         for mutant in mutants:
             print(f"{mutant.statement}:{mutant.line}  {mutant.what}")
@@ -96,7 +100,7 @@ def _some(mutants: list[Mutant], number: int, chance: random.Random) -> list[Mut
 
 
 @contextlib.contextmanager
-def _servers(folder: Path) -> Iterator[list[str]]:
+def _servers(folder: Path, at_once: int) -> Iterator[list[str]]:
     """An embedded server for each mutant at once, or the one named by TENURE_TEST_DATABASE_URL, one after the other.
 
     On one server for all, open transactions of one trial turn tests of another red: its guard would pass for missed.
@@ -105,7 +109,7 @@ def _servers(folder: Path) -> Iterator[list[str]]:
         if os.environ.get("TENURE_TEST_DATABASE_URL"):
             yield [stack.enter_context(servers.running("url", folder))]
         else:
-            yield [stack.enter_context(servers.running("embedded", folder / str(n))) for n in range(AT_ONCE)]
+            yield [stack.enter_context(servers.running("embedded", folder / str(n))) for n in range(at_once)]
 
 
 def _baseline(bench: Bench, witnesses: Witnesses) -> list[str]:
@@ -153,13 +157,12 @@ def _summary(verdicts: Sequence[Verdict], took: float) -> None:
     print(f"\n{len(verdicts)} mutants: {told} in {took:.0f} s")
 
 
-def _remember(verdicts: Sequence[Verdict]) -> None:
-    killed = [
-        f"{verdict.mutant.statement}\t{verdict.mutant.what}\t{verdict.by}\n"
-        for verdict in verdicts
-        if verdict.word == "killed"
-    ]
-    KILLERS.write_text("".join(sorted(set(killed))), encoding="utf-8")
+def _remember(verdicts: Sequence[Verdict], witnesses: Witnesses, *, whole: bool) -> None:
+    """Keep who killed what; a run over a part keeps what is known of the rest."""
+    tried = {(verdict.mutant.statement, verdict.mutant.what) for verdict in verdicts}
+    kept = [] if whole else [line for line in witnesses.known if tuple(line[:2]) not in tried]
+    kept += [[v.mutant.statement, v.mutant.what, v.by] for v in verdicts if v.word == "killed"]
+    KILLERS.write_text("".join(sorted({"\t".join(line) + "\n" for line in kept})), encoding="utf-8")
 
 
 if __name__ == "__main__":

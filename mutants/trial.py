@@ -21,6 +21,8 @@ from psycopg import sql as identifiers
 
 from .guards import Mutant
 
+SECONDS_A_TEST = 120  # far more than any needs: a slow machine must not pass for a test that noticed
+
 # A statement that does not even run is killed by nobody: these say the mutant, not the guard, is broken.
 BROKEN = re.compile(
     r"SyntaxError|UndefinedColumn|UndefinedFunction|AmbiguousColumn|IndeterminateDatatype|DatatypeMismatch"
@@ -126,7 +128,7 @@ def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> s
         "pytest_timeout",
         "--maxfail=1",
         "-q",
-        "--timeout=30",
+        f"--timeout={SECONDS_A_TEST}",
         "--timeout-method=signal",
         "--tb=short",
         "-rfE",
@@ -134,10 +136,11 @@ def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> s
     ]
     check = "import sys, tenure; sys.exit(0 if tenure.__file__.startswith(sys.argv[1]) else 70)"
     commands = [[sys.executable, "-c", check, str(tree)], *([*pytest, *stage] for stage in stages)]
-    line = " && ".join(shlex.join(command) for command in commands)
+    script = tree / "stages"  # a file: all tests by name are more than one argument may be long
+    script.write_text(" && ".join(shlex.join(command) for command in commands), encoding="utf-8")
     with (tree / "output").open("wb") as output:
         return subprocess.Popen(
-            ["sh", "-c", line], cwd=root, env=env, stdout=output, stderr=output, start_new_session=True
+            ["sh", str(script)], cwd=root, env=env, stdout=output, stderr=output, start_new_session=True
         )
 
 
