@@ -116,6 +116,35 @@ def test_other_queues_and_keys_say_nothing_of_a_forgotten_one(world: World) -> N
     assert id in [job.id for job in _claim(world)]
 
 
+def test_a_row_that_runs_is_not_forgotten(world: World) -> None:
+    _send(world)
+    assert len(_claim(world)) == 1
+    world.sql("DELETE FROM heads")
+    assert world.run(verbs.note_forgotten()) == 0
+
+
+def test_a_row_in_flight_of_a_key_in_the_same_bucket_does_not_hide_a_forgotten_run(world: World) -> None:
+    (neighbour,) = world.sql(
+        "SELECT n::text FROM generate_series(1, 20000) AS n WHERE bucket(n::text) = bucket('k') LIMIT 1"
+    )[0]
+    _send(world, neighbour)
+    assert len(_claim(world)) == 1
+    id = _send(world)
+    world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+    world.sql("UPDATE heads SET run_from = 1, run_to = from_seq WHERE partition_key = 'k'")
+    assert world.run(verbs.note_forgotten()) == 1
+    assert [job.id for job in _claim(world)] == [id]
+
+
+def test_an_unordered_row_of_its_key_that_is_not_due_does_not_hide_a_forgotten_one(world: World) -> None:
+    _send(world, ordered=False, due=timedelta(hours=1))
+    id = _send(world)
+    world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+    world.sql("UPDATE heads SET due_at = 'infinity', from_seq = 1")
+    assert world.run(verbs.note_forgotten()) == 1
+    assert [job.id for job in _claim(world)] == [id]
+
+
 # -- limits per key
 
 

@@ -24,7 +24,7 @@ WITH late AS MATERIALIZED (
             AND NOT EXISTS (SELECT FROM tenure.live AS r
                             WHERE r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
                               AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
-                              AND r.seq BETWEEN h.run_from AND h.run_to
+                              AND r.seq BETWEEN h.run_from AND h.run_to  -- implied: what runs of a key is its run; bounds the search
                               AND r.status = 'processing')
          OR h.run_to IS NULL AND h.due_at > clock_timestamp()
             AND (SELECT r.available_at FROM tenure.live AS r
