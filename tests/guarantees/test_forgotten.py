@@ -84,6 +84,20 @@ def test_a_row_that_has_begun_is_found_again(world: World) -> None:
     assert [job.id for job in _claim(world)] == [id]
 
 
+def test_a_row_that_has_begun_is_found_behind_one_that_came_late_and_is_not_due(world: World) -> None:
+    late = user_connection(world)
+    at = datetime.now(UTC) + timedelta(hours=1)
+    world.run(verbs.enqueue(NewRow("work", queue=MAIL, key="k", ordered=True, at=at)), late)
+    id = _send(world)
+    world.retry(_claim(world)[0].lease, delay=0)
+    late.commit()
+    _send(world)
+    world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+    world.sql("UPDATE heads SET due_at = 'infinity'")
+    assert world.run(verbs.note_forgotten()) == 1
+    assert [job.id for job in _claim(world)] == [id]
+
+
 @pytest.mark.parametrize("what", ["taken", "backing off", "blocked", "due", "due later", "arrived", "hardly due"])
 def test_a_key_that_claims_know_is_left_alone(world: World, what: str) -> None:
     if what in ("taken", "backing off", "blocked"):
@@ -105,12 +119,16 @@ def test_a_key_that_claims_know_is_left_alone(world: World, what: str) -> None:
 
 
 def test_other_queues_and_keys_say_nothing_of_a_forgotten_one(world: World) -> None:
-    """Neither a head, nor an arrival, nor an ended row that blocks, nor a row in flight, of another queue or key."""
+    """Neither a head, nor an arrival, nor an ended row, nor a row in flight, of another queue or key."""
+    _send(world)
+    world.fail(_claim(world)[0].lease)  # ended, and blocks nothing
     id = _looked_at(world)
     world.sql("DELETE FROM heads WHERE partition_key = 'k'")
     world.enqueue(key="k", ordered=True, hold=True)
     world.fail(world.claim_ordered("A")[0].lease)
     world.enqueue(key="k", ordered=True)
+    _send(world, "blocked", hold=True)
+    world.fail(_claim(world)[0].lease)
     _send(world, "l")
     assert world.run(verbs.note_forgotten()) == 1
     assert id in [job.id for job in _claim(world)]
@@ -123,11 +141,13 @@ def test_a_row_that_runs_is_not_forgotten(world: World) -> None:
     assert world.run(verbs.note_forgotten()) == 0
 
 
+def _key_of_the_same_bucket(world: World) -> str:
+    keys = world.sql("SELECT n::text FROM generate_series(1, 20000) AS n WHERE bucket(n::text) = bucket('k') LIMIT 1")
+    return str(keys[0][0])
+
+
 def test_a_row_in_flight_of_a_key_in_the_same_bucket_does_not_hide_a_forgotten_run(world: World) -> None:
-    (neighbour,) = world.sql(
-        "SELECT n::text FROM generate_series(1, 20000) AS n WHERE bucket(n::text) = bucket('k') LIMIT 1"
-    )[0]
-    _send(world, neighbour)
+    _send(world, _key_of_the_same_bucket(world))
     assert len(_claim(world)) == 1
     id = _send(world)
     world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
@@ -136,11 +156,17 @@ def test_a_row_in_flight_of_a_key_in_the_same_bucket_does_not_hide_a_forgotten_r
     assert [job.id for job in _claim(world)] == [id]
 
 
-def test_an_unordered_row_of_its_key_that_is_not_due_does_not_hide_a_forgotten_one(world: World) -> None:
-    _send(world, ordered=False, due=timedelta(hours=1))
+@pytest.mark.parametrize("before", ["unordered", "of another queue", "of another key"])
+def test_a_row_before_it_that_is_not_due_does_not_hide_a_forgotten_one(world: World, before: str) -> None:
+    later = timedelta(hours=1)
+    if before == "of another queue":
+        world.enqueue(key="k", ordered=True, at=datetime.now(UTC) + later)
+    else:
+        key = _key_of_the_same_bucket(world) if before == "of another key" else "k"
+        _send(world, key, ordered=before != "unordered", due=later)
     id = _send(world)
     world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
-    world.sql("UPDATE heads SET due_at = 'infinity', from_seq = 1")
+    world.sql("UPDATE heads SET due_at = 'infinity', from_seq = 1 WHERE partition_key = 'k'")
     assert world.run(verbs.note_forgotten()) == 1
     assert [job.id for job in _claim(world)] == [id]
 
