@@ -204,6 +204,21 @@ def test_a_key_under_a_limit_is_found_again(world: World, harm: str, key: str | 
     assert [job.id for job in _claim_limited(world)] == [id]
 
 
+@pytest.mark.parametrize("other", ["key", "queue", "priority"])
+def test_the_lane_of_another_does_not_hide_a_forgotten_one(world: World, other: str) -> None:
+    id = _in_a_lane(world)
+    queue, key, priority = {"key": (MAIL, "m", 0), "queue": ("web", "k", 0), "priority": (MAIL, "k", 1)}[other]
+    if queue != MAIL:
+        world.run(queues.limit(queue, max_per_key=1))
+        assert world.run(queues.claim_limited("A", 10, queue)) == []
+    at = datetime.now(UTC) + 2 * AN_HOUR_AGO
+    world.run(verbs.enqueue(NewRow("work", queue=queue, key=key, priority=priority, at=at)))
+    world.sql("SELECT refresh_lanes(%s, 1, 0, clock_timestamp())", queue)
+    world.sql("DELETE FROM key_lanes WHERE partition_key = 'k' AND queue = %s AND priority = 0", MAIL)
+    assert world.run(verbs.note_forgotten()) == 1
+    assert id in [job.id for _ in range(2) for job in _claim_limited(world)] or other == "priority"
+
+
 def test_lanes_of_a_forgotten_priority_are_found_again(world: World) -> None:
     id = _in_a_lane(world)
     world.sql("DELETE FROM lane_priorities")
@@ -213,7 +228,19 @@ def test_lanes_of_a_forgotten_priority_are_found_again(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["full", "running", "free", "arrived", "not read yet", "no limit", "no limit per key", "hardly due"]
+    "what",
+    [
+        "full",
+        "running",
+        "free",
+        "arrived",
+        "not read yet",
+        "no limit",
+        "no limit per key",
+        "hardly due",
+        "ordered",
+        "at the floor",
+    ],
 )
 def test_a_key_that_claims_under_limits_know_is_left_alone(world: World, what: str) -> None:
     if what == "no limit":
@@ -236,6 +263,11 @@ def test_a_key_that_claims_under_limits_know_is_left_alone(world: World, what: s
             assert _claim_limited(world) == []
         if what == "arrived":
             _send(world, "new", ordered=False)
+        if what == "ordered":
+            _send(world, "o")
+            world.sql("SELECT refresh_heads(ARRAY[%s], 0)", MAIL)
+        if what == "at the floor":
+            world.sql("UPDATE lane_priorities SET from_due = (SELECT min(due_at) FROM key_lanes)")
         if what == "hardly due":
             world.sql("DELETE FROM key_lanes WHERE partition_key = 'k'")
             world.sql("UPDATE live SET available_at = clock_timestamp()")

@@ -79,8 +79,9 @@ def test_a_worker_killed_at_any_point_leaves_a_row_that_another_completes(scene:
     assert scene.left_behind[case] == ("completed" if point in COMMITTED else "processing")
     row = scene.world.row(scene.ids[case])
     assert row.status == "completed"
-    assert row.attempts == row.lease_generation == (1 if point in COMMITTED else 2)
-    tape = [attempt.outcome for attempt in scene.world.run(questions.tape(row.id))]
+    assert row.attempts == (1 if point in COMMITTED else 2)
+    # A busy survivor may give a row back that waits too long for its slot: that costs no attempt.
+    tape = [attempt.outcome for attempt in scene.world.run(questions.tape(row.id)) if attempt.outcome != "released"]
     assert tape == (["completed"] if point in COMMITTED else ["expired", "completed"])
 
 
