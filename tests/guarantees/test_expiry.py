@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+
+import pytest
 
 from guarantees.facts import Beside, together, user_connection
 from tenure import verbs
-from tenure.model.rows import Lane, NewRow
+from tenure.model.rows import Lane, NewRow, Swept
 from tenure.verbs import questions
+from tenure.verbs.statement import Statement
 from world import World
 
 
@@ -130,14 +134,17 @@ def test_a_sweep_that_looks_everywhere_finds_every_held_row(world: World) -> Non
     assert {each.id for each in world.run(verbs.sweep_pages())} == {job.id for job in jobs}
 
 
-def test_a_lease_that_ends_during_the_sweeps_own_transaction_is_swept(world: World) -> None:
+@pytest.mark.parametrize("sweep", [verbs.sweep, verbs.sweep_pages])
+def test_a_lease_that_ends_during_the_sweeps_own_transaction_is_swept(
+    world: World, sweep: Callable[[], Statement[list[Swept]]]
+) -> None:
     world.enqueue()
     job = world.claim_one("A")
     conn = user_connection(world)
     conn.execute("SELECT now()")
     world.sql("UPDATE claims SET until = clock_timestamp()")
     world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")  # after that transaction's now()
-    assert [each.id for each in world.run(verbs.sweep(), conn)] == [job.id]
+    assert [each.id for each in world.run(sweep(), conn)] == [job.id]
 
 
 def test_a_lease_renewed_just_in_time_is_not_swept(world: World) -> None:

@@ -219,6 +219,28 @@ def test_the_lane_of_another_does_not_hide_a_forgotten_one(world: World, other: 
     assert id in [job.id for _ in range(2) for job in _claim_limited(world)] or other == "priority"
 
 
+def test_a_lane_that_begins_after_its_row_is_found_before_any_claim_has_passed_by(world: World) -> None:
+    _in_a_lane(world)
+    world.sql("UPDATE key_lanes SET from_at = clock_timestamp() WHERE partition_key = 'k'")
+    assert world.run(verbs.note_forgotten()) == 1
+
+
+def test_other_queues_and_keys_say_nothing_of_a_forgotten_lane(world: World) -> None:
+    """Neither an arrival of another queue or key, nor a permit of another queue; and their floors stay."""
+    world.run(queues.limit("web", max_per_key=1))
+    world.enqueue(key="k", queue="web")
+    assert len(world.run(queues.claim_limited("A", 10, "web"))) == 1
+    _in_a_lane(world)
+    world.enqueue(key="k", queue="web")
+    _send(world, "new", ordered=False)
+    assert sorted(world.sql("SELECT queue, partition_key FROM lane_arrivals")) == [(MAIL, "new"), ("web", "k")]
+    world.sql("UPDATE key_lanes SET due_at = 'infinity' WHERE partition_key = 'k' AND queue = %s", MAIL)
+    world.sql("UPDATE lane_priorities SET from_due = clock_timestamp() WHERE queue = 'web'")
+    floor = world.sql("SELECT from_due FROM lane_priorities WHERE queue = 'web'")
+    assert world.run(verbs.note_forgotten()) == 1
+    assert world.sql("SELECT from_due FROM lane_priorities WHERE queue = 'web'") == floor
+
+
 def test_lanes_of_a_forgotten_priority_are_found_again(world: World) -> None:
     id = _in_a_lane(world)
     world.sql("DELETE FROM lane_priorities")

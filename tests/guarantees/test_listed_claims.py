@@ -154,7 +154,7 @@ def test_the_net_finds_what_no_claim_lists_page_by_page(world: World) -> None:
     assert world.sweep() == []
     pages = int(world.sql("SELECT max((ctid::text::point)[0]) FROM live")[0][0]) + 1
     assert pages > 2
-    parts = [{swept.id for swept in world.run(verbs.sweep_pages(page, 1))} for page in range(pages)]
+    parts = [{swept.id for swept in world.run(verbs.sweep_pages(page, 1))} for page in (1, 0, *range(2, pages))]
     assert all(parts)
     assert sum(map(len, parts)) == 300
     assert set().union(*parts) == {job.id for job in jobs}
