@@ -26,7 +26,7 @@ UNGUARDED = (
 CHANGED = re.compile(
     r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))[(;]", re.MULTILINE
 )
-TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "keys", "workers")
+TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "workers")
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")
 _END = re.compile(r"\b(ORDER BY|LIMIT|FOR UPDATE|ON CONFLICT|RETURNING|THEN|LOOP|UNION|GROUP BY)\b")

@@ -108,7 +108,6 @@ WORDS = {
     "forget_keys": ("operators.erase(",),
     "live": ("CheckViolation", "half"),
     "attempts": ("UniqueViolation", "tape"),
-    "keys": ("UniqueViolation", "claim_ordered"),
     "idempotency": ("UniqueViolation", "idempotency"),
     "effects": ("UniqueViolation", "once("),
     "workers": ("register(",),
