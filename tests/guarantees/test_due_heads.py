@@ -74,3 +74,24 @@ def test_a_key_that_another_claim_is_about_to_take_is_passed_by(world: World, bu
     assert Beside(lambda: world.claim_ordered("D", 10, buckets=buckets)).result() == []
     other.rollback()
     assert ids(world.claim_ordered("E", 10, buckets=buckets)) == taken
+
+
+def test_the_search_itself_finds_what_is_due_and_free_in_these_buckets(world: World) -> None:
+    """What it finds beyond that a claim would look at in vain, and have less room for what it could take."""
+    for key in ("a", "b", "taken"):
+        send(world, key)
+    send(world, "later", delay_seconds=HOUR)
+    send(world, "a", "web")
+    assert world.claim_ordered(queues=["default", "web"], buckets=[]) == []  # all have heads now
+    world.sql("UPDATE heads SET run_from = from_seq, run_to = from_seq WHERE partition_key = 'taken'")
+    (of_b,) = world.sql("SELECT bucket('b')")[0]
+
+    def found(owned: Buckets, passed: str = "{}") -> list[str]:
+        search = (
+            "SELECT partition_key FROM due_heads('{default}', %s, 10, clock_timestamp(), '-infinity', %s) ORDER BY 1"
+        )
+        return [key for (key,) in world.sql(search, None if owned is None else list(owned), passed)]
+
+    assert found(None) == found(verbs.ALL_BUCKETS) == ["a", "b"]
+    assert found([of_b]) == ["b"]
+    assert found(verbs.ALL_BUCKETS, '{"(default,a)"}') == ["b"]
