@@ -53,6 +53,12 @@ class NoDatabase(TenureError):
     exit_code = UNREACHABLE
 
 
+class NoConnection(TenureError, TypeError):
+    """What was given in place of a connection is none that Tenure knows."""
+
+    exit_code = USAGE
+
+
 class SchemaMismatch(TenureError):
     """The schema in the database has another version than this package needs."""
 
@@ -223,4 +229,5 @@ class WorkerEvicted(TenureError):
 class ServerBehind(TenureError):
     """This server is behind one that was already seen: it is a stale primary."""
 
+    sqlstate: ClassVar[str] = "TN001"
     exit_code = UNREACHABLE

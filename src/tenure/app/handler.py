@@ -9,9 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
-
-from psycopg import AsyncConnection
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 from ..errors import BadSettings, InvalidPayload
 from ..events import Bus
@@ -20,15 +18,13 @@ from ..model.declaration import Declaration, keyed_by
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
+from ..postgres.callers import Awaiting, Blocking
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
 from .encryption import CLEAR, Encryption
 from .job import Job
 from .sender import Sender
 from .signature import Signature
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,9 +121,9 @@ class Handler(Generic[P, R]):
         return Sender(self, options)
 
     @overload
-    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    def enqueue(self, conn: Awaiting, *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
     @overload
-    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Blocking, *payload: Any, **fields: Any) -> Enqueued: ...
     def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
         answer: Enqueued | Awaitable[Enqueued] = self._sender.enqueue(conn, *payload, **fields)

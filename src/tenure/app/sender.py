@@ -7,19 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import msgspec
-from psycopg import AsyncConnection
 
 from ..errors import BadSettings, InvalidPayload
 from ..events import RowEnqueued
 from ..model.payload import check_row_key
 from ..model.rows import Enqueued, NewRow
+from ..postgres.callers import Awaiting, Blocking, awaits
 from ..postgres.runner import run
 from ..telemetry.tracing import Span
 from ..verbs.sending import enqueue, enqueue_written, row_params
 
 if TYPE_CHECKING:
-    from psycopg import Connection
-
     from ..events import Bus
     from ..telemetry.tracing import Tracing
     from .encryption import Encryption
@@ -50,9 +48,9 @@ class Sender:
             raise BadSettings(f"unknown option {unknown[0]!r}: choose from {', '.join(handler.sent_with)}")
 
     @overload
-    def enqueue(self, conn: Connection[Any], *payload: Any, **fields: Any) -> Enqueued: ...
+    def enqueue(self, conn: Awaiting, *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
     @overload
-    def enqueue(self, conn: AsyncConnection[Any], *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Blocking, *payload: Any, **fields: Any) -> Enqueued: ...
     def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
         handler = self.handler
@@ -64,12 +62,12 @@ class Sender:
             )
             return quick
         row = self._row(sent, key)
-        if isinstance(conn, AsyncConnection):
+        if awaits(conn):
             return self._send_awaiting(conn, row)
         with handler.tracing.enqueuing(row) as span:
             return self._sent(span, row, run(conn, enqueue(self._traced(row)), handler.schema))
 
-    async def _send_awaiting(self, conn: AsyncConnection[Any], row: NewRow) -> Enqueued:
+    async def _send_awaiting(self, conn: Any, row: NewRow) -> Enqueued:
         with self.handler.tracing.enqueuing(row) as span:
             return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
 

@@ -1,4 +1,4 @@
-"""Run a Statement on a blocking or an async psycopg connection."""
+"""Run a Statement on a connection: blocking or async, of psycopg or of a library that callers.py knows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ..model.payload import copy_row
 from ..model.rows import NewRow
 from ..settings import DEFAULT_SCHEMA
 from ..verbs.statement import Statement
+from . import foreign
+from .callers import awaits, is_pool
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -25,16 +27,21 @@ COPY_CHARS = 1 << 17  # in one write of COPY
 def run(conn: Connection[Any], statement: Statement[T], schema: str | None = None) -> T: ...
 @overload
 def run(conn: AsyncConnection[Any], statement: Statement[T], schema: str | None = None) -> Awaitable[T]: ...
-def run(
-    conn: Connection[Any] | AsyncConnection[Any], statement: Statement[T], schema: str | None = None
-) -> T | Awaitable[T]:
+def run(conn: Any, statement: Statement[T], schema: str | None = None) -> T | Awaitable[T]:
     """Run a verb or question on the caller's connection and in its transaction; awaitable if the connection is.
 
     It uses the schema given here, else that of the connection, else `tenure`.
     """
     if isinstance(conn, AsyncConnection):
         return _run_awaiting(conn, statement, schema)
-    return _run_blocking(conn, statement, schema)
+    if isinstance(conn, Connection):
+        return _run_blocking(conn, statement, schema)
+    if isinstance(conn, Cursor | AsyncCursor):
+        answer: T | Awaitable[T] = run(conn.connection, statement, schema)
+        return answer
+    if is_pool(conn):
+        return _run_lent_awaiting(conn, statement, schema) if awaits(conn) else _run_lent(conn, statement, schema)
+    return foreign.run(conn, statement, schema or DEFAULT_SCHEMA)
 
 
 @overload
@@ -77,6 +84,16 @@ async def _run_awaiting(conn: AsyncConnection[Any], statement: Statement[T], sch
         raise
     answer = statement.read(rows)
     return await _run_awaiting(conn, answer, schema) if isinstance(answer, Statement) else answer
+
+
+def _run_lent(pool: Any, statement: Statement[T], schema: str | None) -> T:
+    with pool.connection() as conn:  # a transaction of its own, committed at the end
+        return _run_blocking(conn, statement, schema)
+
+
+async def _run_lent_awaiting(pool: Any, statement: Statement[T], schema: str | None) -> T:
+    async with pool.connection() as conn:
+        return await _run_awaiting(conn, statement, schema)
 
 
 def _run_both_blocking(
@@ -149,7 +166,7 @@ def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any]) -> bool:
 
 def _translate(error: psycopg.Error) -> None:
     """Turn our one own SQLSTATE into its exception; every other database error passes unchanged."""
-    if error.sqlstate == "TN001":
+    if error.sqlstate == ServerBehind.sqlstate:
         raise ServerBehind(error.diag.message_primary or "this server is behind") from error
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 PARAMETER = re.compile(r"(?<![:\w]):([a-z][a-z_]*)")
+_TYPED = re.compile(PARAMETER.pattern + "(::)?")
 _SCHEMA = re.compile(r"\btenure\.")
 _REMARK = re.compile(r"\s*--[^\n]*|(?<=\n)\s+")
 
@@ -29,6 +30,22 @@ def prepared(name: str, schema: str) -> bytes:
     """
     title, _, rest = in_schema(text(name), schema).partition("\n")
     return PARAMETER.sub(r"%(\1)s", f"{title}\n{_REMARK.sub('', rest).strip()}".replace("%", "%%")).encode()
+
+
+@cache
+def portable(name: str, schema: str, *, dollar: bool) -> tuple[str, tuple[str, ...]]:
+    """The same for any driver, with $1 or %(name)s, and the parameters in order.
+
+    Drivers guess the type of a value, each in its own way. Where we say the type (`:ids::uuid[]`), the value is sent as
+    a text that the server reads: such a parameter is named `ids::text`.
+    """
+    title, _, rest = in_schema(text(name), schema).partition("\n")
+    code = f"{title}\n{_REMARK.sub('', rest).strip()}"
+    named = [found[1] + ("::text" if found[2] else "") for found in _TYPED.finditer(code)]
+    order = tuple(dict.fromkeys(named))
+    places = iter(f"${order.index(each) + 1}" if dollar else f"%({each})s" for each in named)
+    code = code if dollar else code.replace("%", "%%")
+    return _TYPED.sub(lambda found: next(places) + ("::text::" if found[2] else ""), code), order
 
 
 def in_schema(sql: str, schema: str) -> str:
