@@ -18,7 +18,7 @@ def offer(lane: Lane, due_seconds: float | None, at: float = NOON) -> Offer:
 
 
 def row(queue: str, available_seconds: float) -> Claimed:
-    return Claimed(UUID(int=1), "k", queue, "k", 0, "{}", 1, 5, available_seconds, 1, 1 << 40, NOON + 90, None, "A")
+    return Claimed(UUID(int=1), "k", queue, "k", 0, "{}", 1, 5, available_seconds, 1, 1 << 40, NOON + 90, None, 1, "A")
 
 
 def rule(*buckets: int) -> ClaimRule:

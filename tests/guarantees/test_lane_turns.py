@@ -25,7 +25,7 @@ def board(queues: Sequence[str], due_seconds: float | None = -1.0) -> list[Offer
 
 
 def row(queue: str) -> Claimed:
-    return Claimed(UUID(int=1), "k", queue, "k", 0, "{}", 1, 5, 0.0, 1, 1 << 40, 90.0, None, "A")
+    return Claimed(UUID(int=1), "k", queue, "k", 0, "{}", 1, 5, 0.0, 1, 1 << 40, 90.0, None, 1, "A")
 
 
 class Tables:

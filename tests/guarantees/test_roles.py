@@ -232,7 +232,7 @@ PRODUCERS = {"enqueue", "enqueue_keyed", "enqueue_many", "copy", "migrations", "
 WORKERS = {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_keyed", "enqueue_many", "enter", "evict", "fail", "fence",
-    "heartbeat", "holding", "leave",
+    "guard", "heartbeat", "holding", "leave",
     "notice", "once", "plan",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",

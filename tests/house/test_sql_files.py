@@ -79,6 +79,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "lifecycle.fence": [verbs.fence("printer", 1)],
     "lifecycle.once": [verbs.once(LEASE, "receipt")],
     "lifecycle.holding": [verbs.holding(LEASE)],
+    "lifecycle.guard": [verbs.guard(LEASE)],
     "lifecycle.enter": [verbs.enter(LEASE)],
     "settle.complete": [settle.complete([LEASE])],
     "settle.complete_all": [settle.complete_all([LEASE])],

@@ -45,7 +45,7 @@ WHERE i.id IN (
   AND i.available_at <= statement_timestamp()
 RETURNING i.id, i.kind, i.queue, i.partition_key, bucket(i.partition_key), i.payload::text, i.attempts, i.max_attempts,
   date_part('epoch', i.available_at), i.lease_generation, i.fence_token, date_part('epoch', i.lease_expires_at),
-  NULL, 'A'
+  NULL, i.seq, 'A'
 """
 
 

@@ -15,7 +15,7 @@ from ..errors import BadSettings, RolledBack, StaleLease
 from ..model.rows import Held, Settled
 from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
-from ..verbs.lifecycle import enter
+from ..verbs.lifecycle import enter, guard
 from ..verbs.settle import complete
 
 NO_CONNECTION = (
@@ -28,6 +28,8 @@ TURN_SECONDS = 10.0  # how long to wait for that
 
 class fenced:
     """A transaction that ends by completing its row: `with fenced(conn, lease) as tx:` or `async with`.
+
+    With keep=True the row is not completed but stays held: the writes commit only if the lease is current at their end.
 
     If the lease is not current, StaleLease is raised before the body runs; if it was lost meanwhile, at the end. Either
     way nothing of the body is committed. The row is not locked in between, so the lease can be renewed on another
@@ -44,11 +46,13 @@ class fenced:
         schema: str = DEFAULT_SCHEMA,
         accept_late: bool = False,
         keep_payload: bool = True,
+        keep: bool = False,
     ) -> None:
         if conn is None:
             raise TypeError(NO_CONNECTION)
         self._conn, self._lease, self._schema = conn, lease, schema
         self._completion = complete([lease], accept_late=accept_late, keep_payload=keep_payload)
+        self._keep = keep
         self._block: Any = None
 
     def __enter__(self) -> Connection[Any]:
@@ -89,12 +93,10 @@ class fenced:
                 except Rollback as quiet:
                     raise RolledBack(self._lease) from quiet
                 _require_open(conn)
-                for seconds in _until_its_turn():
-                    (settled,) = run(conn, self._completion, self._schema)
-                    if settled.reason != NOT_ITS_TURN:
-                        break
-                    time.sleep(seconds)
-                _require_applied(settled)
+                if self._keep:
+                    run(conn, guard(self._lease), self._schema)
+                else:
+                    self._complete(conn)
         finally:
             if not conn.closed:
                 conn.isolation_level = before
@@ -112,15 +114,29 @@ class fenced:
                 except Rollback as quiet:
                     raise RolledBack(self._lease) from quiet
                 _require_open(conn)
-                for seconds in _until_its_turn():
-                    (settled,) = await run(conn, self._completion, self._schema)
-                    if settled.reason != NOT_ITS_TURN:
-                        break
-                    await asyncio.sleep(seconds)
-                _require_applied(settled)
+                if self._keep:
+                    await run(conn, guard(self._lease), self._schema)
+                else:
+                    await self._complete_awaiting(conn)
         finally:
             if not conn.closed:
                 await conn.set_isolation_level(before)
+
+    def _complete(self, conn: Connection[Any]) -> None:
+        for seconds in _until_its_turn():
+            (settled,) = run(conn, self._completion, self._schema)
+            if settled.reason != NOT_ITS_TURN:
+                break
+            time.sleep(seconds)
+        _require_applied(settled)
+
+    async def _complete_awaiting(self, conn: AsyncConnection[Any]) -> None:
+        for seconds in _until_its_turn():
+            (settled,) = await run(conn, self._completion, self._schema)
+            if settled.reason != NOT_ITS_TURN:
+                break
+            await asyncio.sleep(seconds)
+        _require_applied(settled)
 
 
 def _until_its_turn() -> Iterator[float]:

@@ -127,6 +127,11 @@ class Job:
         return self.claimed.partition_key
 
     @property
+    def seq(self) -> int:
+        """Its number in the order of arrival: rises with each row of its key."""
+        return self.claimed.seq
+
+    @property
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
         return self.claimed.attempts
@@ -175,13 +180,17 @@ class Job:
         """Headers for an HTTP call of this job: the receiver can detect duplicates by id and refuse an older fence."""
         return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
 
-    def fenced(self, conn: Connection[Any] | AsyncConnection[Any] | Own = Own.CONNECTION) -> JobFence:
+    def fenced(
+        self, conn: Connection[Any] | AsyncConnection[Any] | Own = Own.CONNECTION, *, keep: bool = False
+    ) -> JobFence:
         """A transaction whose writes and this job's completion commit together, or not at all.
+
+        With keep=True the job goes on afterwards: the writes commit if its lease is current at their end.
 
         If psycopg.Rollback leaves its body, it raises RolledBack: uncaught, the job is retried, so no write is lost in
         silence. None is refused: it is a connection that was not opened, and writes through it would not be fenced.
         """
-        return JobFence(self, conn)
+        return JobFence(self, conn, keep=keep)
 
     def once(self, tx: Any, effect: str) -> Any:
         """True for the first caller of this effect of this job, in any attempt; awaitable if the connection is."""
@@ -197,12 +206,12 @@ class Job:
 
 
 class JobFence:
-    """`with job.fenced() as tx:` or `async with`; afterwards the job is completed, whatever its handler returns."""
+    """`with job.fenced() as tx:` or `async with`; then the job is completed, whatever its handler returns, or kept."""
 
-    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | Own) -> None:
+    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | Own, *, keep: bool = False) -> None:
         if conn is None:
             raise TypeError(NO_CONNECTION)
-        self._job, self._conn = job, conn
+        self._job, self._conn, self._keep = job, conn, keep
         self._stack: Any = None
 
     def __enter__(self) -> Connection[Any]:
@@ -240,7 +249,7 @@ class JobFence:
     @contextmanager
     def _committing(self, error: BaseException | None) -> Iterator[None]:
         """While the transaction commits, only its result counts. If the commit is refused, it stays "committing"."""
-        if error is not None:
+        if error is not None or self._keep:
             yield
             return
         self._job.completion = "committing"
@@ -249,14 +258,13 @@ class JobFence:
 
     def _fenced(self, conn: Any) -> fenced:
         job = self._job
-        return fenced(
-            conn, job.claimed, schema=job.schema, accept_late=job._terms.accept_late, keep_payload=job.keep_payload
-        )
+        kept = {"keep_payload": job.keep_payload, "keep": self._keep}
+        return fenced(conn, job.claimed, schema=job.schema, accept_late=job._terms.accept_late, **kept)
 
     def _span(self, error: BaseException | None) -> Span:
         """The span of the completion; none after an error, which rolls back."""
         tracing = self._job.tracing
-        return NOTHING if tracing is None or error else tracing.settling("complete", self._job.claimed)
+        return NOTHING if tracing is None or error or self._keep else tracing.settling("complete", self._job.claimed)
 
     def _lender(self) -> Connections:
         lender = self._job._terms.connections

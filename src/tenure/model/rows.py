@@ -68,6 +68,7 @@ class Claimed(NamedTuple):
     fence: int
     ends_seconds: float
     headers: str | None  # what the producer sent along, as JSON text
+    seq: int  # its number in the order of arrival, of all rows
     worker: str
 
     @property

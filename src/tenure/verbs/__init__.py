@@ -18,6 +18,7 @@ from .lifecycle import claim_params as claim_params
 from .lifecycle import claimed_by as claimed_by
 from .lifecycle import enter as enter
 from .lifecycle import fence as fence
+from .lifecycle import guard as guard
 from .lifecycle import holding as holding
 from .lifecycle import note_forgotten as note_forgotten
 from .lifecycle import once as once

@@ -225,6 +225,11 @@ def enter(lease: Held) -> Statement[float]:
     return Statement("enter", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
 
 
+def guard(lease: Held) -> Statement[float]:
+    """The same, to end a fenced transaction without an end of the attempt: the row is locked until it commits."""
+    return Statement("guard", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "guard"))
+
+
 def _refused(lease: Held, verb: str) -> Statement[Any]:
     """Read the row again, then raise StaleLease with the reason and the current token."""
 

@@ -1,7 +1,7 @@
 -- claim: take up to n runnable rows for one worker, each under a new generation
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, per_bucket int, seen_epoch int
 -- in: queues text[], priorities smallint[] (the lanes, most urgent first), floors float8[] (epoch seconds, one a lane), buckets int[]
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers, seq
 -- why: a lane is first asked by time whether any row in it is due; only then are its buckets walked, from that row's time on, until
 -- there are n: neither the backlog behind matters nor lanes that wait. A floor lets the first look pass index entries of rows
 -- already gone. Rows are taken by ctid: one that changed between our snapshot and its lock is simply not taken this round.
@@ -57,11 +57,11 @@ WITH taken AS (
     LIMIT :n
   ))
   RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text) AS partition_key, i.payload, i.attempts, i.max_attempts,
-            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers
+            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers, i.seq
 ), listed AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT max(t.lease_expires_at), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
 )
 SELECT t.id, t.kind, t.queue, t.partition_key, tenure.bucket(t.partition_key), t.payload::text, t.attempts, t.max_attempts,
-       date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text
+       date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text, t.seq
 FROM taken AS t

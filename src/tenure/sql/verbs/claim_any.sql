@@ -1,7 +1,7 @@
 -- claim_any: take the n unordered rows that have been due longest, whatever their bucket
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, seen_epoch int
 -- in: queues text[], priorities smallint[] (the lanes, most urgent first), floors float8[] (epoch seconds, one a lane)
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers, seq
 -- why: the same as claim, in exact order of time; neighbours in time are neighbours on the page, so it costs less. All workers
 -- claim like this: what others have locked is passed, and only order needs an owner.
 WITH taken AS (
@@ -36,12 +36,12 @@ WITH taken AS (
     LIMIT :n
   ))
   RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text) AS partition_key, i.payload, i.attempts, i.max_attempts,
-            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers, i.priority
+            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers, i.seq, i.priority
 ), listed AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT max(t.lease_expires_at), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
 )
 SELECT t.id, t.kind, t.queue, t.partition_key, tenure.bucket(t.partition_key), t.payload::text, t.attempts, t.max_attempts,
-       date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text
+       date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text, t.seq
 FROM taken AS t
 ORDER BY t.priority DESC, t.available_at

@@ -1,6 +1,6 @@
 -- claim_ordered: take the next rows of up to n ordered keys for one worker, so that a key never has two holders
 -- in: worker text, claim_id bigint, lease_seconds float8, n int, run_length int, most int (rows in all), seen_epoch int, queues text[], buckets int[] (NULL: all), from_arrival bigint, from_due float8 (epoch seconds)
--- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers
+-- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers, seq
 -- why: of each key a run: rows that can be done one after the other, each under its own lease. The rows of a key come in
 -- order. The search is in the function: it must see what was committed by the time the heads are locked, and a statement sees
 -- only what was before.
@@ -14,6 +14,6 @@ WITH taken AS MATERIALIZED (
   SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
 )
 SELECT t.id, t.kind, t.queue, t.partition_key, t.partition_bucket, t.payload, t.attempts, t.max_attempts, t.available_seconds,
-       t.lease_generation, t.fence_token, t.ends_seconds, t.headers
+       t.lease_generation, t.fence_token, t.ends_seconds, t.headers, (SELECT i.seq FROM tenure.live AS i WHERE i.id = t.id)
 FROM taken AS t
 ORDER BY t.ordinality
