@@ -118,6 +118,10 @@ WORDS = {
     **dict.fromkeys(("use_token", "revoke_token", "create_token", "tokens"), ("used(",)),
     "search": ("finding.",),
     "rouse": ("notes()",),
+    **dict.fromkeys(("keep_values", "keep_results", "results"), ("results",)),
+    **dict.fromkeys(
+        ("count_ends", "count_again", "make_due", "follow", "enqueue_group", "groups", "group_slots"), ("open_group",)
+    ),
 }
 
 

@@ -29,6 +29,12 @@ def crunch(job: Job, n: int) -> None:
     sum(range(n))
 
 
+@inbox.handler("doubled", pool="process", result=True)
+def doubled(n: int) -> int:
+    """Twice as many."""
+    return 2 * n
+
+
 @inbox.handler("quick", pool="process", timeout_seconds=0.1)
 def quick(job: Job) -> None:
     """Well within its time."""

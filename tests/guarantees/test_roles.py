@@ -228,12 +228,12 @@ CATALOG = {
     "server_facts",
     "transactions",
 }  # Postgres shows those to everybody
-PRODUCERS = {"enqueue", "enqueue_keyed", "enqueue_many", "copy", "migrations", "bucket", "ping", "clock"}
+PRODUCERS = {"enqueue", "enqueue_keyed", "enqueue_many", "open_group", "copy", "migrations", "bucket", "ping", "clock"}
 WORKERS = {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_keyed", "enqueue_many", "enter", "evict", "fail", "fence",
     "guard", "heartbeat", "holding", "leave",
-    "notice", "once", "plan",
+    "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
     "tally", "refuse", "drain_worker", "note_forgotten",
@@ -241,12 +241,13 @@ WORKERS = {
 OPERATORS = {
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_keyed", "enqueue_many",
     "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
-    "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now", "tell", "unplan",
+    "open_group", "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now",
+    "tell", "unplan",
     "enter", "holding",  # they only read
 }  # fmt: skip
 WITNESSES = {"seal", "note_reading", "end_reading", "use_token"}  # what reading leaves behind
-OPERATORS |= WITNESSES
-READERS = {"tell", "enter", "holding"} | WITNESSES
+OPERATORS |= WITNESSES | {"await_end"}
+READERS = {"tell", "enter", "holding", "await_end"} | WITNESSES
 NO_PLAN = {"copy", "vacuum_live"}  # COPY and VACUUM have no plan to be asked for
 
 

@@ -20,6 +20,7 @@ from tenure.model.declaration import Declaration
 from tenure.model.filter import Filter
 from tenure.model.rows import Lease, NewRow
 from tenure.verbs import (
+    batches,
     capacity,
     fleet,
     history,
@@ -28,6 +29,7 @@ from tenure.verbs import (
     operators,
     questions,
     queues,
+    results,
     roles,
     schedules,
     search,
@@ -48,6 +50,12 @@ NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
 SAMPLES: dict[str, list[Statement[Any]]] = {
     "sending.enqueue": [verbs.enqueue(NewRow("k")), verbs.enqueue(NewRow("k", idempotency_key="k"))],
     "sending.enqueue_written": [sending.enqueue_written(sending.row_params(NewRow("k")), "{}", None)],
+    "results.ended": [results.ended([ID])],
+    "results.await_end": [results.await_end(ID, 1.0)],
+    "results.progress": [results.progress(LEASE, 0.5)],
+    "batches.open_group": [batches.open_group([NewRow("k")])],
+    "batches.group": [batches.group(1)],
+    "batches.groups": [batches.groups()],
     "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
     "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
     "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],
@@ -263,6 +271,8 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             capacity,
             roles,
             doctor_questions,
+            batches,
+            results,
         )
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__

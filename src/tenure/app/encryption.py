@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import BadSettings
+from ..errors import BadSettings, InvalidPayload
 from ..model.envelope import MissingKey, find
+from ..model.payload import encode
 from ..model.rows import Claimed, NewRow
 from ..model.veil import Veil
 from .codec import Codec
@@ -76,8 +77,19 @@ class Encryption:
         plain = self.codec.decrypt(row.payload, envelope, kind=row.kind, queue=row.queue, key=key)
         return plain, Veil(plain)
 
+    def sealed(self, value: Any, row: Claimed, *, secret: bool) -> str:
+        """The result of a row as JSON text: encrypted if its handler encrypts, or if its payload was (secret)."""
+        if not (self.on or secret):
+            return encode(value)
+        if self.codec is None:
+            raise InvalidPayload("its payload was encrypted, and this worker has no codec for its result")
+        key = None if row.partition_key == str(row.id) else row.partition_key
+        kept = self.codec.encrypt(value, kind=f"{RESULT_OF}{row.kind}", queue=row.queue, key=key)
+        return bytes(kept).decode()
+
 
 CLEAR = Encryption()
+RESULT_OF = "result of "  # a sealed result does not open as the payload of its row
 
 
 def _check(kind: str, codec: Any, wanted: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
@@ -17,6 +17,7 @@ from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..verbs.lifecycle import enter, guard
 from ..verbs.settle import complete
+from ..verbs.statement import Statement
 
 NO_CONNECTION = (
     "fenced(None): there is no connection, perhaps because it is not open yet (in Django, call "
@@ -47,11 +48,12 @@ class fenced:
         accept_late: bool = False,
         keep_payload: bool = True,
         keep: bool = False,
+        result: Callable[[], str | None] = lambda: None,
     ) -> None:
         if conn is None:
             raise TypeError(NO_CONNECTION)
         self._conn, self._lease, self._schema = conn, lease, schema
-        self._completion = complete([lease], accept_late=accept_late, keep_payload=keep_payload)
+        self._how, self._result = {"accept_late": accept_late, "keep_payload": keep_payload}, result
         self._keep = keep
         self._block: Any = None
 
@@ -122,9 +124,13 @@ class fenced:
             if not conn.closed:
                 await conn.set_isolation_level(before)
 
+    def _completion(self) -> Statement[list[Settled]]:
+        result = self._result()
+        return complete([self._lease], results=None if result is None else [result], **self._how)
+
     def _complete(self, conn: Connection[Any]) -> None:
         for seconds in _until_its_turn():
-            (settled,) = run(conn, self._completion, self._schema)
+            (settled,) = run(conn, self._completion(), self._schema)
             if settled.reason != NOT_ITS_TURN:
                 break
             time.sleep(seconds)
@@ -132,7 +138,7 @@ class fenced:
 
     async def _complete_awaiting(self, conn: AsyncConnection[Any]) -> None:
         for seconds in _until_its_turn():
-            (settled,) = await run(conn, self._completion, self._schema)
+            (settled,) = await run(conn, self._completion(), self._schema)
             if settled.reason != NOT_ITS_TURN:
                 break
             await asyncio.sleep(seconds)

@@ -15,6 +15,7 @@ from ..errors import BadSettings, InvalidPayload
 from ..events import Bus
 from ..model.backoff import Backoff, check_backoff
 from ..model.declaration import Declaration, keyed_by
+from ..model.ended import RESULT_BYTES_MAX
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
@@ -61,10 +62,13 @@ class Handling:
     backoff: Backoff | None = None
     late_completion: Literal["reject", "accept"] = "reject"
     keep_payload: bool = True  # in the archive, once the row is completed
+    result: bool = False  # what the function returns is kept, for whoever waits for the row
 
     def __post_init__(self) -> None:
         if not isinstance(self.keep_payload, bool):
             raise BadSettings(f"keep_payload={self.keep_payload!r} must be True or False")
+        if not isinstance(self.result, bool):
+            raise BadSettings(f"result={self.result!r} must be True or False")
         if self.pool not in get_args(Pool):
             raise BadSettings(f"pool={self.pool!r} is not known: choose from {', '.join(get_args(Pool))}")
         if not _within(self.lease_seconds, LEASE_SECONDS_MIN, LEASE_SECONDS_MAX):
@@ -151,6 +155,21 @@ class Handler(Generic[P, R]):
             return self.signature.arguments(job, text)
         except InvalidPayload:
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}; {veil.why}") from None
+
+    def sealed(self, value: Any, job: Job) -> str:
+        """A value as the row's result: JSON text, encrypted as its payload is; InvalidPayload if it cannot be kept."""
+        text = self.encryption.sealed(value, job.claimed, secret=job.veil is not None)
+        if len(text.encode()) > RESULT_BYTES_MAX:
+            raise InvalidPayload(
+                f"the result has {len(text.encode())} bytes, the limit is {RESULT_BYTES_MAX}: "
+                "store the content elsewhere and return its address"
+            )
+        return text
+
+    @property
+    def seal(self) -> Callable[[Any, Job], str] | None:
+        """How a result is made of a value; None if none is kept."""
+        return self.sealed if self.handling.result else None
 
 
 def default_pool(function: Callable[..., Any]) -> Pool:

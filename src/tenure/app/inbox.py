@@ -6,15 +6,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Never, ParamSpec, TypeVar
+from uuid import UUID
 
 from ..errors import BadSettings, UnknownHandler
 from ..events import Bus
 from ..model.backoff import Backoff
 from ..model.declaration import Declaration
+from ..model.ended import Ended
 from ..model.rows import MAX_ATTEMPTS, NewRow
 from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
+from .awaiting import wait_for_end, wait_for_end_async
 from .codec import Codec
 from .encryption import Encryption
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
@@ -62,17 +65,19 @@ class Inbox:
         pool: Pool | None = None,
         encrypt: bool | Sequence[str] | None = None,
         keep_payload: bool = True,
+        result: bool = False,
         **unknown: Never,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
 
-        `encrypt` names the fields to encrypt, or True for the whole payload, which a codec makes the default.
+        `encrypt` names the fields to encrypt, or True for the whole payload, which a codec makes the default. With
+        result=True, what the function returns is kept: `await inbox.result(row_id, timeout_seconds=30)`.
         """
         self._check_new(kind, unknown, ordered and key is None)
 
         def decorate(function: Callable[P, R]) -> Handler[P, R]:
             where = default_pool(function) if pool is None else pool
-            handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload)
+            handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload, result)
             check_pool(kind, function, where)
             made = Handler(
                 function,
@@ -138,6 +143,17 @@ class Inbox:
             tick_as=tick_as,
         )
         return self.schedules[name]
+
+    async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
+        """How a row ended, as soon as it has: Ended(status, value, error). TimeoutError if it has not by then.
+
+        The value is what a handler with result=True returned. The database is that of TENURE_DATABASE_URL, or `url`.
+        """
+        return await wait_for_end_async(url, self.schema, row_id, timeout_seconds, self.codec)
+
+    def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
+        """The same for code without a loop."""
+        return wait_for_end(url, self.schema, row_id, timeout_seconds, self.codec)
 
     def __getitem__(self, kind: str) -> Handler[..., Any]:
         """The handler of a kind, or UnknownHandler."""

@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
-from enum import Enum
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from ..errors import Cancelled, StaleLease
+from ..errors import BadSettings, Cancelled, StaleLease
 from ..model.rows import Claimed, Lease
 from ..model.veil import Veil
 from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
-from ..telemetry.tracing import NOTHING, Span, Tracing
+from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import fence, holding, once
-from .fence import NO_CONNECTION, fenced
+from .job_fence import Connections, JobFence, Own
+from .progress import tell_progress
 from .unawaited import unawaited
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
-
-
-class Connections(Protocol):
-    """Where a job gets a connection for fenced() if the handler gives none."""
-
-    def blocking(self) -> Any:
-        """A context manager that lends a connection."""
-
-    def awaiting(self) -> Any:
-        """The same for `async with`."""
-
-
-class Own(Enum):
-    """A connection of the worker's own: what fenced() takes if none is given. None is a mistake, not this."""
-
-    CONNECTION = "lent by the worker"
 
 
 Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
@@ -53,12 +35,13 @@ class JobTerms(NamedTuple):
     accept_late: bool = False
     tracing: Tracing | None = None  # makes the span of its completion
     keep_payload: bool = True  # in the archive, once it is completed
+    seal: Callable[[Any, Job], str] | None = None  # makes its result of a value; None: none is kept
 
 
 class Job:
     """One attempt at one row. Once `lost` is set, the lease is gone and every write under it is refused."""
 
-    __slots__ = ("_terms", "cancel_asked", "claimed", "completion", "deadline", "lost", "veil")
+    __slots__ = ("_terms", "cancel_asked", "claimed", "completion", "deadline", "kept", "lost", "told_at", "veil")
 
     def __init__(
         self,
@@ -77,6 +60,8 @@ class Job:
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
         self.completion: Completion = "open"
+        self.kept: str | None = None  # the result that fenced() shall keep, as JSON text
+        self.told_at = float("-inf")  # when its progress was noted last
         self.veil: Veil | None = None  # what must not be told, once an encrypted payload was opened
         self._terms = terms or JobTerms(connections, schema, accept_late, tracing, keep_payload)
 
@@ -87,6 +72,16 @@ class Job:
     def schema(self) -> str:
         """Where Tenure's tables are."""
         return self._terms.schema
+
+    @property
+    def connections(self) -> Connections | None:
+        """Where it gets a connection of its worker."""
+        return self._terms.connections
+
+    @property
+    def accept_late(self) -> bool:
+        """True if its completion is accepted after the end of its lease."""
+        return self._terms.accept_late
 
     @property
     def tracing(self) -> Tracing | None:
@@ -105,6 +100,15 @@ class Job:
     @keep_payload.setter
     def keep_payload(self, keep: bool) -> None:
         self._terms = self._terms._replace(keep_payload=keep)
+
+    @property
+    def seal(self) -> Callable[[Any, Job], str] | None:
+        """How its result is made of a value; None if none is kept."""
+        return self._terms.seal
+
+    @seal.setter
+    def seal(self, seal: Callable[[Any, Job], str] | None) -> None:
+        self._terms = self._terms._replace(seal=seal)
 
     @property
     def id(self) -> UUID:
@@ -192,6 +196,16 @@ class Job:
         """
         return JobFence(self, conn, keep=keep)
 
+    def returns(self, value: Any) -> None:
+        """Inside fenced(), which completes the row before its handler returns: keep this value as the result."""
+        if self.seal is None:
+            raise BadSettings(f"the handler of {self.kind!r} keeps no result: write @inbox.handler(…, result=True)")
+        self.kept = self.seal(value, self)
+
+    def progress(self, share: float | None = None, note: str | None = None) -> Any:
+        """Tell how far it is, from 0 to 1, and what it does; awaitable on the loop, and noted once a second at most."""
+        return tell_progress(self, share, note)
+
     def once(self, tx: Any, effect: str) -> Any:
         """True for the first caller of this effect of this job, in any attempt; awaitable if the connection is."""
         return unawaited(run(tx, once(self.claimed, effect), self.schema), f"job.once(tx, {effect!r})")
@@ -203,71 +217,3 @@ class Job:
     def holding(self, tx: Any) -> Any:
         """Ask the database: seconds left of the lease, or StaleLease; awaitable alike."""
         return unawaited(run(tx, holding(self.claimed), self.schema), "job.holding(tx)")
-
-
-class JobFence:
-    """`with job.fenced() as tx:` or `async with`; then the job is completed, whatever its handler returns, or kept."""
-
-    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | Own, *, keep: bool = False) -> None:
-        if conn is None:
-            raise TypeError(NO_CONNECTION)
-        self._job, self._conn, self._keep = job, conn, keep
-        self._stack: Any = None
-
-    def __enter__(self) -> Connection[Any]:
-        self._stack = stack = ExitStack()
-        with ExitStack() as opening:
-            lent = self._conn is Own.CONNECTION
-            conn = opening.enter_context(self._lender().blocking()) if lent else self._conn
-            tx: Connection[Any] = opening.enter_context(self._fenced(conn))
-            stack.push(opening.pop_all())
-        return tx
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        with self._committing(error), self._span(error):
-            swallowed: bool | None = self._stack.__exit__(kind, error, trace)
-        return swallowed
-
-    async def __aenter__(self) -> AsyncConnection[Any]:
-        self._stack = stack = AsyncExitStack()
-        async with AsyncExitStack() as opening:
-            lent = self._conn is Own.CONNECTION
-            conn = await opening.enter_async_context(self._lender().awaiting()) if lent else self._conn
-            tx: AsyncConnection[Any] = await opening.enter_async_context(self._fenced(conn))
-            stack.push_async_exit(opening.pop_all())
-        return tx
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        with self._committing(error), self._span(error):
-            swallowed: bool | None = await self._stack.__aexit__(kind, error, trace)
-        return swallowed
-
-    @contextmanager
-    def _committing(self, error: BaseException | None) -> Iterator[None]:
-        """While the transaction commits, only its result counts. If the commit is refused, it stays "committing"."""
-        if error is not None or self._keep:
-            yield
-            return
-        self._job.completion = "committing"
-        yield
-        self._job.completion = "committed"
-
-    def _fenced(self, conn: Any) -> fenced:
-        job = self._job
-        kept = {"keep_payload": job.keep_payload, "keep": self._keep}
-        return fenced(conn, job.claimed, schema=job.schema, accept_late=job._terms.accept_late, **kept)
-
-    def _span(self, error: BaseException | None) -> Span:
-        """The span of the completion; none after an error, which rolls back."""
-        tracing = self._job.tracing
-        return NOTHING if tracing is None or error or self._keep else tracing.settling("complete", self._job.claimed)
-
-    def _lender(self) -> Connections:
-        lender = self._job._terms.connections
-        if lender is None:
-            raise RuntimeError("this job was made without a worker: give a connection, job.fenced(conn)")
-        return lender

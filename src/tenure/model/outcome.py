@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class Completed:
     """The work is done."""
 
+    result: str | None = None  # what its handler returned, as JSON text, if that is kept
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:

@@ -36,9 +36,12 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 
 -- These functions run with the owner's rights, whoever calls them. They name every table with its schema, and the search path is
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
+--   enqueue_group   inserts rows and counts them as a group; what follows is a row of the caller's choice, which becomes due.
+--   count_ends, count_again   count rows that end or come back, and make due what follows; they are made so by their migration.
 --   enqueue_one, enqueue_keyed, enqueue_many   insert and look up idempotency keys; a caller learns whether its own key is taken, and by which id.
 --   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
 --   forget_keys    forgets what claims remember of keys that have no row; it is made so by its migration.
+--   keep_values    keeps the results of completed rows.   keep_results   does for them what keep_archive does for rows.
 --   keep_archive   makes and drops partitions, which only an owner can; it takes two spans of time and a number.
 --   take_back      takes held rows from their holders: they become pending, and no more than that.
 --   note_reading, end_reading   write lines of the audit about reading, under the database user who calls; no other verb, no other's line.
@@ -47,7 +50,9 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_keyed SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.enqueue_group SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_archive SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.keep_results SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.keep_history SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.take_back SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.note_reading SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -56,7 +61,7 @@ ALTER FUNCTION tenure.seal_audit SECURITY DEFINER SET search_path = pg_catalog, 
 ALTER FUNCTION tenure.use_token SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_many, tenure.new_id, tenure.declared, tenure.key_by,
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
   tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
@@ -64,7 +69,7 @@ GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_a
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
   tenure.fences, tenure.heads, tenure.arrivals, tenure.key_lanes, tenure.lane_arrivals, tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
-  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership, tenure.kinds TO tenure_readonly, tenure_operator;
+  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership, tenure.kinds, tenure.groups, tenure.group_slots, tenure.results, tenure.progress, tenure.awaited TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
 GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.next_transaction, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
@@ -83,7 +88,7 @@ GRANT SELECT ON tenure.inbox TO tenure_worker;
 GRANT INSERT ON tenure.archive, tenure.dead TO tenure_worker;
 GRANT SELECT ON tenure.dead TO tenure_worker;  -- whether one of them keeps its key waiting
 GRANT SELECT, INSERT ON tenure.attempts, tenure.effects TO tenure_worker;
-GRANT SELECT, INSERT, UPDATE ON tenure.fences TO tenure_worker;
+GRANT SELECT, INSERT, UPDATE ON tenure.fences, tenure.progress TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (era), DELETE ON tenure.permits TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.claims, tenure.key_lanes, tenure.lane_arrivals,
   tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras TO tenure_worker;
@@ -97,7 +102,7 @@ GRANT SELECT, UPDATE (tokens, refilled_at) ON tenure.queues TO tenure_worker;
 GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered),
   UPDATE (cron, zone, next_at, last_at, misfire, kind, payload, tick_as, queue, partition_key, priority, max_attempts, ordered, updated_at)
   ON tenure.schedules TO tenure_worker;
-GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.keep_archive,
+GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.count_ends, tenure.keep_values, tenure.keep_results, tenure.keep_archive,
   tenure.wake, tenure.free_heads, tenure.admitted, tenure.give_permits, tenure.open_transactions, tenure.begin_limits, tenure.adopt_running, tenure.fill_lanes,
   tenure.refresh_lanes, tenure.look_at_lanes, tenure.begin_lanes, tenure.due_from, tenure.due_lanes, tenure.lock_lane_rows, tenure.lock_due_rows, tenure.begin_era,
   tenure.must_read_committed, tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
@@ -114,9 +119,10 @@ GRANT EXECUTE ON FUNCTION tenure.reclaimed, tenure.add_tally, tenure.note_refusa
 -- back pending: nothing it does amounts to a claim. With rows it is trusted otherwise: by hand it may remove any, a held one too.
 GRANT UPDATE (available_at, cancel_asked, last_error), DELETE ON tenure.live TO tenure_operator;
 GRANT INSERT (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key,
-  idempotency_key, payload, last_error, headers) ON tenure.live TO tenure_operator;  -- redrive: a row comes back as it was, and free
+  idempotency_key, payload, last_error, headers, counted) ON tenure.live TO tenure_operator;  -- redrive: a row comes back as it was, and free
 GRANT INSERT, DELETE ON tenure.dead TO tenure_operator;
-GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.refusals, tenure.idempotency TO tenure_operator;
+GRANT DELETE ON tenure.archive, tenure.attempts, tenure.effects, tenure.refusals, tenure.idempotency, tenure.results, tenure.progress
+  TO tenure_operator;
 GRANT INSERT (queue, partition_key, seq) ON tenure.arrivals TO tenure_operator;  -- a key to be looked at again
 GRANT UPDATE (blocks) ON tenure.dead TO tenure_operator;
 GRANT UPDATE (priority) ON tenure.dead, tenure.archive TO tenure_operator;  -- to lock a row takes the right to change some column of it
@@ -127,7 +133,10 @@ GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
 GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring
 -- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
 GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
-GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys, tenure.count_ends, tenure.count_again TO tenure_operator;
+
+-- Whoever reads rows may wait for their ends.
+GRANT SELECT, INSERT, UPDATE ON tenure.awaited TO tenure_readonly, tenure_operator;
 
 -- Witness: the chain, what was read, and tokens without their hashes. To make or revoke a token, or to forget, is the owner's.
 GRANT SELECT ON tenure.audit_links, tenure.audit_chain TO tenure_readonly, tenure_operator;

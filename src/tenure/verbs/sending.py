@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -56,24 +56,24 @@ def _keyed(rows: Rows, idempotency_key: str) -> Enqueued:
 
 def enqueue_many(rows: Iterable[NewRow]) -> Statement[list[Enqueued]]:
     """Add many rows with one statement; each has its own answer: enqueued, duplicate, or conflict (not written)."""
-    rows = list(rows)
+    return Statement("enqueue_many", many_params(list(rows)), lambda answers: [Enqueued(*answer) for answer in answers])
+
+
+def many_params(rows: Sequence[NewRow]) -> dict[str, Any]:
+    """Rows as arrays, one for each column, checked."""
     for row in rows:
         check_row(row)
-    return Statement(
-        "enqueue_many",
-        {
-            "kinds": text_array([row.kind for row in rows]),
-            "payloads": text_array([encode(row.payload) for row in rows]),
-            "partition_keys": text_array([row.key for row in rows]),
-            "queues": text_array([row.queue for row in rows]),
-            "priorities": array([row.priority for row in rows]),
-            "ats": array([row.at and row.at.astimezone(UTC).isoformat() for row in rows]),
-            "delays": array([float(row.delay_seconds) for row in rows]),
-            "idempotency_keys": text_array([row.idempotency_key for row in rows]),
-            "max_attempts": array([row.max_attempts for row in rows]),
-            "ordered": array([row.ordered for row in rows]),
-            "holds": array([row.hold for row in rows]),
-            "headers": text_array([encode_headers(row.headers) for row in rows]),
-        },
-        lambda answers: [Enqueued(*answer) for answer in answers],
-    )
+    return {
+        "kinds": text_array([row.kind for row in rows]),
+        "payloads": text_array([encode(row.payload) for row in rows]),
+        "partition_keys": text_array([row.key for row in rows]),
+        "queues": text_array([row.queue for row in rows]),
+        "priorities": array([row.priority for row in rows]),
+        "ats": array([row.at and row.at.astimezone(UTC).isoformat() for row in rows]),
+        "delays": array([float(row.delay_seconds) for row in rows]),
+        "idempotency_keys": text_array([row.idempotency_key for row in rows]),
+        "max_attempts": array([row.max_attempts for row in rows]),
+        "ordered": array([row.ordered for row in rows]),
+        "holds": array([row.hold for row in rows]),
+        "headers": text_array([encode_headers(row.headers) for row in rows]),
+    }

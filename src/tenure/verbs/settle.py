@@ -11,7 +11,7 @@ from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import clean_error
 from ..model.rows import Held, Identity, Settled
 from .refusal import Found, judge, lease_params
-from .statement import Rows, Statement, array
+from .statement import Rows, Statement, array, text_array
 
 
 class AllCompleted(Sequence[Settled]):
@@ -34,21 +34,29 @@ class AllCompleted(Sequence[Settled]):
 
 
 def complete(
-    leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True, keep_payload: bool = True
+    leases: Sequence[Held],
+    *,
+    accept_late: bool = False,
+    ordered: bool = True,
+    keep_payload: bool = True,
+    results: Sequence[str | None] | None = None,
 ) -> Statement[list[Settled]]:
     """Complete these rows; accept_late also accepts it after the lease ran out, if nobody else has taken the row.
 
     ordered=False says that none of them has an ordered key, which saves the database a look. keep_payload=False leaves
-    their payloads out of the archive.
+    their payloads out of the archive. `results` has a JSON text for each row that leaves one, and None for the others.
     """
-    return _settle("complete", leases, {"accept_late": accept_late, "ordered": ordered, "keep": keep_payload})
+    kept = None
+    if results is not None:
+        _check_parallel("results", results, leases)
+        kept = text_array(results)
+    how = {"accept_late": accept_late, "ordered": ordered, "keep": keep_payload, "results": kept}
+    return _settle("complete", leases, how)
 
 
-def complete_all(
-    leases: Sequence[Held], *, accept_late: bool = False, ordered: bool = True, keep_payload: bool = True
-) -> Statement[Sequence[Settled]]:
+def complete_all(leases: Sequence[Held], **how: Any) -> Statement[Sequence[Settled]]:
     """The same for a worker's batches: if all were applied, the answer is an AllCompleted."""
-    whole = complete(leases, accept_late=accept_late, ordered=ordered, keep_payload=keep_payload)
+    whole = complete(leases, **how)
 
     def read(rows: Rows) -> Any:
         return AllCompleted(leases) if rows[0][0] == len(leases) else whole.read(rows)
@@ -92,7 +100,7 @@ def _settle(verb: str, leases: Sequence[Held], extra: dict[str, Any]) -> Stateme
         params["errors"] = [clean_error(extra["errors"][n]) for n in in_order]
     if "delays" in extra:
         params["delays"] = array([_check_delay(extra["delays"][n]) for n in in_order])
-    params |= {name: extra[name] for name in ("accept_late", "ordered", "keep") if name in extra}
+    params |= {name: extra[name] for name in ("accept_late", "ordered", "keep", "results") if name in extra}
 
     def read(rows: Rows) -> list[Settled] | Statement[list[Settled]]:
         if verb == "complete" and rows[0][0] == len(leases):
@@ -118,7 +126,7 @@ def _check_parallel(name: str, values: Sequence[object], leases: Sequence[Held])
 def _answers(verb: str, rows: Rows) -> dict[Identity, tuple[str, datetime | None]]:
     """The new status of the rows whose write was accepted."""
     if verb == "complete":
-        _, ids, fences = rows[0]
+        _, ids, fences, *_ = rows[0]
         return dict.fromkeys(zip(ids or (), fences or (), strict=True), ("completed", None))
     return {(id, fence): (status, next_at) for id, fence, status, next_at in rows}
 

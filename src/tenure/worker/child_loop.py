@@ -21,7 +21,7 @@ from ..postgres.handler_pool import HandlerPool
 from ..telemetry import log
 from ..telemetry.tracing import within
 from .child_words import Begun, Ended, Jobs, JobSent, pack, read_down, spelled, spelled_error
-from .outcomes import arguments, as_outcome
+from .outcomes import arguments, outcome_for
 
 READ_BYTES = 65_536
 
@@ -182,7 +182,7 @@ def _work(job: Job, sent: JobSent, turns: Turns, say: Callable[[bytes], object])
     at = time.monotonic()
     try:
         handler = find(sent.module, sent.qualname)
-        job.tracing, job.keep_payload = handler.tracing, handler.handling.keep_payload
+        job.tracing, job.keep_payload, job.seal = handler.tracing, handler.handling.keep_payload, handler.seal
         args, fields = arguments(handler, job)
         job.check()  # it may be lost already
         at = time.monotonic()
@@ -191,7 +191,7 @@ def _work(job: Job, sent: JobSent, turns: Turns, say: Callable[[bytes], object])
         if sent.tell_begin:
             say(pack(Begun(sent.n, at)))
         with within(sent.trace):
-            how, about = spelled(as_outcome(handler.function(*args, **fields), job.veil))
+            how, about = spelled(outcome_for(handler, job, handler.function(*args, **fields)))
     except BaseException as error:
         how, about = spelled_error(error, job.veil)
     return Ended(sent.n, how, about, job.completion == "committed", at, time.monotonic() - at)

@@ -71,7 +71,7 @@ _ERRORS: dict[str, Callable[..., Exception]] = {each.__name__: each for each in 
 def spelled(outcome: Outcome) -> tuple[str, list[Any]]:
     """An outcome as a name and what it is made of."""
     if isinstance(outcome, Completed):
-        return "Completed", []
+        return "Completed", [outcome.result] if outcome.result is not None else []
     return type(outcome).__name__, [_sendable(each) for each in astuple(outcome)]
 
 
@@ -89,7 +89,7 @@ def spelled_error(error: BaseException, veil: Veil | None) -> tuple[str, list[An
 def meant(ended: Ended, row: Claimed) -> Outcome | Exception:
     """The outcome or the exception that was spelled."""
     if ended.how == "Completed":
-        return COMPLETED
+        return Completed(*ended.about) if ended.about else COMPLETED
     if ended.how in _OUTCOMES:
         return _OUTCOMES[ended.how](*ended.about)
     if ended.how == "StaleLease":

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..app.handler import Handler
-from ..app.job import Connections, Job, JobTerms
+from ..app.job import Job, JobTerms
+from ..app.job_fence import Connections
 from ..events import ClaimAnswered, LeaseAcquired, Woken
 from ..model.rows import Claimed
 from .attempt import Attempt, Common
@@ -123,7 +124,7 @@ class Claims:
         if handling.lease_seconds is not None:
             lease = {"lease_seconds": handling.lease_seconds, "renew_at": claim.sent}
         late = handling.late_completion == "accept"
-        terms = JobTerms(self._connections, ours.schema, late, handler.tracing, handling.keep_payload)
+        terms = JobTerms(self._connections, ours.schema, late, handler.tracing, handling.keep_payload, handler.seal)
         return handler, terms, Common(claim.source, received=at, **lease)
 
 

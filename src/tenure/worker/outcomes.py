@@ -49,6 +49,18 @@ def as_outcome(value: Any, veil: Veil | None = None) -> Outcome:
     return outcome
 
 
+def outcome_for(handler: Handler[..., Any], job: Job, value: Any) -> Outcome:
+    """The same of a handler whose value may be kept as the row's result; one that cannot be kept is a failure."""
+    outcome = as_outcome(value, job.veil)
+    if not handler.handling.result or not isinstance(outcome, Completed):
+        return outcome
+    try:
+        return Completed(handler.sealed(None if isinstance(value, Completed) else value, job))
+    except InvalidPayload as error:
+        why = job.veil.over(str(error)) if job.veil is not None else str(error)
+        return Retry(f"what the handler returned cannot be kept as its result: {why}")
+
+
 def _as_outcome(value: Any) -> Outcome:
     for kind in (Completed, *_UNDONE):
         if isinstance(value, kind):
@@ -83,7 +95,7 @@ def _checked(kind: type[Outcome], value: Any) -> Outcome:
         return Snooze(_seconds("seconds", value.seconds), error)
     if kind is Retry and value.after_seconds is not None:
         return Retry(error, _seconds("after_seconds", value.after_seconds))
-    return kind(error)  # type: ignore[call-arg, arg-type]
+    return kind(error)  # type: ignore[arg-type]
 
 
 def _seconds(name: str, value: Any) -> float:

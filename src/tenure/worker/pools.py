@@ -19,7 +19,7 @@ from .held import HeldAttempts
 from .loop_turns import LoopTurns
 from .news import News
 from .next_turn import NextTurn
-from .outcomes import after_completion, arguments, as_outcome, later, place, veiled
+from .outcomes import after_completion, arguments, later, outcome_for, place, veiled
 from .overruns import Overruns
 from .processes import Processes
 from .raised import outcome_of
@@ -111,7 +111,9 @@ class Pools:
             # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
             job.check()  # a slow start may have cost the lease
             value = await handler.function(*args, **fields)
-            outcome: Outcome | None = COMPLETED if value is None else as_outcome(value, job.veil)
+            outcome: Outcome | None = (
+                COMPLETED if value is None and not handler.handling.result else outcome_for(handler, job, value)
+            )
         except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
             outcome = outcome_of(attempt, error, self._shared)
             span.ended(attempt.told(outcome), veiled(error, job))
@@ -150,7 +152,7 @@ class Pools:
                 self._set_timer(attempt)
                 args, fields = arguments(handler, attempt.job)
                 attempt.job.check()  # a slow start may have cost the lease
-                outcome: Outcome | None = as_outcome(handler.function(*args, **fields), attempt.job.veil)
+                outcome: Outcome | None = outcome_for(handler, attempt.job, handler.function(*args, **fields))
             except BaseException as error:
                 outcome = outcome_of(attempt, error, self._shared)
                 span.ended(attempt.told(outcome), veiled(error, attempt.job))

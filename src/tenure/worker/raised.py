@@ -14,7 +14,7 @@ from .processes import NotStarted
 from .shared import Shared
 
 NOT_STARTED_SECONDS = 0.5
-BLOCKED = ("enter", "complete")  # writes of a handler itself
+BLOCKED = ("enter", "complete", "guard", "progress")  # writes of a handler itself
 
 
 def outcome_of(attempt: Attempt, error: BaseException, shared: Shared) -> Outcome | None:

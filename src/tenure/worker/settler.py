@@ -229,7 +229,9 @@ def _statement(
 ) -> Statement[Any]:
     held = [attempt.job.claimed for attempt in attempts]
     if kind is Completed:
-        return settle.complete_all(held, accept_late=late, ordered=ordered, keep_payload=keep)
+        results = [attempt.outcome.result for attempt in attempts]
+        how = {"results": results} if any(result is not None for result in results) else {}
+        return settle.complete_all(held, accept_late=late, ordered=ordered, keep_payload=keep, **how)
     if kind is Retry:
         return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
     if kind is Fail:

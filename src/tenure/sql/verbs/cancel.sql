@@ -5,7 +5,7 @@
 WITH found AS (
   SELECT i.id, i.seq, i.created_at, i.available_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
          i.priority, i.ordered, i.hold, i.status, i.claimed_by, i.kind, i.queue, i.partition_key, i.idempotency_key, i.payload,
-         i.headers
+         i.headers, i.counted
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])
   ORDER BY i.id
@@ -21,15 +21,19 @@ WITH found AS (
 ), buried AS (
   INSERT INTO tenure.dead (id, seq, created_at, available_at, finished_at, lease_generation, fence_token, attempts, max_attempts,
                            priority, ordered, hold, status, kind, queue, partition_key, idempotency_key,
-                           payload, last_error, headers)
+                           payload, last_error, headers, counted)
   SELECT id, seq, created_at, available_at, clock_timestamp(), lease_generation, fence_token, attempts, max_attempts,
-         priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason, headers
+         priority, ordered, hold, 'cancelled', kind, queue, partition_key, idempotency_key, payload, :reason, headers, counted
   FROM found WHERE status = 'pending'
 ), freed AS (
   INSERT INTO tenure.arrivals (queue, partition_key, seq)
   SELECT found.queue, found.partition_key, found.seq FROM found
   WHERE found.ordered
     AND found.status = 'pending'  -- implied: an arrival too many is no harm
+), counted AS MATERIALIZED (
+  SELECT tenure.count_ends(array_agg(found.counted), array_agg('cancelled'::text)) AS groups FROM found
+  WHERE found.status = 'pending'
+    AND found.counted > 0  -- implied: count_ends passes the others by
 ), told AS MATERIALIZED (
   -- The head of an ordered key may be gone: its next row need not wait for anybody's next look.
   SELECT tenure.rouse(array_agg(found.queue), array_agg(tenure.bucket(found.partition_key))) AS woken FROM found
@@ -38,4 +42,4 @@ WITH found AS (
 SELECT found.id, CASE found.status WHEN 'pending' THEN 'cancelled' ELSE 'asked' END,
        CASE found.status WHEN 'processing' THEN pg_notify(tenure.channel(), 'cancel ' || found.claimed_by) END,
        told.woken
-FROM found CROSS JOIN told
+FROM found CROSS JOIN told CROSS JOIN counted

@@ -1,6 +1,6 @@
 -- complete: end these attempts well and move their rows to the archive, if the leases are still current
--- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean, ordered boolean (some of the rows may be), keep boolean (their payloads)
--- out: n, accepted uuid[], their fences bigint[] (both NULL: all of them)
+-- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean, ordered boolean (some of the rows may be), keep boolean (their payloads), results text[] (JSON, one a row; NULL: none)
+-- out: n, accepted uuid[], their fences bigint[] (both NULL: all of them), groups bigint[] (that ended with them), valued int (results kept)
 -- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
 -- else has taken the row). What is not accepted was refused. IS TRUE keeps the planner from making a join of the tokens:
 -- the primary key is walked once, in id order. The rows of a run end in order: behind one that is not completed here, none is.
@@ -34,14 +34,14 @@ WITH behind AS MATERIALIZED (
          OR :ordered AND i.id NOT IN (SELECT behind.id FROM behind))
   RETURNING i.id, i.seq, i.created_at, i.available_at, i.claimed_at, i.lease_generation, i.fence_token, i.attempts, i.max_attempts,
             i.priority, i.ordered, i.limited, i.kind, i.queue, i.partition_key, i.claimed_by, i.idempotency_key,
-            i.payload, i.last_error, i.headers
+            i.payload, i.last_error, i.headers, i.counted
 ), kept AS (
   INSERT INTO tenure.archive (id, created_at, available_at, claimed_at, completed_at, lease_generation, fence_token, attempts,
                               max_attempts, priority, ordered, kind, queue, partition_key, finished_by,
-                              idempotency_key, payload, last_error, headers)
+                              idempotency_key, payload, last_error, headers, counted)
   SELECT id, created_at, available_at, claimed_at, clock_timestamp(), lease_generation, fence_token, attempts,
          max_attempts, priority, ordered, kind, queue, partition_key, claimed_by,
-         idempotency_key, CASE WHEN :keep THEN payload ELSE '{"$not_kept": "keep_payload=False"}' END, last_error, headers
+         idempotency_key, CASE WHEN :keep THEN payload ELSE '{"$not_kept": "keep_payload=False"}' END, last_error, headers, counted
   FROM done
 ), freed AS (
   INSERT INTO tenure.arrivals (queue, partition_key, seq)
@@ -56,5 +56,8 @@ WITH behind AS MATERIALIZED (
 )
 SELECT count(*)::int,
        CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM done) END,
-       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(fence_token) FROM done) END
+       CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(fence_token) FROM done) END,
+       (SELECT tenure.count_ends(array_agg(d.counted), NULL) FROM done AS d WHERE d.counted > 0 HAVING count(*) > 0),
+       CASE WHEN :results::text[] IS NOT NULL THEN
+         (SELECT tenure.keep_values(array_agg(d.id), array_agg(d.queue), :ids::uuid[], :results::jsonb[]) FROM done AS d) END
 FROM done

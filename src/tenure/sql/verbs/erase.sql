@@ -12,7 +12,7 @@ WITH waiting AS (
       AND p.status = 'pending'
     ORDER BY p.id
     FOR UPDATE SKIP LOCKED))
-  RETURNING i.id, i.seq, i.ordered, i.queue, i.partition_key, i.idempotency_key
+  RETURNING i.id, i.seq, i.ordered, i.queue, i.partition_key, i.idempotency_key, i.counted
 ), buried AS (
   DELETE FROM tenure.dead AS d
   WHERE d.id = ANY (ARRAY(
@@ -38,12 +38,22 @@ WITH waiting AS (
 ), forgotten AS MATERIALIZED (
   SELECT tenure.forget_keys(array_agg(gone.queue), array_agg(gone.partition_key),
                             array_agg(CASE WHEN gone.ordered THEN gone.seq END)) FROM gone
+), counted AS MATERIALIZED (
+  -- A row that is deleted before it ran ends as if it were cancelled; those that had ended were counted then.
+  SELECT tenure.count_ends(array_agg(waiting.counted), array_agg('cancelled'::text)) AS groups FROM waiting
+  WHERE waiting.counted > 0  -- implied: count_ends passes the others by
 ), tape AS (
   DELETE FROM tenure.attempts AS t USING gone
   WHERE t.row_id = gone.id
 ), refused AS (
   DELETE FROM tenure.refusals AS r USING gone
   WHERE r.row_id = gone.id
+), valued AS (
+  DELETE FROM tenure.results AS r USING gone
+  WHERE r.row_id = gone.id
+), noted AS (
+  DELETE FROM tenure.progress AS p USING gone
+  WHERE p.row_id = gone.id
 ), marks AS (
   DELETE FROM tenure.effects AS e USING gone
   WHERE e.row_id = gone.id
@@ -55,4 +65,4 @@ WITH waiting AS (
   SELECT tenure.rouse(array_agg(gone.queue), array_agg(tenure.bucket(gone.partition_key))) AS woken FROM gone
   WHERE gone.ordered  -- implied: a note too many is no harm; the others make no row runnable
 )
-SELECT gone.id, told.woken FROM gone CROSS JOIN told CROSS JOIN forgotten
+SELECT gone.id, told.woken FROM gone CROSS JOIN told CROSS JOIN counted CROSS JOIN forgotten

@@ -18,6 +18,16 @@ WITH tape AS (
   WHERE e.row_id = ANY (:ids::uuid[])
     AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = e.row_id)
   RETURNING e.row_id
+), valued AS (
+  DELETE FROM tenure.results AS r
+  WHERE r.row_id = ANY (:ids::uuid[])
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = r.row_id)
+  RETURNING r.row_id
+), noted AS (
+  DELETE FROM tenure.progress AS p
+  WHERE p.row_id = ANY (:ids::uuid[])
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = p.row_id)
+  RETURNING p.row_id
 ), keys AS (
   DELETE FROM tenure.idempotency AS k
   WHERE k.key = :idempotency_key
@@ -25,3 +35,4 @@ WITH tape AS (
   RETURNING k.row_id
 )
 SELECT (SELECT count(*) FROM tape) + (SELECT count(*) FROM refused) + (SELECT count(*) FROM marks) + (SELECT count(*) FROM keys)
+       + (SELECT count(*) FROM valued) + (SELECT count(*) FROM noted)

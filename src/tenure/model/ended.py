@@ -1,0 +1,29 @@
+"""How a row ended, for those who wait for it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+RESULT_BYTES_MAX = 262_144
+OPEN = ("pending", "processing")
+
+
+class EndedRow(NamedTuple):
+    """How the database has it: the value as JSON text, perhaps sealed, and what it was sealed with."""
+
+    id: UUID
+    status: str
+    value: str | None
+    error: str | None
+    kind: str | None
+    queue: str | None
+    partition_key: str | None
+
+
+class Ended(NamedTuple):
+    """How a row ended: completed with the value its handler returned, or else with its last error."""
+
+    status: Literal["completed", "failed", "dead_letter", "cancelled"]
+    value: Any = None
+    error: str | None = None

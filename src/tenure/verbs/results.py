@@ -1,0 +1,42 @@
+"""What rows leave for those who wait for them: their results, and how far a job has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from ..errors import BadSettings, StaleLease
+from ..model.ended import EndedRow
+from ..model.payload import clean_error
+from ..model.rows import Held
+from .refusal import Found, judge, lease_params
+from .statement import Rows, Statement, array
+
+NOTE_CHARS_MAX = 500
+
+
+def ended(ids: Sequence[UUID]) -> Statement[list[EndedRow]]:
+    """How these rows ended, with their results, in the order of the ids; `unknown` if there is no such row."""
+    return Statement("ended", {"ids": array(ids)}, lambda rows: [EndedRow(*row) for row in rows])
+
+
+def await_end(id: UUID, seconds: float) -> Statement[str]:
+    """Say that somebody waits for the end of this row; the channel on which a note comes with its result."""
+    return Statement("await_end", {"id": id, "seconds": seconds}, lambda rows: str(rows[0][0]))
+
+
+def progress(lease: Held, share: float | None, note: str | None = None) -> Statement[None]:
+    """Note how far a job has come: a share from 0 to 1, and a sentence; StaleLease if it is not held."""
+    if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
+        raise BadSettings(f"share={share!r} must be a number from 0 to 1")
+    cleaned = (clean_error(note) or "")[:NOTE_CHARS_MAX] or None
+    told = {"id": lease.id, "generation": lease.generation, "fence": lease.fence, "share": share, "note": cleaned}
+
+    def read(rows: Rows) -> Statement[None] | None:
+        return None if rows else Statement("standing", lease_params([lease]), refused)
+
+    def refused(rows: Rows) -> None:
+        found = judge(lease, "progress", Found(*rows[0][2:]) if rows else None)
+        raise StaleLease(lease, "progress", found.reason, found.current)
+
+    return Statement("progress", told, read)
