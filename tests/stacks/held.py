@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import asyncpg
 import django
@@ -13,6 +14,8 @@ import psycopg
 import sqlalchemy
 import sqlmodel
 from django.conf import settings
+from django.db import connections, transaction
+from django.db.utils import ConnectionHandler
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -192,40 +195,38 @@ def _of_awaiting(conn: Any) -> Held:
 @contextlib.asynccontextmanager
 async def django_connection(url: str) -> AsyncIterator[Held]:
     """Django's, inside atomic()."""
-    if not settings.configured:
-        settings.configure()
-        django.setup()
-    conn = django_wrapper(url)
-    conn.set_autocommit(False)
+    conn = django_alias(url)
+    block = transaction.atomic(using=conn.alias)
+    block.__enter__()
 
     async def say(words: str) -> None:
         with conn.cursor() as cursor:
             cursor.execute(words)
 
-    @contextlib.asynccontextmanager
-    async def savepoint() -> AsyncIterator[None]:
-        mark = conn.savepoint()
-        try:
-            yield
-        except BaseException:
-            conn.savepoint_rollback(mark)
-            raise
+    async def commit() -> None:
+        block.__exit__(None, None, None)
+
+    async def undo() -> None:
+        transaction.set_rollback(True, using=conn.alias)
+        block.__exit__(None, None, None)
 
     try:
-        yield Held(conn, say, _soon(conn.commit), _soon(conn.rollback), savepoint)
+        yield Held(conn, say, commit, undo, lambda: _entered(transaction.atomic(using=conn.alias)))
     finally:
         conn.close()
 
 
-def django_wrapper(url: str) -> Any:
-    """A connection as Django makes them for DATABASES."""
-    from django.db.backends.postgresql.base import DatabaseWrapper
-    from django.db.utils import ConnectionHandler
-
+def django_alias(url: str) -> Any:
+    """The connection that Django has for this database, under a name of its own."""
+    if not settings.configured:
+        settings.configure()
+        django.setup()
     found = conninfo_to_dict(url)
     of_ours = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     named = {"ENGINE": "django.db.backends.postgresql", **{name: found.get(ours, "") for name, ours in of_ours.items()}}
-    return DatabaseWrapper(ConnectionHandler({"default": named}).settings["default"])
+    alias = f"d{crc32(url.encode())}"
+    connections.settings[alias] = ConnectionHandler({"default": named}).settings["default"]
+    return connections[alias]
 
 
 EVERY = {

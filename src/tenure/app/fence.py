@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
 
-from psycopg import AsyncConnection, Connection, IsolationLevel, Rollback, pq
+from psycopg import Rollback
 
-from ..errors import BadSettings, RolledBack, StaleLease
+from ..errors import BadSettings, NoConnection, RolledBack, StaleLease
 from ..model.rows import Held, Settled
+from ..postgres.callers import Awaiting, Blocking
 from ..postgres.runner import run
+from ..postgres.transactions import StillOpen, awaiting, blocking
 from ..settings import DEFAULT_SCHEMA
 from ..verbs.lifecycle import enter, guard
 from ..verbs.settle import complete
 from ..verbs.statement import Statement
 
 NO_CONNECTION = (
-    "fenced(None): there is no connection, perhaps because it is not open yet (in Django, call "
-    "`connection.ensure_connection()` first); write job.fenced() to borrow one from the worker"
+    "fenced(None): there is no connection, perhaps because it is not open yet; "
+    "write job.fenced() to borrow one from the worker"
 )
 NOT_ITS_TURN = "try_again"  # why a completion is refused while the row before it in its run is not settled yet
 TURN_SECONDS = 10.0  # how long to wait for that
@@ -41,7 +43,7 @@ class fenced:
 
     def __init__(
         self,
-        conn: Connection[Any] | AsyncConnection[Any],
+        conn: Blocking | Awaiting,
         lease: Held,
         *,
         schema: str = DEFAULT_SCHEMA,
@@ -51,18 +53,16 @@ class fenced:
         result: Callable[[], str | None] = lambda: None,
     ) -> None:
         if conn is None:
-            raise TypeError(NO_CONNECTION)
+            raise NoConnection(NO_CONNECTION)
+        self._conn: Any
         self._conn, self._lease, self._schema = conn, lease, schema
         self._how, self._result = {"accept_late": accept_late, "keep_payload": keep_payload}, result
         self._keep = keep
         self._block: Any = None
 
-    def __enter__(self) -> Connection[Any]:
-        if not isinstance(self._conn, Connection):
-            raise TypeError("this connection is async: write `async with fenced(...)`")
-        self._block = self._blocking(self._conn)
-        conn: Connection[Any] = self._block.__enter__()
-        return conn
+    def __enter__(self) -> Any:
+        self._block = self._blocking(blocking(self._conn))
+        return self._block.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -70,12 +70,9 @@ class fenced:
         swallowed: bool | None = self._block.__exit__(kind, error, trace)
         return swallowed
 
-    async def __aenter__(self) -> AsyncConnection[Any]:
-        if not isinstance(self._conn, AsyncConnection):
-            raise TypeError("this connection is not async: write `with fenced(...)`")
-        self._block = self._awaiting(self._conn)
-        conn: AsyncConnection[Any] = await self._block.__aenter__()
-        return conn
+    async def __aenter__(self) -> Any:
+        self._block = self._awaiting(awaiting(self._conn))
+        return await self._block.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -84,61 +81,52 @@ class fenced:
         return swallowed
 
     @contextmanager
-    def _blocking(self, conn: Connection[Any]) -> Iterator[Connection[Any]]:
-        _require_idle(conn)
-        before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
-        try:
-            with conn.transaction():
-                run(conn, enter(self._lease), self._schema)
-                try:
-                    yield conn
-                except Rollback as quiet:
-                    raise RolledBack(self._lease) from quiet
-                _require_open(conn)
-                if self._keep:
-                    run(conn, guard(self._lease), self._schema)
-                else:
-                    self._complete(conn)
-        finally:
-            if not conn.closed:
-                conn.isolation_level = before
+    def _blocking(self, transaction: AbstractContextManager[StillOpen]) -> Iterator[Any]:
+        with transaction as still_open:
+            run(self._conn, enter(self._lease), self._schema)
+            try:
+                yield self._conn
+            except Rollback as quiet:
+                raise RolledBack(self._lease) from quiet
+            _require_open(still_open)
+            if flush := getattr(self._conn, "flush", None):
+                flush()  # what a session has not written yet comes before the end of its row
+            if self._keep:
+                run(self._conn, guard(self._lease), self._schema)
+            else:
+                self._complete()
 
     @asynccontextmanager
-    async def _awaiting(self, conn: AsyncConnection[Any]) -> AsyncIterator[AsyncConnection[Any]]:
-        _require_idle(conn)
-        before = conn.isolation_level
-        await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
-        try:
-            async with conn.transaction():
-                await run(conn, enter(self._lease), self._schema)
-                try:
-                    yield conn
-                except Rollback as quiet:
-                    raise RolledBack(self._lease) from quiet
-                _require_open(conn)
-                if self._keep:
-                    await run(conn, guard(self._lease), self._schema)
-                else:
-                    await self._complete_awaiting(conn)
-        finally:
-            if not conn.closed:
-                await conn.set_isolation_level(before)
+    async def _awaiting(self, transaction: AbstractAsyncContextManager[StillOpen]) -> AsyncIterator[Any]:
+        async with transaction as still_open:
+            await run(self._conn, enter(self._lease), self._schema)
+            try:
+                yield self._conn
+            except Rollback as quiet:
+                raise RolledBack(self._lease) from quiet
+            _require_open(still_open)
+            if flush := getattr(self._conn, "flush", None):
+                await flush()
+            if self._keep:
+                await run(self._conn, guard(self._lease), self._schema)
+            else:
+                await self._complete_awaiting()
 
     def _completion(self) -> Statement[list[Settled]]:
         result = self._result()
         return complete([self._lease], results=None if result is None else [result], **self._how)
 
-    def _complete(self, conn: Connection[Any]) -> None:
+    def _complete(self) -> None:
         for seconds in _until_its_turn():
-            (settled,) = run(conn, self._completion(), self._schema)
+            (settled,) = run(self._conn, self._completion(), self._schema)
             if settled.reason != NOT_ITS_TURN:
                 break
             time.sleep(seconds)
         _require_applied(settled)
 
-    async def _complete_awaiting(self, conn: AsyncConnection[Any]) -> None:
+    async def _complete_awaiting(self) -> None:
         for seconds in _until_its_turn():
-            (settled,) = await run(conn, self._completion(), self._schema)
+            (settled,) = await run(self._conn, self._completion(), self._schema)
             if settled.reason != NOT_ITS_TURN:
                 break
             await asyncio.sleep(seconds)
@@ -155,17 +143,9 @@ def _until_its_turn() -> Iterator[float]:
         seconds = min(0.1, seconds * 2)
 
 
-def _require_idle(conn: Connection[Any] | AsyncConnection[Any]) -> None:
-    """Inside another transaction the block would be only a savepoint: its writes could still be undone."""
-    if conn.info.transaction_status != pq.TransactionStatus.IDLE:
-        raise BadSettings(
-            "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
-        )
-
-
-def _require_open(conn: Connection[Any] | AsyncConnection[Any]) -> None:
+def _require_open(still_open: StillOpen) -> None:
     """If the body has ended the transaction itself, the completion would commit apart from its writes."""
-    if conn.info.transaction_status == pq.TransactionStatus.IDLE:
+    if not still_open():
         raise BadSettings(
             "the body of fenced() ended its transaction, so the row is not completed: "
             "leave COMMIT and ROLLBACK to fenced()"

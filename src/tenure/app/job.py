@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 from uuid import UUID
 
 import msgspec
@@ -23,7 +23,9 @@ from .unawaited import unawaited
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
 
+    from ..postgres.callers import Awaiting, Blocking
 
+C = TypeVar("C", bound="Blocking | Awaiting")
 Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
 
 
@@ -184,9 +186,11 @@ class Job:
         """Headers for an HTTP call of this job: the receiver can detect duplicates by id and refuse an older fence."""
         return {"Idempotency-Key": str(self.id), "Tenure-Fence": str(self.fence), "Tenure-Attempt": str(self.attempt)}
 
-    def fenced(
-        self, conn: Connection[Any] | AsyncConnection[Any] | Own = Own.CONNECTION, *, keep: bool = False
-    ) -> JobFence:
+    @overload
+    def fenced(self, *, keep: bool = False) -> JobFence[Connection[Any], AsyncConnection[Any]]: ...
+    @overload
+    def fenced(self, conn: C, *, keep: bool = False) -> JobFence[C, C]: ...
+    def fenced(self, conn: Any = Own.CONNECTION, *, keep: bool = False) -> JobFence[Any, Any]:
         """A transaction whose writes and this job's completion commit together, or not at all.
 
         With keep=True the job goes on afterwards: the writes commit if its lease is current at their end.

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from ..errors import NoConnection
+from ..postgres.callers import Awaiting, Blocking
 from ..telemetry.tracing import NOTHING, Span
 from .fence import NO_CONNECTION, fenced
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection, Connection
-
     from .job import Job
 
 
@@ -33,21 +33,25 @@ class Own(Enum):
     CONNECTION = "lent by the worker"
 
 
-class JobFence:
+With = TypeVar("With")
+AsyncWith = TypeVar("AsyncWith")
+
+
+class JobFence(Generic[With, AsyncWith]):
     """`with job.fenced() as tx:` or `async with`; then the job is completed, whatever its handler returns, or kept."""
 
-    def __init__(self, job: Job, conn: Connection[Any] | AsyncConnection[Any] | Own, *, keep: bool = False) -> None:
+    def __init__(self, job: Job, conn: Blocking | Awaiting | Own, *, keep: bool = False) -> None:
         if conn is None:
-            raise TypeError(NO_CONNECTION)
+            raise NoConnection(NO_CONNECTION)
         self._job, self._conn, self._keep = job, conn, keep
         self._stack: Any = None
 
-    def __enter__(self) -> Connection[Any]:
+    def __enter__(self) -> With:
         self._stack = stack = ExitStack()
         with ExitStack() as opening:
             lent = self._conn is Own.CONNECTION
             conn = opening.enter_context(self._lender().blocking()) if lent else self._conn
-            tx: Connection[Any] = opening.enter_context(self._fenced(conn))
+            tx: With = opening.enter_context(self._fenced(conn))
             stack.push(opening.pop_all())
         return tx
 
@@ -58,12 +62,12 @@ class JobFence:
             swallowed: bool | None = self._stack.__exit__(kind, error, trace)
         return swallowed
 
-    async def __aenter__(self) -> AsyncConnection[Any]:
+    async def __aenter__(self) -> AsyncWith:
         self._stack = stack = AsyncExitStack()
         async with AsyncExitStack() as opening:
             lent = self._conn is Own.CONNECTION
             conn = await opening.enter_async_context(self._lender().awaiting()) if lent else self._conn
-            tx: AsyncConnection[Any] = await opening.enter_async_context(self._fenced(conn))
+            tx: AsyncWith = await opening.enter_async_context(self._fenced(conn))
             stack.push_async_exit(opening.pop_all())
         return tx
 

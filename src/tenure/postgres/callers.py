@@ -72,6 +72,16 @@ def caller_of(conn: Any) -> Caller:
     raise NoConnection(_refusal(conn))
 
 
+def library_of(conn: Any) -> str:
+    """sqlalchemy, asyncpg or django; NoConnection if it is a pool, or nothing of the kind."""
+    if is_pool(conn) or "asyncpg.Pool" in _places(conn):
+        raise NoConnection("a pool lends connections: borrow one, and pass that")
+    for place in _places(conn):
+        if place in _WAYS:
+            return place.partition(".")[0]
+    raise NoConnection(_refusal(conn))
+
+
 def awaits(conn: Any) -> bool:
     """True if what is run on it must be awaited."""
     return any(place in _AWAITED for place in _places(conn))

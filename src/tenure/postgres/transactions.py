@@ -1,0 +1,107 @@
+"""A transaction of our own on somebody's connection, of whatever library: READ COMMITTED, committed at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, IsolationLevel, pq
+
+from ..errors import BadSettings
+from .callers import awaits, library_of
+
+READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+IN_TRANSACTION = (
+    "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
+)
+StillOpen = Callable[[], bool]  # False once the body has ended the transaction itself, or has marked it to be undone
+
+
+def blocking(conn: Any) -> AbstractContextManager[StillOpen]:
+    """For `with`; what is raised inside rolls it back."""
+    if awaits(conn):
+        raise TypeError("this connection is async: write `async with fenced(...)`")
+    if isinstance(conn, Connection | Cursor):
+        return _psycopg(conn if isinstance(conn, Connection) else conn.connection)
+    return _django(conn) if library_of(conn) == "django" else _sqlalchemy(conn)
+
+
+def awaiting(conn: Any) -> AbstractAsyncContextManager[StillOpen]:
+    """For `async with`."""
+    if isinstance(conn, AsyncConnection | AsyncCursor):
+        return _psycopg_awaiting(conn if isinstance(conn, AsyncConnection) else conn.connection)
+    if isinstance(conn, Connection | Cursor) or not (library_of(conn) and awaits(conn)):
+        raise TypeError("this connection is not async: write `with fenced(...)`")
+    return _asyncpg(conn) if library_of(conn) == "asyncpg" else _sqlalchemy_awaiting(conn)
+
+
+def _require_idle(in_transaction: bool) -> None:
+    """Inside another transaction ours would be only a savepoint: its writes could still be undone."""
+    if in_transaction:
+        raise BadSettings(IN_TRANSACTION)
+
+
+@contextmanager
+def _psycopg(conn: Connection[Any]) -> Iterator[StillOpen]:
+    _require_idle(conn.info.transaction_status != pq.TransactionStatus.IDLE)
+    before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
+    try:
+        with conn.transaction():
+            yield lambda: conn.info.transaction_status != pq.TransactionStatus.IDLE
+    finally:
+        if not conn.closed:
+            conn.isolation_level = before
+
+
+@asynccontextmanager
+async def _psycopg_awaiting(conn: AsyncConnection[Any]) -> AsyncIterator[StillOpen]:
+    _require_idle(conn.info.transaction_status != pq.TransactionStatus.IDLE)
+    before = conn.isolation_level
+    await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
+    try:
+        async with conn.transaction():
+            yield lambda: conn.info.transaction_status != pq.TransactionStatus.IDLE
+    finally:
+        if not conn.closed:
+            await conn.set_isolation_level(before)
+
+
+@contextmanager
+def _sqlalchemy(conn: Any) -> Iterator[StillOpen]:
+    conn = _itself(conn)
+    _require_idle(conn.in_transaction())
+    with conn.begin() as mine:
+        (conn.connection() if hasattr(conn, "flush") else conn).exec_driver_sql(READ_COMMITTED)
+        yield lambda: bool(mine.is_active)
+
+
+@asynccontextmanager
+async def _sqlalchemy_awaiting(conn: Any) -> AsyncIterator[StillOpen]:
+    conn = _itself(conn)
+    _require_idle(conn.in_transaction())
+    async with conn.begin() as mine:
+        await (await conn.connection() if hasattr(conn, "flush") else conn).exec_driver_sql(READ_COMMITTED)
+        yield lambda: bool(mine.is_active)
+
+
+def _itself(conn: Any) -> Any:
+    """The session that a scoped_session stands for."""
+    return conn() if type(conn).__name__.endswith("scoped_session") else conn
+
+
+@asynccontextmanager
+async def _asyncpg(conn: Any) -> AsyncIterator[StillOpen]:
+    _require_idle(conn.is_in_transaction())
+    async with conn.transaction(isolation="read_committed"):
+        yield conn.is_in_transaction
+
+
+@contextmanager
+def _django(conn: Any) -> Iterator[StillOpen]:
+    _require_idle(conn.in_atomic_block or not conn.get_autocommit())
+    with sys.modules["django.db.transaction"].atomic(using=conn.alias):
+        with conn.cursor() as cursor:
+            cursor.execute(READ_COMMITTED)
+        yield lambda: conn.in_atomic_block and not conn.needs_rollback
