@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .app.batch import Batch
     from .app.codec import Codec
     from .app.fence import fenced
     from .app.inbox import Inbox
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         TenureError,
     )
     from .model.backoff import Exponential, Fixed, Linear
+    from .model.ended import BatchEnd, Ended
     from .model.outcome import Completed, DeadLetter, Fail, Release, Retry, Snooze
     from .model.rows import Claimed, Enqueued, Lane, Lease, NewRow, Row, Settled
     from .model.shards import shard, shards, unsharded
@@ -42,6 +44,8 @@ _HOME_OF = {
     **dict.fromkeys(("Cancelled", "IdempotencyConflict", "InvalidPayload", "SchemaMismatch"), "errors"),
     **dict.fromkeys(("RolledBack", "StaleFence", "StaleLease", "TenureError"), "errors"),
     **dict.fromkeys(("keys_from_env", "keys_from_file"), "app.key_ring"),
+    **dict.fromkeys(("BatchEnd", "Ended"), "model.ended"),
+    "Batch": "app.batch",
     "Codec": "app.codec",
     "Inbox": "app.inbox",
     "Job": "app.job",
@@ -53,11 +57,14 @@ _HOME_OF = {
 _MODULES = {"migrate": "postgres.migrate", "questions": "verbs.questions", "settle": "verbs.settle"}
 
 __all__ = [
+    "Batch",
+    "BatchEnd",
     "Cancelled",
     "Claimed",
     "Codec",
     "Completed",
     "DeadLetter",
+    "Ended",
     "Enqueued",
     "Exponential",
     "Fail",

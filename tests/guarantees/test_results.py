@@ -119,13 +119,13 @@ def test_who_waits_is_told_by_a_note_and_nobody_else(world: World) -> None:
     (channel,) = world.sql("SELECT channel() || '_ended'")[0]
     listener.execute(f'LISTEN "{channel}"'.encode())
     waiting = Beside(lambda: asyncio.run(inbox.result(waited, timeout_seconds=60, url=world.url)))
-    while not world.count("awaited"):
+    while not world.count("watched"):
         time.sleep(0.01)
     for id in (other, waited):
         world.run(settle.complete([jobs[id].lease], results=['"v"']))
     assert waiting.result() == Ended("completed", "v", None)
-    assert [note.payload for note in listener.notifies(timeout=5, stop_after=1)] == [str(waited)]
-    assert world.sql("SELECT row_id FROM awaited") == [(waited,)]
+    assert [note.payload for note in listener.notifies(stop_after=1)] == [str(waited)]
+    assert world.sql("SELECT row_id FROM watched") == [(waited,)]
 
 
 def test_a_wait_that_is_too_short_says_so(world: World) -> None:
@@ -287,8 +287,8 @@ def test_progress_of_rows_that_are_gone_and_waits_that_are_over_are_forgotten(wo
     world.run(results.await_end(lease.id, 3600))
     world.sql("UPDATE progress SET at = clock_timestamp() - interval '2 hours'")
     world.run(verbs.archive())
-    assert (world.count("progress"), world.count("awaited")) == (1, 1)
+    assert (world.count("progress"), world.count("watched")) == (1, 1)
     world.complete(lease)
-    world.sql("UPDATE awaited SET until = clock_timestamp()")
+    world.sql("UPDATE watched SET until = clock_timestamp()")
     world.run(verbs.archive())
-    assert (world.count("progress"), world.count("awaited")) == (0, 0)
+    assert (world.count("progress"), world.count("watched")) == (0, 0)

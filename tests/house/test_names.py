@@ -13,6 +13,8 @@ ROOT = Path(tenure.__file__).parent
 SHARED = {
     "app": "what a user's app is made of; web/app.py is the app that serves it, as Starlette calls it",
     "audit": "the audit: printed, and over HTTP",
+    "batch": "a batch: sent, and printed",
+    "batches": "batches: their verbs, and printed",
     "config": "what a worker is told, and doctor's look at it",
     "dead": "what ended badly: printed, and over HTTP",
     "demo": "the demo, and its command",

@@ -48,14 +48,20 @@ NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
 
 # Every function that makes a Statement, called as it would be.
 SAMPLES: dict[str, list[Statement[Any]]] = {
-    "sending.enqueue": [verbs.enqueue(NewRow("k")), verbs.enqueue(NewRow("k", idempotency_key="k"))],
+    "sending.enqueue": [
+        verbs.enqueue(NewRow("k")),
+        verbs.enqueue(NewRow("k", idempotency_key="k")),
+        verbs.enqueue(NewRow("k", idempotency_key="k", again="after_end")),
+    ],
     "sending.enqueue_written": [sending.enqueue_written(sending.row_params(NewRow("k")), "{}", None)],
+    "results.left": [results.left(ID)],
     "results.ended": [results.ended([ID])],
     "results.await_end": [results.await_end(ID, 1.0)],
     "results.progress": [results.progress(LEASE, 0.5)],
     "batches.open_group": [batches.open_group([NewRow("k")])],
     "batches.group": [batches.group(1)],
     "batches.groups": [batches.groups()],
+    "batches.members": [batches.members(1)],
     "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
     "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
     "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],

@@ -47,6 +47,7 @@ class Options:
     delay_seconds: float = 0.0
     idempotency_key: str | None = None
     headers: Mapping[str, str] | None = None
+    again: Literal["never", "after_end"] = "never"
 
 
 _OPTIONS = tuple(Options.__dataclass_fields__)

@@ -18,6 +18,7 @@ from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
 from .awaiting import wait_for_end, wait_for_end_async
+from .batch import Batch, Then
 from .codec import Codec
 from .encryption import Encryption
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
@@ -70,9 +71,7 @@ class Inbox:
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
 
-        `encrypt` names the fields to encrypt, or True for the whole payload, which a codec makes the default. With
-        result=True, what the function returns is kept: `await inbox.result(row_id, timeout_seconds=30)`.
-        """
+        `encrypt` names fields, or True for all (a codec makes that the default); `result` keeps what it returns."""
         self._check_new(kind, unknown, ordered and key is None)
 
         def decorate(function: Callable[P, R]) -> Handler[P, R]:
@@ -143,6 +142,13 @@ class Inbox:
             tick_as=tick_as,
         )
         return self.schedules[name]
+
+    def batch(self, conn: Any, *, then: Then | Batch = None, name: str | None = None) -> Batch:
+        """Rows with one end: `async with inbox.batch(conn, then=report) as batch: batch.add(resize, path=…)`.
+
+        They are sent in the caller's transaction when the block ends. When the last has ended, `then` runs once.
+        """
+        return Batch(conn, self.schema, then, name)
 
     async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
         """How a row ended, as soon as it has: Ended(status, value, error). TimeoutError if it has not by then.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 from uuid import UUID
 
 import msgspec
 
 from ..errors import BadSettings, Cancelled, StaleLease
+from ..model.ended import BatchEnd
 from ..model.rows import Claimed, Lease
 from ..model.veil import Veil
 from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import fence, holding, once
-from .job_fence import Connections, JobFence, Own
+from .job_fence import Completion, Connections, JobFence, Own
 from .progress import tell_progress
 from .unawaited import unawaited
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ..postgres.callers import Awaiting, Blocking
 
 C = TypeVar("C", bound="Blocking | Awaiting")
-Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
 
 
 class JobTerms(NamedTuple):
@@ -181,6 +181,12 @@ class Job:
             return msgspec.json.decode(self.claimed.headers or "{}", type=dict[str, str])
         except msgspec.ValidationError:
             return {}  # COPY checks nothing
+
+    @property
+    def batch(self) -> BatchEnd | None:
+        """How the batch ended that this job follows; None if it follows none."""
+        told = [self.sent_headers.get(f"tenure-{name}", "") for name in ("batch", "ended", "failed", "cancelled")]
+        return BatchEnd(*map(int, told)) if all(number.isdecimal() for number in told) else None
 
     def headers(self) -> dict[str, str]:
         """Headers for an HTTP call of this job: the receiver can detect duplicates by id and refuse an older fence."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from ..errors import NoConnection
 from ..postgres.callers import Awaiting, Blocking
@@ -14,7 +14,8 @@ from ..telemetry.tracing import NOTHING, Span
 from .fence import NO_CONNECTION, fenced
 
 if TYPE_CHECKING:
-    from .job import Job
+    from ..model.rows import Claimed
+    from ..telemetry.tracing import Tracing
 
 
 class Connections(Protocol):
@@ -35,12 +36,44 @@ class Own(Enum):
 
 With = TypeVar("With")
 AsyncWith = TypeVar("AsyncWith")
+Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
+
+
+class Fenceable(Protocol):
+    """What the fence asks of its job."""
+
+    completion: Completion
+    kept: str | None
+
+    @property
+    def claimed(self) -> Claimed:
+        """The row as it was claimed."""
+
+    @property
+    def schema(self) -> str:
+        """Where Tenure's tables are."""
+
+    @property
+    def accept_late(self) -> bool:
+        """True if its completion is accepted after the end of its lease."""
+
+    @property
+    def keep_payload(self) -> bool:
+        """True if the archive shall have its payload."""
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """Makes the span of its completion."""
+
+    @property
+    def connections(self) -> Connections | None:
+        """Where it gets a connection of its worker."""
 
 
 class JobFence(Generic[With, AsyncWith]):
     """`with job.fenced() as tx:` or `async with`; then the job is completed, whatever its handler returns, or kept."""
 
-    def __init__(self, job: Job, conn: Blocking | Awaiting | Own, *, keep: bool = False) -> None:
+    def __init__(self, job: Fenceable, conn: Blocking | Awaiting | Own, *, keep: bool = False) -> None:
         if conn is None:
             raise NoConnection(NO_CONNECTION)
         self._job, self._conn, self._keep = job, conn, keep

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from ..model.rows import Claimed
+from ..model.veil import Veil
 from ..postgres.runner import run
 from ..verbs.results import progress
 from ..verbs.statement import Statement
 
-if TYPE_CHECKING:
-    from .job import Job
-
 EVERY_SECONDS = 1.0
 
 
-def tell_progress(job: Job, share: float | None, note: str | None) -> Any:
+class Telling(Protocol):
+    """What is asked of the job."""
+
+    told_at: float  # when its progress was noted last, on the monotonic clock
+    veil: Veil | None
+
+    @property
+    def claimed(self) -> Claimed:
+        """The row as it was claimed."""
+
+    @property
+    def schema(self) -> str:
+        """Where Tenure's tables are."""
+
+    @property
+    def connections(self) -> Any:
+        """Where it gets a connection of its worker."""
+
+
+def tell_progress(job: Telling, share: float | None, note: str | None) -> Any:
     """Note it, unless that was done within a second; in a coroutine an awaitable. The end, share=1, is always noted."""
     hidden = job.veil.over(note) if job.veil is not None and note is not None else note
     statement = progress(job.claimed, share, hidden)
@@ -31,13 +49,13 @@ def tell_progress(job: Job, share: float | None, note: str | None) -> Any:
     return None
 
 
-async def _tell(job: Job, statement: Statement[None] | None) -> None:
+async def _tell(job: Telling, statement: Statement[None] | None) -> None:
     if statement is not None:
         async with _lender(job).awaiting() as conn:
             await run(conn, statement, job.schema)
 
 
-def _lender(job: Job) -> Any:
+def _lender(job: Telling) -> Any:
     if job.connections is None:
         raise RuntimeError("this job was made without a worker: its progress cannot be noted")
     return job.connections

@@ -19,6 +19,8 @@ from .suggest import Suggesting
 COMMANDS = {
     **{verb.command: verb.brief for verb in ON_ROWS.values()},
     "audit": "what operators did; verify, export, forget",
+    "batch": "one batch: how far it is, what follows, rows that failed",
+    "batches": "the latest batches, and how far each has come",
     "completion": "print the completion script of a shell",
     "dead": "failed rows and dead letters, grouped by kind and error",
     "demo": "a small shop with three workers, and keys to kill and pause them",
@@ -48,7 +50,21 @@ COMMANDS = {
 # What a reader wants to do, and the commands for it, in the order to try them.
 PURPOSES = {
     "Start": ("new", "dev", "worker", "serve"),
-    "Look": ("rows", "row", "why", "dead", "queues", "schedules", "workers", "ring", "top", "tail", "audit"),
+    "Look": (
+        "rows",
+        "row",
+        "why",
+        "dead",
+        "batches",
+        "batch",
+        "queues",
+        "schedules",
+        "workers",
+        "ring",
+        "top",
+        "tail",
+        "audit",
+    ),
     "Act": ("enqueue", "redrive", "retry", "release", "cancel", "delete", "erase"),
     "Operate": ("migrate", "doctor", "health", "tokens", "pg"),
     "Learn": ("demo", "drill", "sql", "completion"),

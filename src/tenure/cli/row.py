@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,6 +19,7 @@ from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
 from ..verbs import history, questions, search
 from ..verbs.history import Refusal
+from ..verbs.results import Left, left
 from .database import opened, options
 from .option_types import NEXT, RowId
 from .output import as_json, document, error_line, said
@@ -36,6 +38,7 @@ class Picture(NamedTuple):
     refusals: list[Refusal]
     effects: list[search.Effect]
     first_sent: tuple[str, datetime] | None
+    left: Left
     now: datetime
 
 
@@ -76,6 +79,7 @@ def _look(conn: QueueConnection, id: UUID, schema: str) -> Picture | None:
             history.refusals(id),
             search.effects(id),
             search.first_sent(id),
+            left(id),
             questions.clock(),
         )
         answers: list[Any] = [postgres.run(conn, question, schema) for question in asked]
@@ -104,6 +108,9 @@ def _document(picture: Picture) -> dict[str, Any]:
             for each in picture.refusals
         ],
         "effects": [{"effect": e.effect, "fence": e.fence_token, "done_at": e.done_at} for e in picture.effects],
+        "progress": picture.left.at and {"at": picture.left.at, "share": picture.left.share, "note": picture.left.note},
+        "result": picture.left.value and json.loads(picture.left.value),
+        "batch": picture.left.batch,
         "idempotency": picture.first_sent and dict(zip(("key", "first_at"), picture.first_sent, strict=True)),
     }
 
@@ -115,6 +122,7 @@ def _lines(picture: Picture) -> list[str]:
     every += [f"{LABELS.get(name, name):<16}  {said(value)}" for name, value in fields.items() if value is not None]
     every += [f"{'payload':<16}  {printable(shown(payload))}"]
     every += [f"{'headers':<16}  {printable(headers)}"] if headers else []
+    every += [f"{name:<16}  {value}" for name, value in _left(picture.left) if value]
     every += _section(
         "earlier error" if picture.row.status == "completed" else "last error",
         [printable(line) for line in (error or "").strip().splitlines()],
@@ -122,6 +130,15 @@ def _lines(picture: Picture) -> list[str]:
     every += _section("lease tape", tape(picture) if picture.attempts else [])
     done = [f"{printable(e.effect)}  {said(e.done_at)}  fence {e.fence_token}" for e in picture.effects]
     return every + _section("effects", done)
+
+
+def _left(left: Left) -> list[tuple[str, str]]:
+    """How far it is, what it returned, and of which batch it is."""
+    share = "" if left.share is None else f"{left.share:.0%} "
+    told = f"{share}{printable(left.note or '')} at {said(left.at)}" if left.at else ""
+    uncounted = ", which had ended when it was redriven: not counted" if left.uncounted else ""
+    batch = f"{left.batch}{uncounted}" if left.batch is not None else ""
+    return [("progress", told), ("result", printable(shown(left.value or ""))), ("batch", batch)]
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

@@ -21,6 +21,15 @@ class EndedRow(NamedTuple):
     partition_key: str | None
 
 
+class BatchEnd(NamedTuple):
+    """What follows a batch is told: how many rows ended, and how many of them failed or were cancelled."""
+
+    id: int
+    ended: int
+    failed: int
+    cancelled: int
+
+
 class Ended(NamedTuple):
     """How a row ended: completed with the value its handler returned, or else with its last error."""
 

@@ -117,6 +117,7 @@ class NewRow:
     ordered: bool = False
     hold: bool = False
     headers: Mapping[str, str] | None = None
+    again: Literal["never", "after_end"] = "never"  # may its idempotency key be used again?
 
 
 class Enqueued(NamedTuple):

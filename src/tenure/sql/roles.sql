@@ -38,7 +38,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
 --   enqueue_group   inserts rows and counts them as a group; what follows is a row of the caller's choice, which becomes due.
 --   count_ends, count_again   count rows that end or come back, and make due what follows; they are made so by their migration.
---   enqueue_one, enqueue_keyed, enqueue_many   insert and look up idempotency keys; a caller learns whether its own key is taken, and by which id.
+--   enqueue_one, enqueue_keyed, enqueue_again, enqueue_many   insert and look up idempotency keys; a caller learns whether its own key is taken, and by which id.
 --   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
 --   forget_keys    forgets what claims remember of keys that have no row; it is made so by its migration.
 --   keep_values    keeps the results of completed rows.   keep_results   does for them what keep_archive does for rows.
@@ -48,6 +48,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   seal_audit     links lines of the audit; it changes nothing in them.   use_token   answers whoever has the whole secret.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.enqueue_again SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_keyed SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_group SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -61,7 +62,7 @@ ALTER FUNCTION tenure.seal_audit SECURITY DEFINER SET search_path = pg_catalog, 
 ALTER FUNCTION tenure.use_token SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
+GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_again, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
   tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
@@ -69,7 +70,7 @@ GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_a
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
   tenure.fences, tenure.heads, tenure.arrivals, tenure.key_lanes, tenure.lane_arrivals, tenure.limits_begun, tenure.lane_priorities, tenure.permit_eras, tenure.permits, tenure.claims, tenure.workers, tenure.queues, tenure.schedules, tenure.chores,
-  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership, tenure.kinds, tenure.groups, tenure.group_slots, tenure.results, tenure.progress, tenure.awaited TO tenure_readonly, tenure_operator;
+  tenure.incarnation, tenure.audit, tenure.tally, tenure.refusals, tenure.membership, tenure.kinds, tenure.groups, tenure.group_slots, tenure.results, tenure.progress, tenure.watched TO tenure_readonly, tenure_operator;
 GRANT SELECT ON tenure.archive_rest TO tenure_readonly, tenure_operator;  -- what stands in no day of its own, for doctor
 GRANT SELECT ON SEQUENCE tenure.arrivals_id_seq TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.lanes, tenure.since, tenure.next_transaction, tenure.held, tenure.channel, tenure.presences, tenure.presence_key,
@@ -136,7 +137,7 @@ GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenur
 GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys, tenure.count_ends, tenure.count_again TO tenure_operator;
 
 -- Whoever reads rows may wait for their ends.
-GRANT SELECT, INSERT, UPDATE ON tenure.awaited TO tenure_readonly, tenure_operator;
+GRANT SELECT, INSERT, UPDATE ON tenure.watched TO tenure_readonly, tenure_operator;
 
 -- Witness: the chain, what was read, and tokens without their hashes. To make or revoke a token, or to forget, is the owner's.
 GRANT SELECT ON tenure.audit_links, tenure.audit_chain TO tenure_readonly, tenure_operator;

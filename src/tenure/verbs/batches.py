@@ -44,6 +44,15 @@ class Group(NamedTuple):
         return self.size - self.open
 
 
+class Member(NamedTuple):
+    """A row of a group, for people."""
+
+    id: UUID
+    status: str
+    kind: str
+    last_error: str | None
+
+
 def open_group(
     rows: Sequence[NewRow],
     *,
@@ -78,3 +87,8 @@ def group(id: int) -> Statement[Group | None]:
 def groups(n: int = 100, *, before: int = 1 << 62) -> Statement[list[Group]]:
     """The latest groups, those with lower numbers than `before`."""
     return Statement("groups", {"n": n, "before": before}, lambda rows: [Group(*row) for row in rows])
+
+
+def members(id: int, n: int = 50) -> Statement[list[Member]]:
+    """Up to n rows of a group that have not ended, or ended badly, in the order in which they were sent."""
+    return Statement("members", {"id": id, "n": n}, lambda rows: [Member(*row) for row in rows])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from ..errors import BadSettings, StaleLease
@@ -13,6 +15,22 @@ from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array
 
 NOTE_CHARS_MAX = 500
+
+
+class Left(NamedTuple):
+    """What a row has left for those who look at it: its progress, its result and its batch."""
+
+    at: datetime | None
+    share: float | None
+    note: str | None
+    value: str | None
+    batch: int | None
+    uncounted: bool
+
+
+def left(id: UUID) -> Statement[Left]:
+    """How far a row is, what it returned, and of which batch it is."""
+    return Statement("left", {"id": id}, lambda rows: Left(*rows[0]))
 
 
 def ended(ids: Sequence[UUID]) -> Statement[list[EndedRow]]:

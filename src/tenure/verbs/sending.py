@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
-from ..errors import IdempotencyConflict
+from ..errors import IdempotencyConflict, InvalidPayload
 from ..model.payload import check_row, encode, encode_headers
 from ..model.rows import Enqueued, NewRow
 from .statement import Rows, Statement, array, text_array
@@ -31,7 +31,13 @@ def row_params(row: NewRow) -> dict[str, Any]:
         "hold": row.hold,
         "headers": encode_headers(row.headers),
     }
-    return params if row.idempotency_key is None else {**params, "idempotency_key": row.idempotency_key}
+    if row.again not in ("never", "after_end"):
+        raise InvalidPayload(f"again={row.again!r} must be 'never' or 'after_end'")
+    if row.idempotency_key is None:
+        if row.again != "never":
+            raise InvalidPayload("again='after_end' is about an idempotency_key: give one")
+        return params
+    return {**params, "idempotency_key": row.idempotency_key, "again": row.again}
 
 
 def enqueue_written(params: Mapping[str, Any], payload: str, key: str | None) -> Statement[Enqueued]:
@@ -40,7 +46,8 @@ def enqueue_written(params: Mapping[str, Any], payload: str, key: str | None) ->
     used = params.get("idempotency_key")
     if used is None:
         return Statement("enqueue", together, _one)
-    return Statement("enqueue_keyed", together, lambda rows: _keyed(rows, used))
+    name = "enqueue_again" if together.pop("again") == "after_end" else "enqueue_keyed"
+    return Statement(name, together, lambda rows: _keyed(rows, used))
 
 
 def _one(rows: Rows) -> Enqueued:
@@ -63,6 +70,8 @@ def many_params(rows: Sequence[NewRow]) -> dict[str, Any]:
     """Rows as arrays, one for each column, checked."""
     for row in rows:
         check_row(row)
+        if row.again != "never":
+            raise InvalidPayload(f"again={row.again!r} is for rows that are sent one by one: use enqueue")
     return {
         "kinds": text_array([row.kind for row in rows]),
         "payloads": text_array([encode(row.payload) for row in rows]),

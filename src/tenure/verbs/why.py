@@ -130,6 +130,9 @@ def _waiting(row: Facts) -> str:
     for reason, mend in GIVEN_BACK.items():
         if (row.last_error or "").startswith(reason):
             so_far += f"; a worker gave it back ({row.error}): {mend}, then `tenure retry` makes it due"
+    if row.batch is not None and row.seconds_to_wait > 0:
+        rest = f"{row.batch_open or 0:,} of {row.batch_size:,}"
+        return f"It waits for {rest} of its batch; `tenure batch {row.batch}` says more."
     if row.seconds_to_wait == math.inf:
         return f"It is never due{so_far}: its time is infinity; `tenure retry` makes it due."
     if row.seconds_to_wait > 0:

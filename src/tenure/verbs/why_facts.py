@@ -77,6 +77,9 @@ class Facts(NamedTuple):
     sweep_every_seconds: float | None
     swept_seconds: float | None
     fleet: str
+    batch: int | None = None
+    batch_open: int | None = None
+    batch_size: int | None = None
 
     @property
     def peers(self) -> list[Peer]:

@@ -11,7 +11,7 @@ CREATE TABLE tenure.results (
 CREATE TABLE tenure.results_rest PARTITION OF tenure.results DEFAULT;  -- of days for which nobody made a partition, or that are over
 
 -- Who waits for the end of a row: only then a note is sent.
-CREATE TABLE tenure.awaited (
+CREATE TABLE tenure.watched (
   row_id uuid        NOT NULL PRIMARY KEY,
   until  timestamptz NOT NULL
 );
@@ -36,7 +36,7 @@ BEGIN
   JOIN unnest(ids, kept) AS k (id, value) ON k.id = e.id
   WHERE k.value IS NOT NULL;
   GET DIAGNOSTICS n = ROW_COUNT;
-  PERFORM pg_notify(tenure.channel() || '_ended', a.row_id::text) FROM tenure.awaited AS a WHERE a.row_id = ANY (ended);
+  PERFORM pg_notify(tenure.channel() || '_ended', a.row_id::text) FROM tenure.watched AS a WHERE a.row_id = ANY (ended);
   RETURN n;
 END
 $$;
@@ -77,7 +77,7 @@ BEGIN
       AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = p.row_id)
     LIMIT most FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS n = ROW_COUNT; what := 'progress_forgotten'; RETURN NEXT;
-  DELETE FROM tenure.awaited AS a WHERE a.until < clock_timestamp();
+  DELETE FROM tenure.watched AS a WHERE a.until < clock_timestamp();
 
   DELETE FROM tenure.results AS r USING (
     SELECT r.row_id FROM tenure.results AS r LEFT JOIN tenure.retentions() AS s ON s.queue = r.queue

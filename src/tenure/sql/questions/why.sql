@@ -8,10 +8,11 @@
 -- out: locked_by int (a process of the server), locked_name (its application_name), locked_in text (a prepared transaction), locked_seconds
 -- out: locked_queue boolean (not the row: what is set for its queue)
 -- out: sweep_every_seconds, swept_seconds (ago), fleet text (JSON: the workers that are not dead)
+-- out: batch bigint (the one it waits for), batch_open int (rows of it that have not ended), batch_size int
 WITH asked AS (
   SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, i.claimed_by, i.finished_by,
          i.lease_expires_at, i.available_at, i.created_at, i.last_error, i.cancel_asked, i.ordered, i.priority, i.id,
-         l.seq, l.claim_id, l.xmax AS locker, d.blocks, i.ordered AND i.status = 'pending' AS in_line,
+         l.counted, l.seq, l.claim_id, l.xmax AS locker, d.blocks, i.ordered AND i.status = 'pending' AS in_line,
          NOT i.ordered AND i.status = 'pending' AS in_lane, date_part('epoch', clock_timestamp()) AS clock
   FROM tenure.inbox AS i
   LEFT JOIN tenure.live AS l ON l.id = i.id
@@ -44,7 +45,7 @@ SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempt
        ahead.urgent, ahead.before, ahead.arrived,
        lock.pid AS locked_by, lock.name AS locked_name, lock.gid AS locked_in, lock.seconds AS locked_seconds, COALESCE(lock.queue, false) AS locked_queue,
        sweep.every_seconds AS sweep_every_seconds, NULLIF(i.clock - date_part('epoch', sweep.ran_at), 'infinity') AS swept_seconds,
-       fleet.members AS fleet
+       fleet.members AS fleet, batch.id AS batch, batch.open AS batch_open, batch.size AS batch_size
 FROM asked AS i
 CROSS JOIN here
 LEFT JOIN tenure.workers AS w ON w.id = i.claimed_by
@@ -120,3 +121,11 @@ CROSS JOIN LATERAL (
         FROM tenure.workers AS m WHERE m.status <> 'dead' ORDER BY m.id LIMIT 1000) AS f
   LEFT JOIN taken ON taken.claimed_by = f.id
 ) AS fleet
+LEFT JOIN LATERAL (
+  -- It follows this batch, or its own batch does.
+  SELECT g.id, g.size, (SELECT sum(s.open)::int FROM tenure.group_slots AS s WHERE s.group_id = g.id) AS open FROM tenure.groups AS g
+  WHERE i.status = 'pending' AND g.ended_at IS NULL AND g.id IN (
+    SELECT t.id FROM tenure.groups AS t WHERE t.then_row = i.id
+    UNION ALL SELECT t.id FROM tenure.groups AS t WHERE t.then_group = i.counted >> 6)
+  ORDER BY g.id LIMIT 1
+) AS batch ON true

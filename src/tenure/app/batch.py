@@ -1,0 +1,131 @@
+"""A batch: rows that are sent together and have one end, after which something follows."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import nullcontext
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from psycopg import pq
+
+from ..errors import BadSettings, InvalidPayload
+from ..model.rows import NewRow
+from ..postgres.runner import run
+from ..verbs.batches import GROUP_MAX, WAITING_SECONDS, open_group
+from ..verbs.sending import enqueue
+from ..verbs.statement import Statement
+from .handler import Handler
+from .sender import Sender
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, Connection
+
+CHAINED_MAX = 10_000  # rows of a batch that follows another: one statement makes them all due
+
+Then = Handler[..., Any] | Sender | NewRow | None
+
+
+class Batch:
+    """`with inbox.batch(conn, then=report) as batch:` or `async with`: its rows are sent at the end of the block.
+
+    They stand in the caller's transaction, so the batch is closed when that commits: nothing can be added later. When
+    the last of them has ended, well or not, `then` runs once: a handler, a row of one, or another batch.
+    """
+
+    def __init__(self, conn: Any, schema: str, then: Then | Batch = None, name: str | None = None) -> None:
+        if not isinstance(then, Handler | Sender | NewRow | Batch | None):
+            raise BadSettings(f"then={then!r} must be a handler, a row of one (report.row(day=1)) or another batch")
+        self._conn, self._schema, self._name, self.then = conn, schema, name, then
+        self.rows: list[NewRow] = []
+        self.id: int | None = None  # its number, once it is sent
+        self.ids: list[UUID] = []  # of its rows, in the order in which they were added
+        self.then_id: UUID | None = None  # of the row that follows
+
+    def add(self, handler: Handler[..., Any] | Sender, *payload: Any, **fields: Any) -> None:
+        """One more row: what `handler.enqueue(conn, …)` would send."""
+        if self.id is not None:
+            raise InvalidPayload(f"batch {self.id} is closed: its rows are counted, start another")
+        if not isinstance(handler, Handler | Sender):
+            raise BadSettings(f"batch.add({handler!r}) takes a handler first, then its arguments")
+        if len(self.rows) == GROUP_MAX:
+            raise InvalidPayload(f"a batch has at most {GROUP_MAX} rows: start another")
+        self.rows.append(handler.row(*payload, **fields))
+
+    # -- sending
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            conn: Connection[Any] = self._conn
+            with nullcontext() if _begins_by_itself(conn) else conn.transaction():
+                _each(self._sent(), lambda statement: run(conn, statement, self._schema))
+
+    async def __aenter__(self) -> Batch:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            conn: AsyncConnection[Any] = self._conn
+            sending, answer = self._sent(), None
+            async with nullcontext() if _begins_by_itself(conn) else conn.transaction():
+                while True:
+                    try:
+                        statement = sending.send(answer)
+                    except StopIteration:
+                        return
+                    answer = await run(conn, statement, self._schema)
+
+    def _sent(self, *, waiting: bool = False) -> Generator[Statement[Any], Any, None]:
+        """What is to be run, one after the other: first what follows, which waits, then the rows."""
+        if self.id is not None:
+            raise InvalidPayload(f"batch {self.id} was sent already: start another")
+        then_group, then = None, self.then
+        while isinstance(then, Batch) and not then.rows:
+            then = then.then  # an empty one ends when it would begin
+        if isinstance(then, Batch):
+            yield from then._sent(waiting=True)
+            then_group = then.id
+        elif then is not None:
+            row = then if isinstance(then, NewRow) else then.row()
+            self.then_id = (yield enqueue(_later(row))).id
+        if waiting and len(self.rows) > CHAINED_MAX:
+            n = len(self.rows)
+            raise InvalidPayload(f"a batch that follows another has at most {CHAINED_MAX} rows, not {n}: send it later")
+        rows = [_later(row) for row in self.rows] if waiting else self.rows
+        self.id, self.ids = yield open_group(rows, name=self._name, then_row=self.then_id, then_group=then_group)
+
+
+def _begins_by_itself(conn: Any) -> bool:
+    """True if the first statement begins the caller's transaction, which the caller ends.
+
+    Otherwise it takes one of our own, in the caller's a savepoint: all of the batch is sent, or nothing.
+    """
+    return not conn.autocommit and conn.info.transaction_status == pq.TransactionStatus.IDLE
+
+
+def _later(row: NewRow) -> NewRow:
+    """The row as it waits for its turn."""
+    if row.idempotency_key is not None:
+        raise InvalidPayload(
+            f"what follows a batch has idempotency_key={row.idempotency_key!r}: it is a new row, leave it out"
+        )
+    return replace(row, at=None, delay_seconds=WAITING_SECONDS)
+
+
+def _each(statements: Generator[Statement[Any], Any, None], act: Any) -> None:
+    answer = None
+    while True:
+        try:
+            statement = statements.send(answer)
+        except StopIteration:
+            return
+        answer = act(statement)
