@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order readme docs bench bench-peers bench-growth bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-log bench-pages bench-encryption pin audit dist clean
+.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order soak-batches readme docs bench bench-peers bench-growth bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-log bench-pages bench-encryption bench-counted pin audit dist clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ drills: setup ## every drill by every face: in process, by its command, on the p
 	@tools/chromium
 	@TENURE_TEST_ALL=yes $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
 
+soak-batches: setup ## batches while workers are cut off and operators cancel, delete and redrive (BATCHES=100 ROWS=1000 SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_batches --batches $(or $(BATCHES),100) --rows $(or $(ROWS),1000) $(if $(SEED),--seed $(SEED))
+
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
 
@@ -103,6 +106,9 @@ bench-order: setup ## what order costs: one hot key, many keys, cold keys beside
 
 bench-encryption: setup ## what encrypted payloads cost: a backlog drained encrypted, against the same in clear
 	@$(BIN)/python -m bench.encryption
+
+bench-counted: setup ## what it costs to count the end of each row: batches against rows alone, and rows alone against before
+	@$(BIN)/python -m bench.counted
 
 bench-pages: setup ## every page of the dashboard with a million rows, in SQL and over HTTP
 	@$(BIN)/python -m bench.pages
