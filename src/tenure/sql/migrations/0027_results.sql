@@ -103,7 +103,9 @@ BEGIN
         AND to_date(right(c.relname, 8), 'YYYYMMDD') < (oldest AT TIME ZONE 'UTC')::date
     LOOP
       EXECUTE format('ALTER TABLE tenure.results DETACH PARTITION tenure.%I', part.relname);
-      EXECUTE format('INSERT INTO tenure.results SELECT * FROM tenure.%I WHERE ended_at >= $1', part.relname) USING oldest;
+      EXECUTE format($late$
+        INSERT INTO tenure.results (row_id, ended_at, queue, value) SELECT r.row_id, r.ended_at, r.queue, r.value FROM tenure.%I AS r
+        WHERE r.ended_at >= $1 $late$, part.relname) USING oldest;
       EXECUTE format('DROP TABLE tenure.%I', part.relname);
     END LOOP;
   EXCEPTION WHEN lock_not_available

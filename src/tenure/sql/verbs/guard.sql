@@ -3,7 +3,7 @@
 -- out: seconds_left
 -- why: the row is locked to the end of the transaction, which is near: whoever would take it from its holder waits for the commit. The
 -- lease is asked for under that lock. A renewal passes a locked row by, and comes again.
-SELECT date_part('epoch', i.lease_expires_at - clock_timestamp())
+SELECT date_part('epoch', i.lease_expires_at - clock_timestamp())  -- implied: it says how long, and decides nothing
 FROM tenure.live AS i
 WHERE i.id = :id
   AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease

@@ -10,7 +10,7 @@ WITH holder AS (
     AND i.fence_token = :fence
 ), noted AS (
   INSERT INTO tenure.progress AS p (row_id, at, share, note)
-  SELECT holder.id, clock_timestamp(), :share::float8, :note::text FROM holder
+  SELECT holder.id, clock_timestamp(), :share::float8, :note::text FROM holder  -- implied: people read the time, to the second
   ON CONFLICT (row_id) DO UPDATE SET at = EXCLUDED.at, share = EXCLUDED.share, note = EXCLUDED.note
 )
 SELECT 1, holder.unflushed FROM holder
