@@ -216,6 +216,16 @@ class StaleFence(TenureError):
         super().__init__(f"resource {resource!r} has seen fence {current}: fence {fence} is older and was refused")
 
 
+class LifespanFailed(TenureError):
+    """A resource that an application opens in each worker could not be opened; the worker has claimed nothing."""
+
+    exit_code = TRY_LATER
+
+    def __init__(self, lifespan: str, why: str) -> None:
+        self.lifespan = lifespan
+        super().__init__(f"lifespan {lifespan!r} could not be opened, so nothing was claimed: {why}")
+
+
 class WorkerEvicted(TenureError):
     """This worker was declared dead; it must register again under a new id."""
 

@@ -23,6 +23,7 @@ from .verbs.operators import AuditLine as AuditLine
 from .verbs.operators import audit as audit
 from .verbs.operators import drain_worker as drain_worker
 from .verbs.operators import free_key as free_key
+from .verbs.operators import postpone as postpone
 from .verbs.statement import Statement
 
 T = TypeVar("T")

@@ -230,6 +230,17 @@ OPERATOR_VERBS = {
             button="Free the key",
             asks="on a click",
         ),
+        OperatorVerb(
+            "postpone_key",
+            on="key",
+            role="operate",
+            does="Postpone the pending rows of a key; what runs goes on, and a row that is due later stays so.",
+            past="postponed",
+            command="queues postpone",
+            statement="postpone",
+            button="Postpone",
+            asks="on a click",
+        ),
     )
 }
 ON_ROWS = {name: verb for name, verb in OPERATOR_VERBS.items() if verb.on == "rows"}

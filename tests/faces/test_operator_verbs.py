@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -38,7 +39,11 @@ def statement_of(verb: OperatorVerb) -> Statement[Any]:
     makers = {"rows": operators, "worker": operators, "key": operators, "queue": queues, "schedule": schedules}
     make: Callable[..., Statement[Any]] = getattr(makers[verb.on], verb.statement)
     given: dict[str, list[Any]] = {"rows": [[UUID(int=1)]], "key": ["default", "order:1"]}
-    of_queues: dict[str, dict[str, Any]] = {"limit": {"max_running": 1}, "retain": {"retention_seconds": 86_400.0}}
+    of_queues: dict[str, dict[str, Any]] = {
+        "limit": {"max_running": 1},
+        "retain": {"retention_seconds": 86_400.0},
+        "postpone": {"until": datetime(2026, 11, 1, tzinfo=UTC)},
+    }
     more: dict[str, Any] = of_queues.get(verb.statement) or ({"reason": "why"} if verb.told else {})
     return make(*given.get(verb.on, ["one"]), **more)
 

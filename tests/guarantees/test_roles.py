@@ -247,9 +247,10 @@ WORKERS = {
     "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
-    "tally", "refuse", "drain_worker", "note_forgotten",
+    "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
 }  # fmt: skip
 OPERATORS = {
+    "postpone",
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again",
     "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
     "open_group", "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now",

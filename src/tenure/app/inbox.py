@@ -17,11 +17,14 @@ from ..model.rows import MAX_ATTEMPTS, NewRow
 from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
+from ..verbs.statement import Statement
 from .awaiting import wait_for_end, wait_for_end_async
 from .batch import Batch, Then
+from .chore import Chore, check_chore
 from .codec import Codec
 from .encryption import Encryption
 from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
+from .lifespan import Lifespan, Opening, check_lifespan
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +44,8 @@ class Inbox:
         self.bus, self.tracing, self.codec = Bus(), Tracing(trace), codec
         self.handlers: dict[str, Handler[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.lifespans: list[Lifespan] = []
+        self.chores: dict[str, Chore] = {}
 
     def use_schema(self, schema: str) -> None:
         """Use this schema: with a worker of another schema, its handlers must enqueue there too."""
@@ -160,6 +165,22 @@ class Inbox:
     def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
         """The same for code without a loop."""
         return wait_for_end(url, self.schema, row_id, timeout_seconds, self.codec)
+
+    def lifespan(self, function: Opening) -> Opening:
+        """A process resource: an async function with one yield, `@inbox.lifespan`.
+
+        Each worker runs it up to the yield before its first claim, and the rest after its drain. If it raises before
+        the yield, the worker does not start.
+        """
+        self.lifespans.append(Lifespan(getattr(function, "__qualname__", "?"), check_lifespan(function)))
+        return function
+
+    def chore(self, name: str, seconds: float, statement: Statement[Any] | Callable[[], Statement[Any]]) -> Chore:
+        """Have one worker of the fleet run a statement every so often; it must be safe to run twice at once."""
+        if name in self.chores:
+            raise BadSettings(f"chore {name!r} exists already, every {self.chores[name].seconds:g} s: use another name")
+        self.chores[name] = check_chore(name, seconds, statement)
+        return self.chores[name]
 
     def __getitem__(self, kind: str) -> Handler[..., Any]:
         """The handler of a kind, or UnknownHandler."""

@@ -1,4 +1,4 @@
-"""`tenure queues`: the rows and settings of each queue; pause, resume, limit and retain one, free a key."""
+"""`tenure queues`: the rows and settings of each queue; pause, resume, limit and retain one, free or postpone a key."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -14,6 +15,7 @@ from .. import operate, postgres
 from ..console.terminal import echo
 from ..errors import NO, BadSettings
 from ..model.filter_words import in_unit
+from ..model.limits import DELAY_SECONDS_MAX
 from ..model.rows import BlockedKey, Depth
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
@@ -46,7 +48,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     """
     if ctx.invoked_subcommand is not None:
         given = {"database_url": database_url, "schema": schema, "as_json": as_json}
-        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "retain", "free", "blocked"), given)
+        ctx.default_map = dict.fromkeys(("pause", "resume", "limit", "retain", "free", "postpone", "blocked"), given)
         return
     with _place(database_url, schema) as place:
         depth, known = place.run(questions.depth()), place.run(queues.queues())
@@ -146,6 +148,23 @@ def free(name: str, key: str, reason: str, as_json: bool, database_url: str | No
         echo(f"tenure: key {key!r} of queue {name!r} does not wait for an operator: nothing to free", err=True)
         raise click.exceptions.Exit(NO)
     answer(as_json, f"{key} goes on", queue=name, key=key, freed=True)
+
+
+@named(command, "postpone_key")
+@click.argument("name")
+@click.argument("key")
+@click.option("--for", "seconds", type=Span(), required=True, metavar="AGE", help="How long from now: 90s, 10m, 2h.")
+@noting
+def postpone(
+    name: str, key: str, seconds: float, reason: str, as_json: bool, database_url: str | None, schema: str | None
+) -> None:
+    if not 0 < seconds <= DELAY_SECONDS_MAX:
+        raise click.UsageError("--for must be above 0 and at most ten years")
+    with _place(database_url, schema) as place:
+        until = place.run(questions.clock()) + timedelta(seconds=seconds)
+        rows = place.noted(operate.postpone(name, key, until), f"{name} {key} {in_unit(seconds)}", reason)
+    said = f"{rows:,} row{'s' * (rows != 1)} of {key} postponed by {in_unit(seconds)}"
+    answer(as_json, said, queue=name, key=key, postponed=rows)
 
 
 @command.command(short_help="List the blocked ordered keys, and why.")

@@ -96,6 +96,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.heads, tenure.arrivals, tenure.cl
 GRANT SELECT, INSERT, DELETE, UPDATE (status, last_seen_at, started_at, metadata, waiting, presence, gone_at) ON tenure.workers
   TO tenure_worker;
 GRANT SELECT, UPDATE ON tenure.chores, tenure.incarnation TO tenure_worker;
+GRANT INSERT (name, every_seconds) ON tenure.chores TO tenure_worker;
 GRANT USAGE ON SEQUENCE tenure.fence_seq TO tenure_worker;
 -- It counts what the rate of a queue allows, and cannot set it, nor resume what is paused.
 GRANT SELECT, UPDATE (tokens, refilled_at) ON tenure.queues TO tenure_worker;

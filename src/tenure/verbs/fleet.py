@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import BadSettings, WorkerEvicted
 from ..model.payload import check_name
 from ..model.rows import Swept
-from .statement import Rows, Statement
+from .statement import Rows, Statement, text_array
 
 
 def register(worker: str, metadata: Mapping[str, Any] | None = None) -> Statement[str]:
@@ -68,13 +68,23 @@ class Turn(NamedTuple):
     idle: frozenset[str] = frozenset()  # of those
 
 
-def take_turn(worker: str, *, sweep_from: float = float("-inf")) -> Statement[Turn]:
-    """The chores that are due now; the first worker that asks has to do them. Claims are looked at from a time on."""
+def take_turn(worker: str, *, sweep_from: float = float("-inf"), chores: Iterable[str] = ()) -> Statement[Turn]:
+    """The chores that are due now; the first worker that asks has to do them. Claims are looked at from a time on.
+
+    Of the chores that applications have added, it is given those it names.
+    """
 
     def read(rows: Rows) -> Turn:
         return Turn(frozenset(name for name, _ in rows), frozenset(name for name, anything in rows if not anything))
 
-    return Statement("take_turn", {"worker": worker, "from_until": sweep_from}, read)
+    params = {"worker": worker, "from_until": sweep_from, "chores": text_array([*chores])}
+    return Statement("take_turn", params, read)
+
+
+def add_chore(name: str, seconds: float) -> Statement[None]:
+    """Enter a chore of an application, or change how often it is done."""
+    params = {"name": check_name(name, "chore"), "seconds": float(seconds)}
+    return Statement("add_chore", params, lambda _rows: None)
 
 
 def notice(*, grace_seconds: float) -> Statement[dict[str, str]]:

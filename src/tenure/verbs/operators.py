@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from ..errors import InvalidPayload
+from ..errors import BadSettings, InvalidPayload
 from ..model.limits import KEY_BYTES_MAX, NAME_BYTES_MAX
 from ..model.payload import check_name, check_text, clean_error
 from .lifecycle import cancel as cancel
@@ -15,6 +15,7 @@ from .lifecycle import redrive as redrive
 from .statement import Rows, Statement, array
 
 REASON_BYTES_MAX = 2000
+POSTPONED_MAX = 50_000  # rows of one statement
 
 
 class AuditLine(NamedTuple):
@@ -72,6 +73,24 @@ def free_key(queue: str, key: str) -> Statement[bool]:
     """Let an ordered key go on that waits for an operator; its first row stays ended. False if it does not wait."""
     params = {"queue": check_name(queue, "queue"), "partition_key": _within(key, "key", KEY_BYTES_MAX)}
     return Statement("free_key", params, bool)
+
+
+def postpone(
+    queue: str, key: str | None, until: datetime, *, kind: str | None = None, n: int = POSTPONED_MAX
+) -> Statement[int]:
+    """Make the pending rows of a key due at this time, or those of a kind; how many. None is made due sooner."""
+    if (key is None) == (kind is None):
+        raise BadSettings("postpone which rows? Name one: a key, or a kind")
+    if not isinstance(until, datetime) or until.tzinfo is None:
+        raise BadSettings(f"until={until!r} must be a datetime with a zone: the database's clock plus a span")
+    params = {
+        "queue": check_name(queue, "queue"),
+        "partition_key": None if key is None else _within(key, "key", KEY_BYTES_MAX),
+        "kind": None if kind is None else check_name(kind, "kind"),
+        "until": until,
+        "n": n,
+    }
+    return Statement("postpone", params, lambda rows: int(rows[0][0]))
 
 
 def drain_worker(worker: str) -> Statement[bool]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 
 from .. import operate
+from ..model.filter_words import in_unit
+from ..model.limits import DELAY_SECONDS_MAX
 from ..verbs import questions, search
 from .answers import utc
 from .http_errors import Refused
@@ -74,6 +76,22 @@ class Freed(msgspec.Struct, frozen=True):
     changed: bool
 
 
+class PostponeAsked(Asked, frozen=True):
+    """Which key, and how long from now its pending rows shall wait."""
+
+    queue: Name
+    key: Key
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=DELAY_SECONDS_MAX)]
+
+
+class Postponed(msgspec.Struct, frozen=True):
+    """How many rows wait longer now."""
+
+    queue: str
+    key: str
+    rows: int
+
+
 async def dead(ask: Ask[HowMany, None]) -> DeadShape:
     """Failed rows and dead letters by kind and error, the latest first."""
     return DeadShape([_group(each) for each in await ask.site.store.ask(search.dead_groups(ask.query.n))])
@@ -106,8 +124,16 @@ async def free(ask: Ask[Any, KeyAsked]) -> Freed:
     return Freed(queue, key, True)
 
 
+async def postpone(ask: Ask[Any, PostponeAsked]) -> Postponed:
+    queue, key, seconds = ask.body.queue, ask.body.key, ask.body.seconds
+    until = await ask.site.store.ask(questions.clock()) + timedelta(seconds=seconds)
+    rows = await ask.change(operate.postpone(queue, key, until), f"{queue} {key} {in_unit(seconds)}")
+    return Postponed(queue, key, rows)
+
+
 ROUTES = (
     Route("GET", "/api/dead", "read", dead, {200: DeadShape}, HowMany),
     Route("GET", "/api/blocked", "read", blocked, {200: BlockedShape}, HowMany),
+    Route("POST", "/api/blocked/postpone", "postpone_key", postpone, {200: Postponed}, body=PostponeAsked),
     Route("POST", "/api/blocked/free", "free_key", free, {200: Freed, 404: Error}, body=KeyAsked),
 )

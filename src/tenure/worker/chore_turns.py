@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -32,8 +32,9 @@ NO_FLOOR = float("-inf")
 class ChoreTurns:
     """Shared by two threads: the claimer may bring a turn along, the housekeeper waits for it."""
 
-    def __init__(self, shared: Shared, workers: Callable[[], int]) -> None:
+    def __init__(self, shared: Shared, workers: Callable[[], int], more: Iterable[str] = ()) -> None:
         self._shared, self._workers = shared, workers
+        self._more = more  # chores of the application, by name
         self._brought: SimpleQueue[Turn | None] = SimpleQueue()
         self._waiting = False  # the housekeeper has nothing else to do
         self._with_poll_from = 0.0
@@ -43,7 +44,7 @@ class ChoreTurns:
 
     def ask(self) -> Statement[Turn]:
         """The question itself."""
-        return take_turn(self._shared.worker_id, sweep_from=self.sweep_from)
+        return take_turn(self._shared.worker_id, sweep_from=self.sweep_from, chores=self._more)
 
     # -- the claimer
 

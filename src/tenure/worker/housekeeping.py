@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from ..app.chore import Chore
 from ..events import ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
 from ..model.rows import Swept
 from ..postgres.connection import QueueConnection
@@ -33,7 +35,12 @@ class Housekeeper(DbThread):
     """Does the chores that this worker is given; `chore_turns` knows when to ask for them."""
 
     def __init__(
-        self, shared: Shared, news: News, turns: ChoreTurns, declaration: Callable[[], Statement[int]]
+        self,
+        shared: Shared,
+        news: News,
+        turns: ChoreTurns,
+        declaration: Callable[[], Statement[int]],
+        more: Mapping[str, Chore] | None = None,
     ) -> None:
         super().__init__(
             "housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5, doubt_seconds=5)
@@ -52,6 +59,7 @@ class Housekeeper(DbThread):
             "archive": self._archive,
             "vacuum": self._vacuum,
             "declare": self._declare,
+            **{name: partial(_run_chore, chore) for name, chore in (more or {}).items()},
         }
 
     def work(self, conn: QueueConnection) -> None:
@@ -190,3 +198,9 @@ class Housekeeper(DbThread):
         # A vacuum cannot remove what an open snapshot needs: run the next one when there are twice as many.
         self._kept_dead = 2 * dead
         return f"{dead} dead versions"
+
+
+def _run_chore(chore: Chore, conn: QueueConnection) -> str:
+    """A chore of the application; what it answers is told."""
+    answer = run(conn, chore.made())
+    return "" if not answer else str(answer)[:300]

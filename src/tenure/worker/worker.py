@@ -16,7 +16,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from .. import __version__
 from ..app.inbox import Inbox
-from ..errors import BUG, TRY_LATER, same_place
+from ..errors import BUG, TRY_LATER, LifespanFailed, same_place
 from ..events import Bus, ChoreFailed, WorkerDraining, WorkerExit, WorkerStarted
 from ..model.outcome import Release
 from ..postgres import migrate
@@ -24,6 +24,7 @@ from ..postgres.connection import QueueConnection, connect
 from ..postgres.handler_pool import HandlerPool
 from ..postgres.patience import Patience
 from ..postgres.runner import run
+from ..verbs.fleet import add_chore
 from ..verbs.kinds import declare
 from ..verbs.schedules import plan
 from ..verbs.statement import Statement
@@ -38,6 +39,7 @@ from .housekeeping import Housekeeper
 from .lease_keeper import LeaseKeeper
 from .news import News
 from .pools import Pools
+from .resources import Resources
 from .shared import Shared
 from .waking import waking
 
@@ -65,9 +67,10 @@ class Worker:
         self._pools = Pools(shared, self.held, news, self._connections)
         self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
         claims = Claims(shared, self.held, inbox.handlers, self._connections)
-        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers))
+        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), inbox.chores)
         self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start, turns)
-        self._housekeeper = Housekeeper(shared, news, turns, self._declaration)
+        self._housekeeper = Housekeeper(shared, news, turns, self._declaration, inbox.chores)
+        self._resources = Resources(inbox.lifespans, shared, self._connections)
         self._watchdog = Watchdog(shared, self.held, self.lease_keeper)
         self._news = news
 
@@ -111,6 +114,8 @@ class Worker:
             migrate.require(conn, self.terms.schema)
             for schedule in self.inbox.schedules.values():
                 run(conn, plan(schedule))
+            for chore in self.inbox.chores.values():
+                run(conn, add_chore(chore.name, chore.seconds))
             self._declare(conn)
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
@@ -129,12 +134,17 @@ class Worker:
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._over = loop, asyncio.Event()
         self._pools.open(loop)
-        if not self._draining:
-            self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
-            self._start()
-        self._started.set()
         with waking(loop):
+            try:
+                await self._resources.open(lambda: self._draining)
+            except LifespanFailed as failed:
+                self._failed(failed)
+            if not self._draining:
+                self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
+                self._start()
+            self._started.set()
             await self._over.wait()
+            await self._resources.close()
         await self._connections.close()
 
     def _start(self) -> None:
@@ -194,7 +204,8 @@ class Worker:
     def _exit(self) -> None:
         left = self._left()
         self._code = BUG if self._error is not None else TRY_LATER if left else 0
-        reason = f"bug: {self._error!r}" if self._error else f"{left} rows left behind" if left else "drained"
+        error = str(self._error) if isinstance(self._error, LifespanFailed) else f"bug: {self._error!r}"
+        reason = error if self._error else f"{left} rows left behind" if left else "drained"
         self.bus.emit(WorkerExit(self.id, reason))
         if self._loop is not None and self._over is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed already
@@ -238,6 +249,7 @@ class Worker:
             "slots_stuck": self.held.slots_stuck,
             "cpu_share": self._cpu_share(),
             "wakeup": "notify" if self.lease_keeper.listening else "poll",
+            **self._resources.told,
         }
 
 

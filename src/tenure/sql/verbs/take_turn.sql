@@ -1,5 +1,5 @@
 -- take_turn: the chores that are due, for the first worker that asks, and whether there is anything to do
--- in: worker text, from_until float8 (epoch seconds: what is listed before it is gone)
+-- in: worker text, from_until float8 (epoch seconds: what is listed before it is gone), chores text[] (those of applications that it knows)
 -- out: name, anything (false: the chore is done, because it would find nothing)
 -- why: one server-side call: a worker that is stopped right after it keeps nobody from the next turn. Not flushed: a turn
 -- forgotten in a crash of the server is taken again. One that was taken at a time still to come was taken by another clock: then
@@ -25,6 +25,7 @@ WITH turn AS MATERIALIZED (
   WHERE turn.mine  -- implied: only spares those who ask at once the wait for each other
     AND (c.ran_at < clock_timestamp() - c.every_seconds * interval '1 second'
          OR c.ran_at > clock_timestamp())
+    AND (c.name !~ '[.:]' OR c.name = ANY (:chores::text[]))
   RETURNING c.name
 )
 SELECT t.name,

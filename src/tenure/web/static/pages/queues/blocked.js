@@ -85,6 +85,15 @@ function Line({ blocked }) {
               Free the key
             </button>
           `}
+          ${reason === "scheduled" && can("postpone_key") && html`
+            <button
+              class="button small"
+              aria-label=${`Postpone the key ${key}`}
+              onClick=${() => postpone(blocked)}
+            >
+              Postpone
+            </button>
+          `}
         </div>
       </td>
     </tr>
@@ -100,4 +109,13 @@ const free = ({ queue, key, waiting }) =>
       `${plural(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} there. ` +
       "To run the first row again, redrive it instead.",
     said: `${key} goes on without its first row.`,
+  });
+
+/** @param {Blocked} blocked */
+const postpone = ({ queue, key, waiting }) =>
+  change("postpone_key", "POST", "api/blocked/postpone", {
+    body: { queue, key, seconds: 3600 },
+    title: `Postpone the key ${key} by an hour?`,
+    note: `${plural(waiting + 1, "row")} of it will wait; one that is due later stays so.`,
+    said: `${key} waits for an hour.`,
   });
