@@ -34,6 +34,7 @@ tools: setup
 	@tools/postgres15
 	@tools/pgbouncer
 	@tools/promtool
+	@tools/brokers
 	@tools/chromium
 
 promises: setup ## the promises alone, e.g. on a server of yours: TENURE_TEST_DATABASE_URL=postgresql://...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ FLOORS = [
     ["app", "log"],
     ["worker"],
     ["operate"],
+    ["shapes"],
     ["console", "embedded"],
     ["drills"],
     ["doctor", "web"],
@@ -125,6 +127,20 @@ def test_inside_drills_imports_only_go_downward_too() -> None:
         if target in inside and floor(target) > floor(name)
     ]
     assert not upward
+
+
+def test_shapes_do_not_import_each_other_and_use_no_private_name_of_others() -> None:
+    for name in MODULES:
+        if _room(name) != "shapes" or name == "shapes":
+            continue
+        shape = name.split(".")[1]
+        others = [t for t in _imports(name) if _room(t) == "shapes" and t.split(".")[1:2] not in ([shape], [])]
+        assert not others, f"{name} imports {others}"
+        text = MODULES[name].read_text()
+        private = re.findall(
+            r"^from \.\.\.[\w.]* import .*\b_\w+|\b(?:job|inbox|handler|host)\._\w+", text, re.MULTILINE
+        )
+        assert not private, f"{name}: {private}"
 
 
 def test_a_command_imports_a_face_only_to_start_it() -> None:

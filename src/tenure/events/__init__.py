@@ -22,6 +22,10 @@ from .fleet import WorkerExit as WorkerExit
 from .fleet import WorkerSeen as WorkerSeen
 from .fleet import WorkerStarted as WorkerStarted
 from .logins import LoginFailed as LoginFailed
+from .outbox import BrokerAway as BrokerAway
+from .outbox import BrokerBack as BrokerBack
+from .outbox import MessagePublished as MessagePublished
+from .outbox import MessageRefused as MessageRefused
 
 # -- one row, one job
 

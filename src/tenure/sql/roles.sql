@@ -62,7 +62,7 @@ ALTER FUNCTION tenure.seal_audit SECURITY DEFINER SET search_path = pg_catalog, 
 ALTER FUNCTION tenure.use_token SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_again, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
+GRANT EXECUTE ON FUNCTION tenure.publish, tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_again, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
   tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;

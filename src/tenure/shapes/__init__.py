@@ -1,0 +1,1 @@
+"""Shapes of durable work, each built from public verbs; none imports another."""

@@ -1,0 +1,145 @@
+"""NATS JetStream: deduped by id inside the stream's window, fenced by the last message of each key's subject."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import Any
+
+from ...errors import BadSettings
+from .cloudevent import headers
+from .transport import Answer, Away, Duplicate, Fenced, Mark, Message, Refused, Sent, Unfit, brief, needs
+
+KEYS_MAX = 10_000  # whose last message is remembered
+WRONG_LAST, TOO_LARGE, NOT_FOUND = 10071, 10054, 10037
+WINDOW_MARGIN_SECONDS = 60.0
+_SUBJECT = re.compile(r"[^\s*>.]+(\.[^\s*>.]+)*")
+
+
+class JetStream:
+    """`JetStream("nats://127.0.0.1:4222", stream="SHOP", subject="shop")`: the key order:7 goes to shop.order:7.
+
+    The stream is made by you: it takes `shop.>`, and its duplicate window is twice the lease and a minute, or more.
+    """
+
+    def __init__(self, url: str, *, stream: str, subject: str, bytes_max: int = 1_000_000, **options: Any) -> None:
+        if not _SUBJECT.fullmatch(subject):
+            raise BadSettings(f"subject={subject!r} must be words with dots between them, such as 'shop.orders'")
+        self._nats, self._errors = needs("nats", "nats"), needs("nats.js.errors", "nats")
+        self._url, self._stream, self._subject, self._options = url, stream, subject, options
+        self.bytes_max = bytes_max
+        self._client: Any = None
+        self._js: Any = None
+        self._last: OrderedDict[str, tuple[int, Mark]] = OrderedDict()
+
+    async def open(self, lease_seconds: float) -> None:
+        """Connect, and read the stream's window."""
+        await self.close()
+        given = {"allow_reconnect": False, "connect_timeout": 3, "error_cb": _ignored, **self._options}
+        self._client = await self._nats.connect(self._url, **given)
+        self._js = self._client.jetstream()
+        self._last.clear()
+        try:
+            config = (await self._js.stream_info(self._stream)).config
+        except self._errors.NotFoundError:
+            raise ConnectionError(f"there is no stream {self._stream!r}: make it, nothing is made unasked") from None
+        window, least = config.duplicate_window or 0.0, 2 * lease_seconds + WINDOW_MARGIN_SECONDS
+        if window < least:
+            raise Unfit(
+                f"stream {self._stream!r} forgets ids after {window:g} s, a relay may send again after {least:g}: "
+                f"set its duplicate window to {least:g} s at least"
+            )
+
+    async def close(self) -> None:
+        """Leave at once: every message was confirmed by itself."""
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            await client.close()
+
+    async def send(self, message: Message) -> Answer:
+        """One subject a key. The last message there must be the one we know, or an older one."""
+        if self._client is None or not self._client.is_connected:
+            return Away("the connection is closed")
+        subject = self.subject_of(message.key)
+        try:
+            if message.key is None:
+                return await self._publish(subject, message, None) or Away("no answer")
+            for _ in range(3):
+                last, mark = self._last.get(subject) or await self._read_last(subject)
+                if mark >= message.mark:
+                    return await self._late(subject, message)
+                answer = await self._publish(subject, message, last)
+                if answer is not None:
+                    return answer
+                self._last.pop(subject, None)  # somebody else has written: look again
+            return Fenced(f"others write to {subject} all the time")
+        except self._errors.NoStreamResponseError:
+            return Away(f"no stream takes the subject {subject!r}")
+        except self._errors.APIError as error:
+            return Refused(brief(error)) if error.err_code == TOO_LARGE else Away(brief(error))
+        except self._nats.errors.MaxPayloadError as error:
+            return Refused(brief(error))
+        except self._nats.errors.Error as error:
+            return Away(brief(error))
+
+    async def _publish(self, subject: str, message: Message, last: int | None) -> Sent | Duplicate | None:
+        """None if the last message of the subject is another one."""
+        try:
+            ack = await self._js.publish(
+                subject, message.body, stream=self._stream, headers=self.sent_with(message, last)
+            )
+        except self._errors.APIError as error:
+            if error.err_code == WRONG_LAST and last is not None:
+                return None
+            raise
+        if message.key is not None and not ack.duplicate:
+            self._remember(subject, ack.seq, message.mark)
+        return Duplicate() if ack.duplicate else Sent()
+
+    def sent_with(self, message: Message, last: int | None) -> dict[str, str]:
+        """CloudEvents, the id to dedupe by, the mark, and which message must be the last of its subject."""
+        fenced = {} if last is None else {"Nats-Expected-Last-Subject-Sequence": str(last)}
+        mark = f"{message.fence} {message.seq}"
+        return {**headers(message.attributes, "ce-"), "Nats-Msg-Id": message.once, "Tenure-Mark": mark, **fenced}
+
+    async def _read_last(self, subject: str) -> tuple[int, Mark]:
+        try:
+            found = await self._js.get_last_msg(self._stream, subject)
+        except self._errors.NotFoundError:
+            return 0, (0, 0)
+        self._remember(subject, found.seq, _mark_of(found))
+        return self._last[subject]
+
+    async def _late(self, subject: str, message: Message) -> Answer:
+        """A later mark stands there: it is the same message, or a newer relay has written."""
+        found = await self._js.get_last_msg(self._stream, subject)
+        if (found.headers or {}).get("Nats-Msg-Id") == message.once:
+            return Duplicate()
+        self._last.pop(subject, None)
+        return Fenced(f"{subject} has seen fence {_mark_of(found)[0]}, ours is {message.fence}")
+
+    def _remember(self, subject: str, seq: int, mark: Mark) -> None:
+        self._last[subject] = seq, mark
+        self._last.move_to_end(subject)
+        if len(self._last) > KEYS_MAX:
+            self._last.popitem(last=False)
+
+    def subject_of(self, key: str | None) -> str:
+        """Where the events of a key go; what no subject may contain is written as %XX."""
+        if key is None:
+            return f"{self._subject}._"
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in ":-") else _percent(c) for c in key)
+        return f"{self._subject}.{plain}"
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
+
+
+def _mark_of(found: Any) -> Mark:
+    words = (found.headers or {}).get("Tenure-Mark", "0 0").split()
+    return int(words[0]), int(words[1])
+
+
+async def _ignored(_error: Exception) -> None:
+    """What the client prints by default; we are told by the next send."""

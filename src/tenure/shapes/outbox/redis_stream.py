@@ -1,0 +1,78 @@
+"""Redis streams: one script adds an event, unless its id was seen or a later mark stands for its key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .cloudevent import headers
+from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
+
+SEEN_SECONDS = 86_400  # how long an id is remembered, and the mark of a key
+UNABLE = ("OOM", "MISCONF", "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS")
+_ADD = """
+if redis.call('EXISTS', KEYS[2]) == 1 then return 'duplicate' end
+if KEYS[3] then
+  local last = redis.call('GET', KEYS[3])
+  if last and last >= ARGV[1] then return 'fenced ' .. last end
+end
+if ARGV[3] == '0' then redis.call('XADD', KEYS[1], '*', unpack(ARGV, 4))
+else redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', unpack(ARGV, 4)) end
+redis.call('SET', KEYS[2], '', 'EX', ARGV[2])
+if KEYS[3] then redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[2]) end
+return 'sent'
+"""
+
+
+class RedisStream:
+    """`RedisStream("redis://127.0.0.1:6379", stream="shop")`: every event goes to one stream, its body as field `data`.
+
+    What was confirmed is as safe as your Redis makes it: see appendfsync. `length_max` trims the stream, roughly.
+    """
+
+    def __init__(
+        self, url: str, *, stream: str, length_max: int = 0, seen_seconds: int = SEEN_SECONDS, **options: Any
+    ) -> None:
+        self._redis = needs("redis.asyncio", "redis")
+        self._errors = needs("redis.exceptions", "redis")
+        self._url, self._stream, self._options = url, stream, options
+        self._length_max, self._seen_seconds = length_max, seen_seconds
+        self.bytes_max = 1_000_000
+        self._client: Any = None
+        self._add: Any = None
+
+    async def open(self, lease_seconds: float) -> None:  # noqa: ARG002
+        """Connect, and ask for an answer."""
+        await self.close()
+        self._client = self._redis.from_url(self._url, **{"socket_connect_timeout": 3, **self._options})
+        await self._client.ping()
+        self._add = self._client.register_script(_ADD)
+
+    async def close(self) -> None:
+        """Leave."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def send(self, message: Message) -> Answer:
+        """Keys of one slot: the name of the stream in braces."""
+        if self._client is None:
+            return Away("the connection is closed")
+        tag = f"{{{self._stream}}}"
+        keys = [self._stream, f"{tag}:seen:{message.once}"]
+        if message.key is not None:
+            keys.append(f"{tag}:mark:{message.key}")
+        fields = {**headers(message.attributes, "ce_"), "data": message.body}
+        flat = [part for field in fields.items() for part in field]
+        # As text of one width: a script's numbers are too small for a fence.
+        mark = f"{message.fence:019d}-{message.seq:019d}"
+        try:
+            said = bytes(await self._add(keys=keys, args=[mark, self._seen_seconds, self._length_max, *flat])).decode()
+        except self._errors.ResponseError as error:
+            # A server that is full, is loading or is a replica takes nothing; any other no is about this message.
+            full = "maxmemory" in str(error) or str(error).startswith(UNABLE)
+            return Away(brief(error)) if full else Refused(brief(error))
+        except (self._errors.RedisError, OSError) as error:
+            return Away(brief(error))
+        if said.startswith("fenced"):
+            return Fenced(f"key {message.key!r} has seen {said.removeprefix('fenced ')}, ours is {mark}")
+        return Sent() if said == "sent" else Duplicate()

@@ -1,0 +1,131 @@
+"""The relay: sends one claimed row, and says with an outcome what the broker answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from psycopg import Error
+
+from ...app.job import Job
+from ...app.lifespan import Host
+from ...events import BrokerAway, BrokerBack, Bus, MessagePublished, MessageRefused
+from ...model.outcome import Outcome, Retry, Snooze
+from ...verbs.operators import POSTPONED_MAX, postpone
+from ...verbs.questions import clock
+from .circuit import Circuit
+from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Transport, Unfit, brief
+
+CONFIRM_SECONDS = 10.0
+FENCED_SECONDS = 1.0  # after it the row is claimed with a higher fence, or another relay has it
+CLOSE_SECONDS = 1.0
+
+
+class Relay:
+    """One for each outbox and worker. It is opened by the worker before its first claim."""
+
+    def __init__(self, name: str, kind: str, queue: str, transport: Transport, lease_seconds: float, bus: Bus) -> None:
+        self.name, self.kind, self.queue, self.transport, self._bus = name, kind, queue, transport, bus
+        self._lease_seconds = lease_seconds
+        self._circuit = Circuit()
+        self._opening = asyncio.Lock()
+        self._open = False
+        self._host: Host | None = None
+
+    async def lifespan(self, host: Host) -> AsyncIterator[None]:
+        """A broker that is away keeps no worker from starting; one that is not fit does."""
+        self._host = host
+        try:
+            await asyncio.wait_for(self._connect(), CONFIRM_SECONDS)
+        except Unfit:
+            raise
+        except Exception as error:
+            await self._away(brief(error))
+        try:
+            yield
+        finally:
+            self._open = False
+            with suppress(Exception):
+                await asyncio.wait_for(self.transport.close(), CLOSE_SECONDS)
+
+    async def _connect(self) -> None:
+        async with self._opening:
+            if not self._open:
+                await self.transport.open(self._lease_seconds)
+                self._open = True
+
+    async def send(self, job: Job, message: Message) -> Outcome | None:
+        """Send it once, and wait for the confirm."""
+        if not await self._circuit.enter():
+            return Snooze(self._circuit.seconds_left + 0.1, "the broker is away")
+        return await self._settle(job, message, await self._answer(job, message))
+
+    async def _answer(self, job: Job, message: Message) -> Answer:
+        try:
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                await self._connect()
+                job.check()  # directly before it is sent: a lease that is lost sends nothing
+                return await self.transport.send(message)
+        except TimeoutError:
+            answer = Away(f"no confirm within {CONFIRM_SECONDS:g} s")
+        except OSError as error:
+            answer = Away(brief(error))
+        except Unfit as error:
+            answer = Away(str(error))
+        except BaseException:
+            self._circuit.fail()  # the probe must not be waited for
+            raise
+        return answer
+
+    async def _settle(self, job: Job, message: Message, answer: Answer) -> Outcome | None:
+        if isinstance(answer, Away):
+            await self._away(answer.error)
+            return Snooze(self._circuit.seconds_left + 0.1, f"the broker is away: {answer.error}")
+        self._answered()
+        worker = self._worker
+        if isinstance(answer, Fenced):
+            return Snooze(FENCED_SECONDS, f"a newer relay has written for this key: {answer.error}")
+        if isinstance(answer, Refused):
+            self._bus.emit(
+                MessageRefused(worker, job.id, job.token, self.name, message.attributes["type"], answer.error)
+            )
+            return Retry(f"the broker refused it: {answer.error}")
+        if self._bus.each_job:
+            again = isinstance(answer, Duplicate)
+            self._bus.emit(MessagePublished(worker, job.id, job.token, self.name, message.attributes["type"], again))
+        return None
+
+    def _answered(self) -> None:
+        away_seconds = self._circuit.succeed()
+        if away_seconds is not None:
+            self._tell(None)
+            self._bus.emit(BrokerBack(self._worker, self.name, away_seconds))
+
+    async def _away(self, error: str) -> None:
+        """Open the circuit; whoever opens it postpones what waits, with one statement."""
+        self._open = False
+        first = not self._circuit.is_open
+        pause = self._circuit.fail()
+        if pause is None:
+            return
+        self._bus.emit(BrokerAway(self._worker, self.name, error, pause))
+        if self._host is None:
+            return
+        with suppress(Error):  # the database is away too: each row is put off by itself
+            now = await self._host.run(clock())
+            if first:
+                self._tell({"away_since": now.isoformat(), "error": error})
+            until = now + timedelta(seconds=self._circuit.seconds_left)
+            while await self._host.run(postpone(self.queue, None, until, kind=self.kind)) >= POSTPONED_MAX:
+                pass
+
+    def _tell(self, fact: Any) -> None:
+        if self._host is not None:
+            self._host.tell(self.kind, fact)
+
+    @property
+    def _worker(self) -> str:
+        return self._host.worker() if self._host is not None else ""

@@ -1,0 +1,104 @@
+"""What a relay hands to a broker, and the values with which a transport answers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...errors import BAD_SETTINGS, BadSettings, TenureError
+
+Mark = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One event on its way: CloudEvents attributes by name, the body as bytes, and how the broker tells it apart."""
+
+    attributes: Mapping[str, str]
+    body: bytes
+    key: str | None
+    once: str  # what the broker dedupes by: the event's id, and of a replay which one it is
+    fence: int
+    seq: int
+    bucket: int = 0
+
+    @property
+    def id(self) -> str:
+        """The event's id."""
+        return self.attributes["id"]
+
+    @property
+    def mark(self) -> Mark:
+        """Grows along a key: by the claim, and inside one claim by the row. A row that was committed late has a small
+        number and a large mark, so that it is not refused."""
+        return self.fence, self.seq
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The broker has confirmed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The broker had it already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The broker does not take this message: an attempt, then a dead letter that holds its key."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The broker cannot be asked, or takes nothing: no attempt is used up."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A newer relay has written for this key."""
+
+    error: str
+
+
+Answer = Sent | Duplicate | Refused | Away | Fenced
+
+
+class Unfit(TenureError):
+    """The broker is there, and set up so that a promise could not be kept: the worker does not start."""
+
+    exit_code = BAD_SETTINGS
+
+
+class Transport(Protocol):
+    """One broker. `open` may be called again after `close` and after a failure; what it cannot reach it raises."""
+
+    bytes_max: int
+
+    async def open(self, lease_seconds: float) -> None:
+        """Connect and look whether the broker is fit; Unfit if it is not, any other error if it is away."""
+
+    async def send(self, message: Message) -> Answer:
+        """Hand it over and wait for the confirm."""
+
+    async def close(self) -> None:
+        """Leave the broker."""
+
+
+def needs(module: str, extra: str) -> Any:
+    """The library of a broker, or one sentence that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise BadSettings(f"{module.split('.')[0]!r} is not installed: `pip install 'tenure[{extra}]'`") from None
+
+
+def brief(error: BaseException) -> str:
+    """An error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300].removesuffix(":")

@@ -1,0 +1,24 @@
+-- Publish from SQL: an event is a row, like every other, of kind outbox:NAME.
+-- kind: expand
+
+-- SELECT tenure.publish('shop', 'order.paid', '{"order_id": 9182}', key => 'order:9182'). With a key, events are sent in order, and one
+-- that its broker refuses for good holds its key.
+CREATE FUNCTION tenure.publish(outbox text, type text, data jsonb, key text DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+  known_queue text := (SELECT d.queue FROM tenure.declared('outbox:' || outbox) AS d LIMIT 1);
+  row_id uuid;
+BEGIN
+  IF type IS NULL OR type !~ '^[!-~]{1,200}$' THEN
+    RAISE EXCEPTION 'type=% must be 1 to 200 visible ASCII characters, such as order.paid', COALESCE(left(type, 60), 'NULL')
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF outbox IS NULL OR data IS NULL THEN
+    RAISE EXCEPTION 'publish needs an outbox and data: SELECT publish(''shop'', ''order.paid'', ''{}'')'
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  SELECT sent.row_id INTO row_id FROM tenure.enqueue(
+    'outbox:' || outbox, jsonb_build_object('type', type, 'data', data), partition_key => key, queue => COALESCE(known_queue, 'outbox'),
+    ordered => key IS NOT NULL, hold => key IS NOT NULL) AS sent;
+  RETURN row_id;
+END
+$$;

@@ -1,0 +1,216 @@
+"""An event is sent if its transaction commits and only then: in order per key, and an outage costs no attempt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from brokers import Broker, nats_server
+from crew import working
+from shapes.relay_tools import in_stream, make_stream, now
+from tenure.app.inbox import Inbox
+from tenure.errors import BadSettings, InvalidPayload, LifespanFailed
+from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobDeadLettered, MessagePublished, MessageRefused
+from tenure.model.rows import Enqueued
+from tenure.shapes.outbox import Answer, Away, Fenced, JetStream, Message, Outbox, Refused, Sent, Unfit
+from tenure.verbs import questions
+from tenure.worker.config import Terms
+from tenure.worker.worker import Worker
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+class Told:
+    """A transport that answers as it is told, and remembers what it was sent."""
+
+    bytes_max = 1000
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers, self.sent, self.opened = list(answers), list[Message](), 0
+        self.unfit = ""
+
+    async def open(self, lease_seconds: float) -> None:  # noqa: ARG002
+        self.opened += 1
+        if self.unfit:
+            raise Unfit(self.unfit)
+
+    async def send(self, message: Message) -> Answer:
+        self.sent.append(message)
+        return self.answers.pop(0) if self.answers else Sent()
+
+    async def close(self) -> None: ...
+
+
+def shop(world: World, to: Any) -> tuple[Inbox, Outbox]:
+    inbox = Inbox(schema=world.schema)
+    return inbox, Outbox(inbox, to=to, source="/shop")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with nats_server() as found:
+        now(make_stream(found.url))
+        yield found
+
+
+def test_events_of_committed_transactions_reach_the_broker_in_order_and_others_do_not(
+    world: World, broker: Broker
+) -> None:
+    inbox, outbox = shop(world, JetStream(broker.url, stream="SHOP", subject="shop"))
+    with psycopg.connect(world.url) as conn:
+        for n in range(5):
+            outbox.publish(conn, "order.paid", {"n": n}, key="order:9182")
+        conn.commit()
+        outbox.publish(conn, "order.paid", {"n": "never"}, key="order:9182")
+        conn.rollback()
+    free = outbox.publish(world.conn, "shop.opened", {"at": "8:00"})
+    with working(world, inbox) as hired:
+        published = hired.saw(MessagePublished, 6)
+        hired.saw(JobCompleted, 6)
+    every = now(in_stream(broker.url))
+    keyed = [each for each in every if each.key == "order:9182"]
+    assert [json.loads(each.body)["n"] for each in keyed] == [0, 1, 2, 3, 4]
+    assert [each.sequence for each in keyed] == sorted(each.sequence for each in keyed)
+    (opened,) = [each for each in every if each.id == str(free.id)]
+    assert opened.attributes["type"] == "shop.opened"
+    assert opened.attributes["source"] == "/shop"
+    assert opened.attributes["time"].endswith("Z")
+    assert {event.type for event in published} == {"order.paid", "shop.opened"}
+
+
+def test_on_an_async_connection_publish_is_awaited(world: World) -> None:
+    _, outbox = shop(world, Told())
+
+    async def publish() -> Enqueued:
+        async with await psycopg.AsyncConnection.connect(world.url) as conn:
+            return await outbox.publish(conn, "order.paid", {}, key="k{odd}")
+
+    sent = now(publish())
+    assert world.row(sent.id).partition_key == "k{odd}"
+
+
+def test_from_sql_the_same_row_is_made(world: World) -> None:
+    _, outbox = shop(world, Told())
+    ours = world.row(outbox.publish(world.conn, "order.paid", {"id": 7}, key="order:7").id)
+    ((id,),) = world.sql("SELECT publish('shop', 'order.paid', '{\"id\": 7}', key => 'order:7')")
+    theirs = world.row(id)
+    for name in ("kind", "queue", "payload", "partition_key", "ordered", "priority", "max_attempts"):
+        assert getattr(theirs, name) == getattr(ours, name), name
+    assert world.sql("SELECT DISTINCT hold FROM live") == [(True,)]
+    ((free,),) = world.sql("SELECT publish('shop', 'order.paid', '{}')")
+    assert not world.row(free).ordered
+    for wrong in ("publish('shop', '', '{}')", "publish('shop', 'a b', '{}')", "publish('shop', 'a', NULL)"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            world.sql(f"SELECT {wrong}")
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "says"),
+    [
+        ("", {}, "visible ASCII"),
+        ("order paid", {}, "visible ASCII"),
+        ("x" * 201, {}, "visible ASCII"),
+        ("order.paid", {"text": "x" * 1000}, "the broker takes 1000: store it"),
+        ("order.paid", object(), "must be JSON"),
+    ],
+)
+def test_what_the_broker_could_not_take_is_refused_at_publish(world: World, type: str, data: Any, says: str) -> None:
+    _, outbox = shop(world, Told())
+    with pytest.raises(InvalidPayload, match=says):
+        outbox.publish(world.conn, type, data)
+    assert world.count("live") == 0
+
+
+def test_an_outbox_without_a_source_is_refused() -> None:
+    with pytest.raises(BadSettings, match="source"):
+        Outbox(Inbox(), to=Told(), source="")
+
+
+def test_a_refused_event_holds_its_key_and_no_other(world: World) -> None:
+    to = Told(*[Refused("no such topic")] * 10)
+    inbox, outbox = shop(world, to)
+    first = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+    world.sql("UPDATE live SET max_attempts = 1")
+    second = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+    with working(world, inbox) as hired:
+        hired.saw(JobDeadLettered)
+        assert "no such topic" in hired.saw(MessageRefused)[0].error
+        to.answers.clear()
+        other = outbox.publish(world.conn, "order.paid", {}, key="order:2")
+        hired.saw(JobCompleted)
+    assert world.status(first.id) == "dead_letter"
+    assert world.status(second.id) == "pending"
+    assert world.status(other.id) == "completed"
+    assert world.keys_taken() == [("outbox", "order:1")]
+
+
+def test_while_the_broker_is_away_no_attempt_is_used_up_and_what_waits_is_postponed_at_once(world: World) -> None:
+    to = Told(Away("connection refused"))
+    inbox, outbox = shop(world, to)
+    rows = [outbox.publish(world.conn, "order.paid", {"n": n}, key=f"order:{n}").id for n in range(300)]
+    with working(world, inbox, slots=5) as hired:
+        away = hired.saw(BrokerAway)[0]
+        assert (away.outbox, away.error) == ("shop", "connection refused")
+        hired.saw(BrokerBack)
+        hired.saw(JobCompleted, 300)
+        assert len(hired.of(BrokerAway)) == 1
+    assert {world.row(id).attempts for id in rows} == {1}
+    assert len(to.sent) <= 300 + 5, "one statement put the others off"
+
+
+def test_a_worker_starts_without_its_broker_says_since_when_and_sends_when_it_is_back(world: World) -> None:
+    with nats_server() as broker:
+        now(make_stream(broker.url))
+        broker.kill()
+        inbox, outbox = shop(world, JetStream(broker.url, stream="SHOP", subject="shop"))
+        sent = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+        with working(world, inbox) as hired:
+            hired.saw(BrokerAway)
+            (worker,) = world.run(questions.workers())
+            assert worker.metadata["outbox:shop"]["away_since"]
+            broker.start()
+            hired.saw(BrokerBack)
+            hired.saw(JobCompleted)
+        assert [each.id for each in now(in_stream(broker.url))] == [str(sent.id)]
+        assert world.row(sent.id).attempts == 1
+
+
+def test_a_fenced_event_is_sent_later_under_a_higher_fence(world: World) -> None:
+    to = Told(Fenced("another relay"))
+    inbox, outbox = shop(world, to)
+    sent = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted)
+    first, second = to.sent
+    assert second.mark > first.mark
+    assert world.row(sent.id).attempts == 1
+
+
+def test_a_broker_that_is_unfit_stops_the_worker_with_its_sentence(world: World) -> None:
+    to = Told()
+    to.unfit = "stream 'SHOP' forgets ids after 60 s"
+    inbox, _ = shop(world, to)
+    with pytest.raises(LifespanFailed, match="forgets ids after 60 s"):
+        Worker(inbox, Terms(world.url, schema=world.schema, queues=inbox.queues)).run()
+
+
+def test_an_event_of_a_transaction_that_commits_late_is_sent_though_its_number_is_small(
+    world: World, broker: Broker
+) -> None:
+    """A fence by number alone would refuse it for ever: decision 0012."""
+    inbox, outbox = shop(world, JetStream(broker.url, stream="SHOP", subject="shop"))
+    with psycopg.connect(world.url) as slow:
+        late = outbox.publish(slow, "order.paid", {}, key="late:1")
+        early = outbox.publish(world.conn, "order.paid", {}, key="late:1")
+        with working(world, inbox) as hired:
+            hired.saw(JobCompleted)
+            slow.commit()
+            hired.saw(JobCompleted, 2)
+    ours = [each for each in now(in_stream(broker.url)) if each.key == "late:1"]
+    assert [each.id for each in ours] == [str(early.id), str(late.id)]
+    assert ours[0].sequence > ours[1].sequence
