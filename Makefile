@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Compiled modules are kept: every `tenure` that a test starts would compile them all.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help setup demo test test-all tools promises check format mutants lease-race lease-race-log drills soak-order soak-batches readme docs bench bench-peers bench-growth bench-claim bench-recovery bench-order bench-snapshot bench-shares bench-log bench-pages bench-encryption bench-counted pin audit dist clean
+.PHONY: $(shell grep -oE '^[a-z-]+:' $(firstword $(MAKEFILE_LIST)) | tr -d :)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -65,6 +65,14 @@ drills: setup ## every drill by every face: in process, by its command, on the p
 
 soak-batches: setup ## batches while workers are cut off and operators cancel, delete and redrive (BATCHES=100 ROWS=1000 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_batches --batches $(or $(BATCHES),100) --rows $(or $(ROWS),1000) $(if $(SEED),--seed $(SEED))
+
+relay-crashes: setup ## relays killed and frozen inside send, on real brokers: nothing lost, in order, once where the broker can (SEED=7)
+	@tools/brokers
+	@for run in jetstream:claimed:100 jetstream:sending:100 jetstream:sent:100 jetstream:frozen:50 \
+	  rabbitmq:claimed:100 rabbitmq:sending:100 rabbitmq:sent:100 rabbitmq:frozen:50 \
+	  redis:claimed:20 redis:sending:20 redis:sent:20 redis:frozen:50 kafka:claimed:20 kafka:sending:20 kafka:sent:20; do \
+	  set -- $$(echo $$run | tr : ' '); \
+	  PYTHONPATH=tests $(BIN)/python -m chaos.relay_crashes --broker $$1 --point $$2 --times $$3 --seed $(or $(SEED),7) || exit 1; done
 
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
