@@ -253,7 +253,7 @@ def main() -> int:
     given: Any = parser.parse_args()
     plan = Plan(given.broker, given.point, given.times, given.seed, given.control)
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         servers.running(servers.available()[0], Path(folder)) as url,
         new_world(url) as world,
     ):

@@ -8,16 +8,18 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from brokers import Broker, nats_server
-from crew import working
+from crew import eventually, working
 from shapes.relay_tools import in_stream, make_stream, now
 from tenure.app.inbox import Inbox
+from tenure.cli import tenure
 from tenure.errors import BadSettings, InvalidPayload, LifespanFailed
 from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobDeadLettered, MessagePublished, MessageRefused
 from tenure.model.rows import Enqueued
 from tenure.shapes.outbox import Answer, Away, Fenced, JetStream, Message, Outbox, Refused, Sent, Unfit
-from tenure.verbs import questions
+from tenure.verbs import outboxes, questions
 from tenure.worker.config import Terms
 from tenure.worker.worker import Worker
 from world import World
@@ -214,3 +216,60 @@ def test_an_event_of_a_transaction_that_commits_late_is_sent_though_its_number_i
     ours = [each for each in now(in_stream(broker.url)) if each.key == "late:1"]
     assert [each.id for each in ours] == [str(early.id), str(late.id)]
     assert ours[0].sequence > ours[1].sequence
+
+
+# -- seen from outside
+
+
+def test_the_command_tells_lag_blocked_keys_and_since_when_a_broker_is_away(world: World) -> None:
+    to = Told(*[Away("connection refused")] * 50)
+    inbox, outbox = shop(world, to)
+    outbox.publish(world.conn, "order.paid", {}, key="order:1")
+    with working(world, inbox, heartbeat_seconds=0.2) as hired:
+        hired.saw(BrokerAway)
+        (shop_,) = eventually(lambda: found if (found := _outboxes(world))[0]["away"] else [])
+    assert (shop_["outbox"], shop_["pending"], shop_["postponed"], shop_["blocked"]) == ("shop", 1, 1, 0)
+    assert shop_["oldest_seconds"] >= 0
+    assert shop_["away"][0]["error"] == "connection refused"
+    text = CliRunner().invoke(tenure, ["outbox", *_at(world)])
+    assert "shop" in text.output
+
+
+def _at(world: World) -> list[str]:
+    return ["--database-url", world.url, "--schema", world.schema]
+
+
+def _outboxes(world: World) -> Any:
+    done = CliRunner().invoke(tenure, ["outbox", "--json", *_at(world)])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)["outboxes"]
+
+
+def test_replay_publishes_completed_events_again_in_order_under_their_id_and_is_audited(world: World) -> None:
+    to = Told()
+    inbox, outbox = shop(world, to)
+    rows = [outbox.publish(world.conn, "order.paid", {"n": n}, key="order:1").id for n in range(5)]
+    outbox.publish(world.conn, "order.sent", {}, key="order:1")
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted, 6)
+        words = ["kind:outbox:shop", "type:order.paid"]
+        dry = CliRunner().invoke(tenure, ["outbox", "replay", *words, "--dry-run", "--json", *_at(world)])
+        assert json.loads(dry.output)["matched"] == 5, dry.output
+        assert world.count("live") == 0
+        CliRunner().invoke(tenure, ["outbox", "replay", *words, "--yes", "--reason", "lost index", *_at(world)])
+        hired.saw(JobCompleted, 11)
+    again = to.sent[6:]
+    assert [each.id for each in again] == [str(id) for id in rows]
+    assert all(each.once.startswith(f"{each.id}/replay-") for each in again)
+    assert [each.once for each in to.sent[:6]] == [each.id for each in to.sent[:6]]
+    assert world.sql("SELECT verb, rows, reason FROM audit") == [("replay", 5, "lost index")]
+
+
+def test_only_completed_events_are_replayed(world: World) -> None:
+    _, outbox = shop(world, Told())
+    waiting = outbox.publish(world.conn, "order.paid", {}).id
+    plain = world.enqueue("send_receipt", {"type": "order.paid"})
+    world.complete(world.claim_one().lease)
+    assert world.status(plain) == "completed"
+    assert world.run(outboxes.replay([waiting, plain], 1)) == []
+    assert CliRunner().invoke(tenure, ["outbox", "replay", *_at(world)]).exit_code == 2
