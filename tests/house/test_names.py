@@ -28,7 +28,7 @@ SHARED = {
     "log": "logs: where they are, and where 0.1.0 had them",
     "migrate": "migrations, and their command",
     "operators": "what operators may do: the statements, and the commands",
-    "outbox": "the outbox: the shape, its front, its events, and its command",
+    "outbox": "the outbox: the shape, its front, its events, printed, and over HTTP",
     "questions": "what the database is asked: by everybody, and by doctor alone",
     "queues": "queues: their verbs, printed, and over HTTP",
     "ring": "the ring: its rule, its drill, printed, and over HTTP",

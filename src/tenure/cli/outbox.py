@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -15,8 +14,7 @@ from ..shapes.outbox.replay import matching, narrowed
 from ..shapes.outbox.replay import replay as publish_again
 from ..telemetry.log import printable
 from ..verbs import outboxes, questions
-from ..verbs.outboxes import OutboxDepth
-from ..verbs.questions import Member
+from ..verbs.outboxes import Away, OutboxDepth, away_of
 from .database import opened, options
 from .filter import filter_of
 from .operators import agreed, answer, attended, me, noting
@@ -44,26 +42,15 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         found = postgres.run(conn, outboxes.outboxes(), database.schema)
         away = away_of(postgres.run(conn, questions.workers(), database.schema))
     if as_json:
-        every = [{**each._asdict(), "away": away.get(each.outbox, [])} for each in found]
+        every = [{**each._asdict(), "away": [one._asdict() for one in away.get(each.outbox, [])]} for each in found]
         echo(one_document({"schema": 1, "outboxes": every}))
     else:
         show(HEAD, [_line(each, away.get(each.outbox, [])) for each in found], "no worker has declared an outbox")
 
 
-def away_of(workers: list[Member]) -> dict[str, list[dict[str, str]]]:
-    """Which live workers cannot reach the broker of an outbox, since when and why, by outbox."""
-    found: dict[str, list[dict[str, str]]] = {}
-    for worker in workers:
-        for name, told in worker.metadata.items():
-            if name.startswith("outbox:") and isinstance(told, Mapping) and worker.status != "dead":
-                said = {"worker": worker.id, "since": str(told.get("away_since")), "error": str(told.get("error"))}
-                found.setdefault(name.removeprefix("outbox:"), []).append(said)
-    return found
-
-
-def _line(each: OutboxDepth, away: list[dict[str, str]]) -> tuple[str, ...]:
+def _line(each: OutboxDepth, away: list[Away]) -> tuple[str, ...]:
     lag = "" if each.oldest_seconds is None else in_unit(max(0, int(each.oldest_seconds)))
-    said = f"away since {min(one['since'] for one in away)[:19]}: {away[0]['error']}" if away else "reached"
+    said = f"away since {min(one.since for one in away)[:19]}: {away[0].error}" if away else "reached"
     counts = (each.pending, each.processing, each.postponed)
     return (each.outbox, *map(str, counts), lag, str(each.blocked), str(each.dead), printable(said))
 

@@ -20,7 +20,7 @@ class MessagePublished(Event):
     token: int
     outbox: str
     type: str
-    duplicate: bool
+    outcome: str  # sent, duplicate
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from .questions import Member
 from .statement import Statement, array
 
 
@@ -19,6 +20,25 @@ class OutboxDepth(NamedTuple):
     oldest_seconds: float | None
     blocked: int  # keys that wait for an operator
     dead: int
+
+
+class Away(NamedTuple):
+    """A worker that cannot reach the broker of an outbox."""
+
+    worker: str
+    since: str
+    error: str
+
+
+def away_of(workers: list[Member]) -> dict[str, list[Away]]:
+    """Which workers say that a broker is away, since when and why, by outbox."""
+    found: dict[str, list[Away]] = {}
+    for worker in workers:
+        for name, told in worker.metadata.items():
+            if name.startswith("outbox:") and isinstance(told, Mapping) and worker.status != "dead":
+                said = Away(worker.id, str(told.get("away_since")), str(told.get("error")))
+                found.setdefault(name.removeprefix("outbox:"), []).append(said)
+    return found
 
 
 def outboxes() -> Statement[list[OutboxDepth]]:

@@ -94,8 +94,8 @@ class Relay:
             )
             return Retry(f"the broker refused it: {answer.error}")
         if self._bus.each_job:
-            again = isinstance(answer, Duplicate)
-            self._bus.emit(MessagePublished(worker, job.id, job.token, self.name, message.attributes["type"], again))
+            outcome = "duplicate" if isinstance(answer, Duplicate) else "sent"
+            self._bus.emit(MessagePublished(worker, job.id, job.token, self.name, message.attributes["type"], outcome))
         return None
 
     def _answered(self) -> None:

@@ -12,6 +12,7 @@ const WAYS = [
   { name: "ring", title: "Ring", load: () => import("./pages/ring/page.js") },
   { name: "dead", title: "Dead letters", load: () => import("./pages/dead/page.js") },
   { name: "queues", title: "Queues", load: () => import("./pages/queues/page.js") },
+  { name: "outbox", title: "Outbox", load: () => import("./pages/outbox.js") },
   { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },
   { name: "drills", title: "Drills", load: () => import("./pages/drills/page.js") },
 ];
