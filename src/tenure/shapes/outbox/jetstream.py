@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
 from typing import Any
@@ -13,6 +14,7 @@ from .transport import Answer, Away, Duplicate, Fenced, Mark, Message, Refused, 
 KEYS_MAX = 10_000  # whose last message is remembered
 WRONG_LAST, TOO_LARGE, NOT_FOUND = 10071, 10054, 10037
 WINDOW_MARGIN_SECONDS = 60.0
+CONNECT_SECONDS = 3.0
 _SUBJECT = re.compile(r"[^\s*>.]+(\.[^\s*>.]+)*")
 
 
@@ -36,7 +38,10 @@ class JetStream:
         """Connect, and read the stream's window."""
         await self.close()
         given = {"allow_reconnect": False, "connect_timeout": 3, "error_cb": _ignored, **self._options}
-        self._client = await self._nats.connect(self._url, **given)
+        try:  # by itself the client tries a server that refuses it again and again
+            self._client = await asyncio.wait_for(self._nats.connect(self._url, **given), CONNECT_SECONDS)
+        except TimeoutError:
+            raise ConnectionError(f"no server answers within {CONNECT_SECONDS:g} s") from None
         self._js = self._client.jetstream()
         self._last.clear()
         try:

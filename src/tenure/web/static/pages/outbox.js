@@ -73,8 +73,10 @@ function One({ box }) {
       </div>
       ${box.away.map((each) => html`
         <p key=${each.worker} class="fault">
-          Broker away since <${Ago} at=${each.since} />, says ${brief(each.worker)}: ${each.error}.${" "}
-          ${plural(box.postponed, "event")} postponed, no attempt is used up.
+          <span>
+            Broker away, first seen <${Ago} at=${each.since} /> by ${brief(each.worker)}: ${each.error}.${" "}
+            ${plural(box.postponed, "event")} postponed; no attempt is used up.
+          </span>
         </p>
       `)}
     <//>
