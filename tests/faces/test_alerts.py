@@ -26,7 +26,16 @@ from world import World
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES, RULES_TEST = DEPLOY / "prometheus/alerts.yml", DEPLOY / "prometheus/alerts_test.yml"
 BOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
-ANCHORS = {"no-workers", "lag", "dead-letters", "stale-writes", "leases-expire", "housekeeping", "database"}
+ANCHORS = {
+    "no-workers",
+    "lag",
+    "dead-letters",
+    "stale-writes",
+    "leases-expire",
+    "housekeeping",
+    "broker-away",
+    "database",
+}
 GIVEN_BY_PROMETHEUS = {"instance", "job", "le"}
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed: run tools/promtool as root"

@@ -21,7 +21,16 @@ from world import World
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 RUNBOOK = (GUIDES / "runbook.md").read_text()
-ANCHORS = ("no-workers", "lag", "dead-letters", "stale-writes", "leases-expire", "housekeeping", "database")
+ANCHORS = (
+    "no-workers",
+    "lag",
+    "dead-letters",
+    "stale-writes",
+    "leases-expire",
+    "housekeeping",
+    "broker-away",
+    "database",
+)
 # doctor says no on a server that has given up durability for the tests; nobody answers on the worker's port.
 MAY_END_WITH = {"doctor": {0, NO}, "health": {0, NO, UNREACHABLE}}
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from ..events import (
+    BrokerAway,
+    BrokerBack,
     ChoreDone,
     ClaimAnswered,
     DatabaseUnreachable,
@@ -24,6 +26,8 @@ from ..events import (
     LeaseLost,
     LeasesRenewed,
     LeasesSwept,
+    MessagePublished,
+    MessageRefused,
     RaisedAfterCompletion,
     RingChanged,
     RowEnqueued,
@@ -147,6 +151,8 @@ class Metrics:
             "When this worker last did each chore.",
             "chore",
         )
+        self.published = Family("published_total", "counter", "Events handed to a broker.", "outbox", "outcome")
+        self.away = Family("broker_away", "gauge", "1 while this worker cannot reach a broker.", "outbox")
         self._hear = self._heard_by()
 
     def __call__(self, event: Event) -> None:
@@ -182,6 +188,10 @@ class Metrics:
             RingChanged: lambda _event: self.ring.add(),
             **dict.fromkeys((DatabaseUnreachable, StatementTurnedAway), self._failed),
             ChoreDone: lambda event: self.chores.set((event.chore,), self._clock()),
+            MessagePublished: lambda event: self.published.add((event.outbox, event.outcome)),
+            MessageRefused: lambda event: self.published.add((event.outbox, "refused")),
+            BrokerAway: lambda event: self.away.set((event.outbox,), 1),
+            BrokerBack: lambda event: self.away.set((event.outbox,), 0),
         }
 
     def _enqueued(self, event: RowEnqueued) -> None:
