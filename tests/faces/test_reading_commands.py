@@ -214,7 +214,8 @@ def test_a_row_that_is_not_there_is_a_document_too(world: World) -> None:
 
 def test_the_document_of_a_row_has_all_there_is(world: World, rows: list[UUID]) -> None:
     found = document(world, "row", str(rows[2]))
-    assert set(found) == {"schema", "row", "why", "attempts", "refusals", "effects", "idempotency"}
+    left = {"progress", "result", "batch"}
+    assert set(found) == {"schema", "row", "why", "attempts", "refusals", "effects", "idempotency"} | left
     assert [(each["worker"], each["outcome"]) for each in found["attempts"]] == [("w-1", "retried"), ("w-2", "failed")]
     assert found["attempts"][0]["fence"].isdigit()
     assert found["idempotency"]["key"] == "k3"
