@@ -77,6 +77,12 @@ relay-crashes: setup ## relays killed and frozen inside send, on real brokers: n
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
 
+soak-journal: setup ## 100,000 events by 16 writers that commit late: none missed, and every naive reader shows its fault (EVENTS=, SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_journal $(if $(EVENTS),--events $(EVENTS)) $(if $(SEED),--seed $(SEED))
+
+soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds under load: the tables equal the journal (EVENTS=, KILLS=, SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_projections $(if $(EVENTS),--events $(EVENTS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
 readme: setup ## make the race log and the pictures of the README, and the recorded race, anew from real runs
 	@$(BIN)/python tools/race_log.py
 	@$(BIN)/python tools/record_drill.py lease-race src/tenure/web/static/recordings/lease-race.json

@@ -78,6 +78,14 @@ WORDS = {
         ("due_heads", "look_at", "refresh_heads", "claim_ordered", "note_arrivals"), ("_claim(", "claim_ordered")
     ),
     **dict.fromkeys(("open_transactions", "next_transaction"), ("note_forgotten", "begun")),
+    **dict.fromkeys(
+        ("leave_mark", "marks", "mark_tag", "last_position", "append_events", "refuse_event", "read_between"),
+        ("positions(world", "add(world"),
+    ),
+    **dict.fromkeys(
+        ("plan_projection", "shard_state", "projections", "skip_stopped"), ("plan_projection(", "skip_stopped(")
+    ),
+    "must_see_commits": ("REPEATABLE", "SERIALIZABLE"),
     "must_read_committed": ("REPEATABLE", "serializable"),
     "add_tally": ("tally",),
     "audit_words": ("FROM audit", "acts."),

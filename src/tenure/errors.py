@@ -226,6 +226,19 @@ class LifespanFailed(TenureError):
         super().__init__(f"lifespan {lifespan!r} could not be opened, so nothing was claimed: {why}")
 
 
+class WrongVersion(TenureError):
+    """The stream has another last version than the caller expected; nothing was appended."""
+
+    exit_code = NO
+
+    def __init__(self, stream: str, expected: int, found: int) -> None:
+        self.stream, self.expected, self.found = stream, expected, found
+        super().__init__(
+            f"stream {stream!r} is at version {found}, not {expected}, and nothing was appended: "
+            "read it again and decide anew"
+        )
+
+
 class WorkerEvicted(TenureError):
     """This worker was declared dead; it must register again under a new id."""
 

@@ -12,9 +12,10 @@ from chaos.own_server import own_server
 from guarantees.facts import user_connection
 from patience import SECONDS_MAX
 from tenure import verbs
+from tenure.model.journal import NewEvent
 from tenure.model.rows import NewRow
 from tenure.postgres import run
-from tenure.verbs import fleet, questions, queues
+from tenure.verbs import fleet, journal, questions, queues
 from world import World, new_world
 
 pytestmark = pytest.mark.one_server
@@ -130,3 +131,17 @@ def test_why_names_the_prepared_transaction_that_has_locked_a_row(world: World) 
     assert f", but the prepared transaction 'by {world.schema}' has locked it for " in world.run(questions.why(id))
     conn.execute(f"ROLLBACK PREPARED 'by {world.schema}'".encode())
     assert "locked" not in world.run(questions.why(id))
+
+
+def test_events_in_a_prepared_transaction_hold_readers_back_until_it_ends(world: World) -> None:
+    conn = user_connection(world, autocommit=True)
+    world.run(journal.await_events("A", 60))
+    conn.execute("BEGIN")
+    run(conn, journal.append("order:1", [NewEvent("order.paid")]), world.schema)
+    conn.execute(f"PREPARE TRANSACTION 'of {world.schema}'".encode())
+    conn.close()
+    last = world.run(journal.append("order:2", [NewEvent("order.paid")])).position
+    assert world.run(journal.read_after()) == []
+    assert world.sql("SELECT pid FROM marks()") == [(None,)]
+    world.sql(f"COMMIT PREPARED 'of {world.schema}'")
+    assert [event.position for event in world.run(journal.read_after())] == [last - 1, last]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tenure.postgres import migrate
 from tenure.telemetry.fleet_metrics import KEPT_SECONDS, KEPT_SHARE, QUEUES_MAX, Fleet, FleetMetrics, fleet_text
 from tenure.telemetry.metrics import Metrics, Reading
 from tenure.verbs import fleet
+from tenure.verbs.projections import ShardLag
 from world import World
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -34,6 +36,7 @@ ANCHORS = {
     "leases-expire",
     "housekeeping",
     "broker-away",
+    "projections",
     "database",
 }
 GIVEN_BY_PROMETHEUS = {"instance", "job", "le"}
@@ -107,7 +110,8 @@ def test_names_that_somebody_makes_up_do_not_grow_without_end() -> None:
 
 
 def server_text(queue: str = "mail") -> str:
-    return fleet_text(Fleet([Depth(queue, "pending", 3)], {queue: 1.5}, {"alive": 2}, 9), set())
+    shard = ShardLag(queue, 0, 1, 5, 3, 1.5, "running", False, None, None, 0, datetime(2026, 1, 1, tzinfo=UTC))
+    return fleet_text(Fleet([Depth(queue, "pending", 3)], {queue: 1.5}, {"alive": 2}, 9, [shard], 2.5), set())
 
 
 def worker_text() -> str:

@@ -227,7 +227,7 @@ def test_the_list_of_sql_and_one_file_of_it() -> None:
     assert sorted(found["questions"]) == sql.names("questions")
     one = json.loads(run("sql", "claim", "--schema", "jobs", "--json").stdout)
     assert '"jobs".live' in one["sql"]
-    assert run("sql").stdout.startswith("verbs:\n  appear: hold this worker's presence")
+    assert run("sql").stdout.startswith("verbs:\n  advance: move a checkpoint")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from world import World
 CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "public", "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
-    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "bottleneck",
+    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "journal", "projections", "bottleneck",
 ]  # fmt: skip
 
 

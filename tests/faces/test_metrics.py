@@ -261,7 +261,7 @@ def _promtool(text: str) -> subprocess.CompletedProcess[bytes]:
 
 def every_event() -> list[Event]:
     """One of each kind, whatever its fields."""
-    values: dict[str, Any] = {"UUID": ID, "str": "word", "int": 3, "float": 0.5, "int | None": None}
+    values: dict[str, Any] = {"UUID": ID, "str": "word", "bool": True, "int": 3, "float": 0.5, "int | None": None}
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
     return [
         kind(**{field.name: values[str(field.type)] for field in dataclasses.fields(kind)})

@@ -29,6 +29,7 @@ ANCHORS = (
     "leases-expire",
     "housekeeping",
     "broker-away",
+    "projections",
     "database",
 )
 # doctor says no on a server that has given up durability for the tests; nobody answers on the worker's port.

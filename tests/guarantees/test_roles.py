@@ -153,26 +153,36 @@ MERELY_SENT = [
     "INSERT INTO live (kind, payload, idempotency_key) VALUES ('k', '{}', 'k')",
 ]
 PARTITIONING = ["SELECT payload FROM archive_rest", "DELETE FROM archive_rest"]
+EVENTS = [  # appended by the function alone; a partition is nobody's
+    "INSERT INTO journal (version, stream, type, data) VALUES (1, 's', 't', '{}')", "UPDATE journal SET data = '{}'",
+    "INSERT INTO journal_rest (version, stream, type, data) VALUES (1, 's', 't', '{}')", "DELETE FROM journal",
+    "INSERT INTO journal_000000 (version, stream, type, data) VALUES (1, 's', 't', '{}')",
+    "UPDATE streams SET version = 0", "SELECT nextval('journal_position')", "SELECT setval('journal_position', 9)",
+]  # fmt: skip
 
 FORBIDDEN = {
     "producer": [
-        *READS, *CLAIMS, *CHANGES, *OPERATING, *KEEPING, *FORGING, *ENDING, *MERELY_SENT, *PARTITIONING,
+        *READS, *CLAIMS, *CHANGES, *OPERATING, *KEEPING, *FORGING, *ENDING, *MERELY_SENT, *PARTITIONING, *EVENTS,
+        "SELECT data FROM journal", "SELECT stream FROM streams", "SELECT read_after(0)", "SELECT erase_stream('s')",
     ],
     "worker": [
         *(each for each in CHANGES if each != "UPDATE incarnation SET epoch = 99"),
         "UPDATE live SET queue = 'q'", "UPDATE live SET max_attempts = 9", "UPDATE live SET headers = '{}'",
         "UPDATE live SET partition_key = 'k'", "UPDATE live SET idempotency_key = 'k'",
-        *OPERATING, *FORGING, *MERELY_SENT[1:], *PARTITIONING,
+        *OPERATING, *FORGING, *MERELY_SENT[1:], *PARTITIONING, *EVENTS, "SELECT erase_stream('s')",
+        "UPDATE journal_kept SET retention_seconds = 3600",
         "SELECT payload FROM archive", "SELECT key FROM idempotency",
         "SELECT actor FROM audit", "UPDATE queues SET max_running = 9", "UPDATE schedules SET paused = true",
         "UPDATE archive SET completed_at = clock_timestamp()", "UPDATE attempts SET outcome = 'retried'",
         "DELETE FROM tally", "DELETE FROM refusals", "DELETE FROM membership", "UPDATE refusals SET reason = ''",
     ],
     "operator": [
-        *CLAIMS, *CHANGES, *KEEPING, *FORGING, PARTITIONING[1], *ARMING, "DELETE FROM permits", "DELETE FROM tally",
+        *CLAIMS, *CHANGES, *KEEPING, *FORGING, PARTITIONING[1], *ARMING, *EVENTS, "DELETE FROM permits",
+        "DELETE FROM tally",
     ],
     "readonly": [
-        *CLAIMS, *CHANGES, *OPERATING, *KEEPING, *FORGING, *ENDING, *SENDING, *MERELY_SENT, PARTITIONING[1],
+        *CLAIMS, *CHANGES, *OPERATING, *KEEPING, *FORGING, *ENDING, *SENDING, *MERELY_SENT, PARTITIONING[1], *EVENTS,
+        "SELECT append('s', 't', '{}')", "SELECT erase_stream('s')",
         "SELECT id FROM live FOR UPDATE", "SELECT id FROM live FOR KEY SHARE", "LOCK live IN EXCLUSIVE MODE",
         "UPDATE live SET available_at = available_at",
     ],
@@ -226,6 +236,7 @@ CATALOG = {
     "indexes",
     "live_pages",
     "server_facts",
+    "tables_written",
     "transactions",
 }  # Postgres shows those to everybody
 PRODUCERS = {
@@ -240,6 +251,7 @@ PRODUCERS = {
     "ping",
     "clock",
 }
+PRODUCERS = {"append", "enqueue", "enqueue_keyed", "enqueue_many", "copy", "migrations", "bucket", "ping", "clock"}
 WORKERS = {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "enter", "evict",
@@ -247,9 +259,13 @@ WORKERS = {
     "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "vacuum_live", "set_waiting",
+    "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
+    "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
 }  # fmt: skip
 OPERATORS = {
+    "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
+    "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow", "enter_batch", "lock_checkpoints",
     "replay",
     "postpone",
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again",
@@ -261,6 +277,8 @@ OPERATORS = {
 WITNESSES = {"seal", "note_reading", "end_reading", "use_token"}  # what reading leaves behind
 OPERATORS |= WITNESSES | {"await_end"}
 READERS = {"tell", "enter", "holding", "await_end"} | WITNESSES
+OPERATORS |= WITNESSES
+READERS = {"tell", "enter", "holding", "enter_shadow"} | WITNESSES
 NO_PLAN = {"copy", "vacuum_live"}  # COPY and VACUUM have no plan to be asked for
 
 
@@ -294,7 +312,8 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG | {"declared"}
     asked_by_workers = {
         "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
-        "live_pages", "live_workers", "migrations", "ping", "standing",
+        "live_pages", "live_workers", "migrations", "ping", "standing", "horizon", "read_between", "read_after",
+        "read_stream", "shard_state", "skipped_again",
     }  # fmt: skip
     assert not asked_by_workers & _refused(cast, "worker", names)
 
@@ -312,6 +331,8 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "refuse_row",
         "refuse_idempotency_key",
         "refuse_line",
+        "leave_mark",
+        "refuse_event",
     }
     nobody |= {
         "live_seq_seq",
@@ -340,6 +361,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
           SELECT grantee FROM aclexplode(c.relacl) UNION ALL SELECT grantee FROM aclexplode(t.attacl)) AS a ON true
         WHERE c.relnamespace = '{cast.world.schema}'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S', 'm')
           AND c.relname !~ '^(archive|results)_[0-9]{{8}}$'
+          AND c.relname !~ '^(archive_[0-9]{{8}}|journal_[0-9]{{6}})$'
         GROUP BY 1
         UNION ALL
         SELECT p.proname, bool_or(a.grantee::regrole::text LIKE '{cast.prefix}%%') FROM pg_proc AS p
@@ -371,6 +393,9 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
         "keep_results",
     }
     of_roles |= {"enqueue_group", "count_ends", "count_again", "make_due", "follow"}
+    of_roles |= {"append_events", "horizon", "keep_journal", "erase_stream", "plan_projection"}
+    of_roles |= {"forget_projection", "skip_stopped", "ask_rebuild"}
+    triggers |= {"leave_mark", "refuse_event"}
     of_notes = {"wake", "wake_for", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}
     assert {name for name, _ in found} == of_roles | of_notes | of_reading | triggers

@@ -46,6 +46,7 @@ class Inbox:
         self.schedules: dict[str, Schedule] = {}
         self.lifespans: list[Lifespan] = []
         self.chores: dict[str, Chore] = {}
+        self.at_start: list[Statement[Any]] = []  # what a worker runs before its first claim
 
     def use_schema(self, schema: str) -> None:
         """Use this schema: with a worker of another schema, its handlers must enqueue there too."""

@@ -17,7 +17,9 @@ from ..postgres.runner import run
 from ..settings import DEFAULT_SCHEMA
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import fence, holding, once
-from .job_fence import Completion, Connections, JobFence, Own
+from .job_fence import Completion, JobFence, Own
+from .lent import Connections as Connections
+from .lent import LentConnection, lender_of
 from .progress import tell_progress
 from .unawaited import unawaited
 
@@ -43,7 +45,18 @@ class JobTerms(NamedTuple):
 class Job:
     """One attempt at one row. Once `lost` is set, the lease is gone and every write under it is refused."""
 
-    __slots__ = ("_terms", "cancel_asked", "claimed", "completion", "deadline", "kept", "lost", "told_at", "veil")
+    __slots__ = (
+        "_terms",
+        "cancel_asked",
+        "claimed",
+        "completion",
+        "deadline",
+        "draining",
+        "kept",
+        "lost",
+        "told_at",
+        "veil",
+    )
 
     def __init__(
         self,
@@ -61,6 +74,9 @@ class Job:
         self.deadline = deadline  # on the monotonic clock, counted from when the claim was sent
         self.lost = ""  # why, once it is lost
         self.cancel_asked = False
+        self.draining = (
+            False  # its worker was asked to stop: a job that stays for long should end, and return Release()
+        )
         self.completion: Completion = "open"
         self.kept: str | None = None  # the result that fenced() shall keep, as JSON text
         self.told_at = float("-inf")  # when its progress was noted last
@@ -215,6 +231,10 @@ class Job:
     def progress(self, share: float | None = None, note: str | None = None) -> Any:
         """Tell how far it is, from 0 to 1, and what it does; awaitable on the loop, and noted once a second at most."""
         return tell_progress(self, share, note)
+
+    def connection(self) -> LentConnection:
+        """A connection that the worker lends, outside of any transaction: for `with` and for `async with`."""
+        return LentConnection(lender_of(self))
 
     def once(self, tx: Any, effect: str) -> Any:
         """True for the first caller of this effect of this job, in any attempt; awaitable if the connection is."""

@@ -12,20 +12,11 @@ from ..errors import NoConnection
 from ..postgres.callers import Awaiting, Blocking
 from ..telemetry.tracing import NOTHING, Span
 from .fence import NO_CONNECTION, fenced
+from .lent import Connections, lender_of
 
 if TYPE_CHECKING:
     from ..model.rows import Claimed
     from ..telemetry.tracing import Tracing
-
-
-class Connections(Protocol):
-    """Where a job gets a connection for fenced() if the handler gives none."""
-
-    def blocking(self) -> Any:
-        """A context manager that lends a connection."""
-
-    def awaiting(self) -> Any:
-        """The same for `async with`."""
 
 
 class Own(Enum):
@@ -83,7 +74,7 @@ class JobFence(Generic[With, AsyncWith]):
         self._stack = stack = ExitStack()
         with ExitStack() as opening:
             lent = self._conn is Own.CONNECTION
-            conn = opening.enter_context(self._lender().blocking()) if lent else self._conn
+            conn = opening.enter_context(lender_of(self._job).blocking()) if lent else self._conn
             tx: With = opening.enter_context(self._fenced(conn))
             stack.push(opening.pop_all())
         return tx
@@ -99,7 +90,7 @@ class JobFence(Generic[With, AsyncWith]):
         self._stack = stack = AsyncExitStack()
         async with AsyncExitStack() as opening:
             lent = self._conn is Own.CONNECTION
-            conn = await opening.enter_async_context(self._lender().awaiting()) if lent else self._conn
+            conn = await opening.enter_async_context(lender_of(self._job).awaiting()) if lent else self._conn
             tx: AsyncWith = await opening.enter_async_context(self._fenced(conn))
             stack.push_async_exit(opening.pop_all())
         return tx
@@ -130,9 +121,3 @@ class JobFence(Generic[With, AsyncWith]):
         """The span of the completion; none after an error, which rolls back."""
         tracing = self._job.tracing
         return NOTHING if tracing is None or error or self._keep else tracing.settling("complete", self._job.claimed)
-
-    def _lender(self) -> Connections:
-        lender = self._job.connections
-        if lender is None:
-            raise RuntimeError("this job was made without a worker: give a connection, job.fenced(conn)")
-        return lender

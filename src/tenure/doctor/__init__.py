@@ -17,10 +17,12 @@ from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs import queues, search
 from ..verbs.fleet import echo
+from ..verbs.journal import horizon, journal_facts
+from ..verbs.projections import projections
 from ..verbs.questions import at_work, blocked_keys, queue_lags, workers
 from ..verbs.roles import grants
 from ..verbs.statement import Statement
-from . import bottleneck, config, fleet, questions, server, tables
+from . import bottleneck, config, fleet, questions, server, shapes, tables
 from .finding import Finding as Finding
 
 T = TypeVar("T")
@@ -94,6 +96,8 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("encryption", lambda: fleet.encryption(ask(search.page(fleet.LEFT, n=1000, head=0)).rows))
     yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
     yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
+    yield _look("journal", lambda: shapes.journal(ask(journal_facts())))
+    yield _look("projections", lambda: shapes.projections(ask(projections(ask(horizon()).position))))
     yield _look("bottleneck", lambda: _bottleneck(ask))
 
 

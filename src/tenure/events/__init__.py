@@ -26,6 +26,9 @@ from .outbox import BrokerAway as BrokerAway
 from .outbox import BrokerBack as BrokerBack
 from .outbox import MessagePublished as MessagePublished
 from .outbox import MessageRefused as MessageRefused
+from .projected import ProjectionAdvanced as ProjectionAdvanced
+from .projected import ProjectionStopped as ProjectionStopped
+from .projected import ProjectionSwapped as ProjectionSwapped
 
 # -- one row, one job
 

@@ -46,6 +46,8 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   take_back      takes held rows from their holders: they become pending, and no more than that.
 --   note_reading, end_reading   write lines of the audit about reading, under the database user who calls; no other verb, no other's line.
 --   seal_audit     links lines of the audit; it changes nothing in them.   use_token   answers whoever has the whole secret.
+--   append_events  appends to a stream, and tells its version; horizon reads locks and a number; erase_stream deletes what it is named;
+--   keep_journal   makes partitions and forgets what is past the retention that an operator has set; all are made so by their migration.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_again SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -145,6 +147,28 @@ GRANT SELECT ON tenure.audit_links, tenure.audit_chain TO tenure_readonly, tenur
 GRANT SELECT (id, name, role, queues, reveal, created_at, created_by, expires_at, revoked_at, last_used_at) ON tenure.tokens
   TO tenure_readonly, tenure_operator;
 GRANT EXECUTE ON FUNCTION tenure.note_reading, tenure.end_reading, tenure.seal_audit, tenure.use_token TO tenure_readonly, tenure_operator;
+
+-- Journal: producers append and read nothing; workers read it and keep it, operators erase streams and say how long events are kept.
+GRANT EXECUTE ON FUNCTION tenure.append, tenure.append_events TO tenure_producer, tenure_worker, tenure_operator;
+GRANT SELECT ON tenure.journal, tenure.streams, tenure.journal_kept, tenure.tails, tenure.projections, tenure.checkpoints, tenure.skipped
+  TO tenure_worker, tenure_operator, tenure_readonly;
+GRANT SELECT ON tenure.journal_rest TO tenure_operator, tenure_readonly;  -- what stands in no partition of its own, for doctor
+GRANT SELECT ON SEQUENCE tenure.journal_position TO tenure_worker, tenure_operator, tenure_readonly;
+GRANT EXECUTE ON FUNCTION tenure.horizon, tenure.marks, tenure.mark_tag, tenure.last_position, tenure.must_see_commits, tenure.read_between,
+  tenure.read_after TO tenure_worker, tenure_operator, tenure_readonly;
+GRANT INSERT, UPDATE, DELETE ON tenure.tails TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.keep_journal TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.erase_stream TO tenure_operator;
+GRANT UPDATE (retention_seconds) ON tenure.journal_kept TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.plan_projection TO tenure_worker;
+GRANT INSERT, UPDATE, DELETE ON tenure.checkpoints TO tenure_worker;
+GRANT UPDATE (shards, rebuild_id, rebuilt_at) ON tenure.projections TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.open_shadow, tenure.stands_alone, tenure.swap_shadow TO tenure_worker;
+GRANT INSERT, UPDATE, DELETE ON tenure.skipped TO tenure_worker;
+GRANT UPDATE (again) ON tenure.skipped TO tenure_operator;
+GRANT UPDATE (paused) ON tenure.projections TO tenure_operator;
+GRANT UPDATE (state, stopped_at) ON tenure.checkpoints TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.skip_stopped, tenure.forget_projection, tenure.ask_rebuild TO tenure_operator;
 
 -- PostgreSQL 17 lets others than the owner vacuum. Below it autovacuum has the hot table to itself.
 DO $vacuum$

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from ..model.rows import Depth
 from ..postgres import migrate
 from ..postgres.runner import run
+from ..verbs.journal import journal_facts
+from ..verbs.projections import ShardLag, projections
 from ..verbs.questions import depth, oldest_runnable, workers
 from .metrics import Family, written
 
@@ -34,6 +36,8 @@ class Fleet(NamedTuple):
     lag_seconds: dict[str, float]
     workers: Mapping[str, int]
     schema: int
+    shards: Sequence[ShardLag] = ()
+    mark_seconds: float = 0.0
 
 
 class FleetMetrics:
@@ -62,17 +66,21 @@ class FleetMetrics:
 
     def _asked(self, conn: Connection[Any]) -> Fleet:
         members = run(conn, workers(WORKERS_MAX), self._schema)
+        facts = run(conn, journal_facts(), self._schema)
+        shards = run(conn, projections(facts.horizon), self._schema)
         return Fleet(
             depth=run(conn, depth(), self._schema),
             lag_seconds=run(conn, oldest_runnable(), self._schema),
             workers=Counter(member.status for member in members),
             schema=migrate.newest(),
+            shards=shards,
+            mark_seconds=facts.held_seconds or 0.0,
         )
 
 
 def fleet_text(fleet: Fleet, known: set[str]) -> str:
     """As text. A queue once seen is always listed, with 0 if it is empty; new queues are added to `known`."""
-    families = (_rows(fleet, known), _lag(fleet, known), _workers(fleet), _build(fleet))
+    families = (_rows(fleet, known), _lag(fleet, known), _workers(fleet), *_journal(fleet), _build(fleet))
     return "".join(line for family in families for line in written(family, family.lines()))
 
 
@@ -103,6 +111,31 @@ def _workers(fleet: Fleet) -> Family:
     for status in WORKERS:
         family.set((status,), fleet.workers.get(status, 0))
     return family
+
+
+def _journal(fleet: Fleet) -> tuple[Family, ...]:
+    events = Family(
+        "projection_lag_events",
+        "gauge",
+        "Positions of the journal that the shard furthest behind has to read.",
+        "projection",
+    )
+    seconds = Family(
+        "projection_lag_seconds", "gauge", "The age of the first event that a projection has not read.", "projection"
+    )
+    stopped = Family(
+        "projection_stopped_shards", "gauge", "Shards that wait at an event they cannot apply.", "projection"
+    )
+    for name in sorted({each.projection for each in fleet.shards})[:QUEUES_MAX]:
+        mine = [each for each in fleet.shards if each.projection == name]
+        events.set((name,), max(each.behind for each in mine))
+        seconds.set((name,), max(each.lag_seconds for each in mine))
+        stopped.set((name,), sum(each.state == "stopped" for each in mine))
+    mark = Family(
+        "journal_mark_seconds", "gauge", "How long the oldest open transaction that appended holds readers back."
+    )
+    mark.set((), fleet.mark_seconds)
+    return events, seconds, stopped, mark
 
 
 def _build(fleet: Fleet) -> Family:

@@ -211,6 +211,12 @@ class Attempt:
         if self.stop is not None:
             self.stop()
 
+    def tell_of_drain(self) -> None:
+        """Its worker drains: its handler may ask, and end by itself."""
+        self.job.draining = True
+        if self.kill is not None:
+            self.ask_to_stop()  # in a process: its child is told what there is to tell
+
     def disarm(self) -> None:
         """Its time can no longer be up."""
         if self.timer is not None:

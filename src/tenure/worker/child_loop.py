@@ -174,7 +174,7 @@ def _listen(
                 here[sent.n] = job
                 jobs.put((job, sent))
         elif (known := here.get(word.n)) is not None:
-            known.lost, known.cancel_asked = word.lost, word.cancel_asked
+            known.lost, known.cancel_asked, known.draining = word.lost, word.cancel_asked, word.draining
 
 
 def _work(job: Job, sent: JobSent, turns: Turns, say: Callable[[bytes], object]) -> Ended | None:

@@ -35,11 +35,12 @@ class Jobs(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Notice(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """To the child: this job is lost, or to be cancelled."""
+    """To the child: this job is lost, or to be cancelled, or its worker drains."""
 
     n: int
     lost: str
     cancel_asked: bool
+    draining: bool
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True, tag=3):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..app.handler import Handler
 from ..app.job import Job, JobTerms
-from ..app.job_fence import Connections
+from ..app.lent import Connections
 from ..events import ClaimAnswered, LeaseAcquired, Woken
 from ..model.rows import Claimed
 from .attempt import Attempt, Common

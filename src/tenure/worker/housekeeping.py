@@ -15,6 +15,7 @@ from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import Turn, evict, notice, sweep_workers, tell, vacuum_live
+from ..verbs.journal import FORGET_MAX, keep_journal
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
 from ..verbs.questions import dead_share, first_claim, live_pages
 from ..verbs.statement import Statement
@@ -59,6 +60,7 @@ class Housekeeper(DbThread):
             "archive": self._archive,
             "vacuum": self._vacuum,
             "declare": self._declare,
+            "journal": self._keep_journal,
             **{name: partial(_run_chore, chore) for name, chore in (more or {}).items()},
         }
 
@@ -182,6 +184,15 @@ class Housekeeper(DbThread):
                 self._unfinished.remove("archive")
             elif time.monotonic() > until:
                 break
+        return ", ".join(f"{n} {what}" for what, n in done.items() if n)
+
+    def _keep_journal(self, conn: QueueConnection) -> str:
+        """Partitions ahead, and one round of what is past retention; the rest in the next turn."""
+        done = run(conn, keep_journal())
+        if done.get("events_forgotten", 0) >= FORGET_MAX:
+            self._unfinished.add("journal")
+        else:
+            self._unfinished.discard("journal")
         return ", ".join(f"{n} {what}" for what, n in done.items() if n)
 
     def _declare(self, conn: QueueConnection) -> str:

@@ -199,6 +199,8 @@ class Pools:
     def drain(self) -> None:
         """Rows ahead go back, and runs end with the row that has its turn now."""
         self._closing = True
+        for attempt in self._held.all():
+            attempt.tell_of_drain()
         in_runs = (attempt for attempt in self._held.all() if attempt.state is State.WAITING)
         for attempt in [*self._held.give_up_ahead(), *in_runs]:
             self.end_run(attempt)
@@ -212,7 +214,7 @@ class Pools:
         return span
 
     def _begin(self, attempt: Attempt) -> Handler[..., Any]:
-        attempt.started, job = time.monotonic(), attempt.job
+        attempt.started, attempt.job.draining, job = time.monotonic(), self._closing, attempt.job
         if self._bus.each_job:
             self._bus.emit(ExecutionStarted(self._shared.worker_id, job.id, job.token, job.kind, job.queue))
         assert attempt.handler is not None

@@ -90,12 +90,12 @@ class Child:
     def _send_all(self, data: bytes, jobs: list[JobSent], attempts: list[Attempt]) -> None:
         self._send(data)
         for job, attempt in zip(jobs, attempts, strict=True):
-            if attempt.job.lost or attempt.job.cancel_asked:
+            if attempt.job.lost or attempt.job.cancel_asked or attempt.job.draining:
                 self.tell(job.n, attempt)
 
     def tell(self, n: int, attempt: Attempt) -> None:
-        """Tell the child that a job is lost or cancelled; it ignores this if it has that job no more."""
-        self._send(pack(Notice(n, attempt.job.lost, attempt.job.cancel_asked)))
+        """Tell the child that a job is lost, cancelled or drained; it ignores this if it has that job no more."""
+        self._send(pack(Notice(n, attempt.job.lost, attempt.job.cancel_asked, attempt.job.draining)))
 
     def _send(self, data: bytes) -> None:
         try:

@@ -116,6 +116,8 @@ class Worker:
                 run(conn, plan(schedule))
             for chore in self.inbox.chores.values():
                 run(conn, add_chore(chore.name, chore.seconds))
+            for statement in self.inbox.at_start:
+                run(conn, statement)
             self._declare(conn)
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:

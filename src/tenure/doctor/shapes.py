@@ -1,0 +1,51 @@
+"""Checks of the journal and of projections."""
+
+from __future__ import annotations
+
+from ..verbs.journal import JournalFacts
+from ..verbs.projections import ShardLag
+from ..verbs.questions import spoken
+from .finding import Finding
+
+HELD_SECONDS_MAX = 60.0  # how long an open transaction may hold readers back
+LAG_SECONDS_MAX = 300.0
+
+
+def journal(facts: JournalFacts) -> Finding:
+    """Whether every event will be read, and who keeps readers waiting."""
+    value = {"held_back": facts.held_back, "pid": facts.pid, "seconds": round(facts.held_seconds or 0.0, 1)}
+    if facts.cache != 1:
+        said = f"the sequence of positions has CACHE {facts.cache}: sessions would keep numbers below the horizon"
+        return Finding("journal", "fault", value, said, "ALTER SEQUENCE journal_position CACHE 1, in its schema")
+    if facts.open_partitions:
+        said = f"others than the owner may insert into {', '.join(facts.open_partitions)}"
+        return Finding(
+            "journal", "fault", value, said, "REVOKE INSERT there: events are appended by the function alone"
+        )
+    if facts.held_seconds is None:
+        return Finding("journal", "ok", value, f"readable up to its last position, {facts.last}")
+    who = "a prepared transaction" if facts.prepared else f"session {facts.pid}"
+    said = (
+        f"{who} has appended and been open for {spoken(facts.held_seconds)}: {facts.held_back} positions wait behind it"
+    )
+    if facts.held_seconds > HELD_SECONDS_MAX:
+        step = "COMMIT PREPARED or ROLLBACK PREPARED it" if facts.prepared else "let it commit, or end it"
+        return Finding("journal", "warn", value, said, f"{step}: readers and projections wait")
+    return Finding("journal", "ok", value, said)
+
+
+def projections(shards: list[ShardLag]) -> Finding:
+    """Whether projections keep up."""
+    stopped = [each for each in shards if each.state == "stopped"]
+    late = [each for each in shards if each.lag_seconds > LAG_SECONDS_MAX and not each.paused]
+    value = {"shards": len(shards), "stopped": len(stopped), "late": len(late)}
+    if stopped:
+        first = stopped[0]
+        said = f"{first.projection} has stopped at event {first.stopped_at}: {(first.error or '')[:80]}"
+        step = f"mend it, then `tenure projections resume {first.projection}`, or skip the event"
+        return Finding("projections", "fault", value, said, step)
+    if late:
+        worst = max(late, key=lambda each: each.lag_seconds)
+        said = f"{worst.projection} is {spoken(worst.lag_seconds)} behind"
+        return Finding("projections", "warn", value, said, "run a worker that serves its queue, or give it more shards")
+    return Finding("projections", "ok", value, f"{len(shards)} shards, none stopped, none late")

@@ -1,0 +1,104 @@
+"""Events of the journal: as they are appended, and as they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from ..errors import BadSettings, InvalidPayload
+from .payload import check_name, check_row_key, encode, encode_headers
+
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to append, by the name of its type; an object of a class of yours names itself."""
+
+    type: str
+    data: Any = None
+    headers: Mapping[str, str] | None = None
+    id: UUID | None = None
+
+
+class Event(NamedTuple):
+    """An event as it was read from the journal."""
+
+    position: int
+    stream: str
+    version: int
+    type: str
+    id: UUID
+    at: datetime
+    text: str  # its data as JSON
+    headers_text: str | None = None
+
+    @property
+    def data(self) -> Any:
+        """What happened, decoded."""
+        return msgspec.json.decode(self.text)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What was sent along."""
+        return msgspec.json.decode(self.headers_text or "{}", type=dict[str, str])
+
+    def as_(self, shape: Any) -> Any:
+        """The data as an object of this class."""
+        return msgspec.json.decode(self.text, type=shape)
+
+
+class Appended(NamedTuple):
+    """Where the last of the appended events is."""
+
+    stream: str
+    version: int
+    position: int
+
+
+def event_type(shape: type[Any]) -> str:
+    """The type that a class names: OrderPaid is order.paid, unless it has an `event_type` of its own."""
+    own = getattr(shape, "event_type", None)
+    return own if isinstance(own, str) else ".".join(_WORD.findall(shape.__name__)).lower()
+
+
+def event_params(stream: str, events: Sequence[Any], expect: int | None) -> dict[str, Any]:
+    """The parameters of append, checked: each event is a NewEvent or an object of a class of yours."""
+    check_row_key(stream, "stream")
+    if not events:
+        raise InvalidPayload(f"no event for stream {stream!r}: give at least one")
+    if expect is not None and (not isinstance(expect, int) or isinstance(expect, bool) or expect < 0):
+        raise InvalidPayload(f"expect={expect!r} must be the last version of the stream: 0 for a new one")
+    new = [each if isinstance(each, NewEvent) else _of_object(each) for each in events]
+    return {
+        "stream": stream,
+        "types": [check_name(each.type, "type") for each in new],
+        "datas": [encode({} if each.data is None else each.data) for each in new],
+        "headers": [encode_headers(each.headers) for each in new],
+        "ids": [each.id for each in new],
+        "expect": expect,
+    }
+
+
+def _of_object(event: Any) -> NewEvent:
+    if isinstance(event, (str, bytes, int, float, list, tuple, dict, type)) or event is None:
+        raise InvalidPayload(
+            f"event={event!r:.80} has no type: append an object of a class, or NewEvent('order.paid', {{…}})"
+        )
+    return NewEvent(event_type(type(event)), event)
+
+
+def like_types(of: Sequence[str] | None) -> list[str] | None:
+    """Types such as order.paid and order.* as LIKE patterns; None: all."""
+    if of is None:
+        return None
+    if isinstance(of, str) or not of:
+        raise BadSettings(f"of={of!r} must be a list of types, like ['order.*']: leave it out for all")
+    escaped = [re.sub(r"([\\%_])", r"\\\1", check_name(each, "type")) for each in of]
+    return [each.replace("*", "%") for each in escaped]

@@ -1,0 +1,64 @@
+"""A Projection: a function that makes tables of events, and how it is run."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, get_args
+
+from ...errors import BadSettings
+from ...model.journal import Event, like_types
+
+OnError = Literal["stop", "skip"]
+SHARDS_MAX, BATCH_MAX = 1024, 5_000
+BATCH = 500  # events in one transaction
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
+
+
+class Projection:
+    """What `@journal.projection` makes of a function: it stays callable."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        *,
+        of: Sequence[str] | None = None,
+        tables: Sequence[str] = (),
+        shards: int = 1,
+        batch: int = BATCH,
+        on_error: OnError = "stop",
+        queue: str = "projections",
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise BadSettings(f"projection {name!r} must have a name of small letters, digits and _, at most 48")
+        for what, value, most in (("shards", shards, SHARDS_MAX), ("batch", batch, BATCH_MAX)):
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+                raise BadSettings(f"projection {name!r} has {what}={value!r}: it must be between 1 and {most}")
+        if on_error not in get_args(OnError):
+            raise BadSettings(
+                f"projection {name!r} has on_error={on_error!r}: choose from {', '.join(get_args(OnError))}"
+            )
+        if isinstance(tables, str):
+            raise BadSettings(f"projection {name!r} has tables={tables!r}: give a list, [{tables!r}]")
+        self.function, self.name, self.like = function, name, like_types(of)
+        self.tables, self.shards, self.batch, self.on_error, self.queue = list(tables), shards, batch, on_error, queue
+        self.whole = _takes_events(function, name)
+        self.awaited = inspect.iscoroutinefunction(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as in a test."""
+        return self.function(*args, **kwargs)
+
+    def calls(self, events: list[Event]) -> Iterable[Any]:
+        """With what the function is called for these events: each, or all at once."""
+        return events if not self.whole else [events] if events else []
+
+
+def _takes_events(function: Callable[..., Any], name: str) -> bool:
+    """True if it takes the events of a batch as a list, by the name of its second parameter."""
+    parameters = list(inspect.signature(function).parameters)
+    if len(parameters) != 2:
+        raise BadSettings(f"projection {name!r} must take (tx, event), or (tx, events) for a list: not {parameters}")
+    return parameters[1] == "events"

@@ -1,0 +1,80 @@
+"""A rebuild: one shard of all streams that fills new tables beside the old ones, catches up, and swaps them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from psycopg.errors import LockNotAvailable
+
+from ...errors import BadSettings
+from ...events import ProjectionSwapped
+from ...model.journal import Event
+from ...model.outcome import Completed, Outcome
+from ...verbs.journal import read_between
+from ...verbs.projections import ShardState, enter_batch
+from ...verbs.rebuild import enter_shadow, lock_checkpoints, open_shadow, swap_shadow, tables_written
+from ...verbs.statement import Statement
+from .shard import BATCH_FAR, Apply, Ask, Body, Call, Rest, Shard, Step, Steps
+
+SHADOW = -1  # the number of its checkpoint
+
+
+class Rebuild(Shard):
+    """The same steps as of a shard, in the schema of the new tables, and then the swap."""
+
+    def steps(self) -> Steps:
+        """Until the new tables are in the place of the old ones."""
+        yield Ask(open_shadow(self.projection.name))
+        return (yield from super().steps())
+
+    def all_streams(self, state: ShardState) -> ShardState:
+        """It reads every stream, however many shards there are."""
+        return state._replace(shards=1, again=False)
+
+    def body(self, events: list[Event], *then: Statement[Any]) -> Body:
+        """As of a shard, but unqualified names mean the new tables, and no other table may change."""
+        yield enter_batch(self.projection.name, self.number, self.job.claimed)
+        yield from self._in_shadow(events)
+        for statement in then:  # noqa: UP028, a tuple takes no answers
+            yield statement
+
+    def _in_shadow(self, events: list[Event]) -> Body:
+        if not events:
+            return
+        name = self.projection.name
+        yield enter_shadow(name)
+        before: dict[str, int] = yield tables_written(name)
+        yield Call(events)
+        after: dict[str, int] = yield tables_written(name)
+        changed = sorted(each for each, n in after.items() if n != before.get(each, 0))
+        if changed:
+            raise BadSettings(
+                f"projection {name!r} writes to {changed[0]} while it is rebuilt: name that table in tables=[…], and "
+                "write to it without its schema"
+            )
+
+    def between(self, _state: ShardState, _horizon: int) -> Generator[Step, Any, Outcome | None]:
+        """Near the head, swap; where somebody keeps a table locked, come again."""
+        if _horizon - self.written > self.projection.batch:
+            return None
+        try:
+            how, upto = yield Apply(self._swap(_state))
+        except LockNotAvailable:
+            yield Rest(0.5)
+            return None
+        self.bus.emit(ProjectionSwapped(self.projection.name, upto, how))
+        return Completed()
+
+    def _swap(self, state: ShardState) -> Body:
+        """One transaction: hold the shards, apply what is left up to exactly there, swap, move the checkpoints."""
+        name, at = self.projection.name, self.written
+        yield enter_batch(name, self.number, self.job.claimed)
+        upto = max(at, (yield lock_checkpoints(name)))
+        yield enter_shadow(name)
+        while at < upto:
+            events: list[Event] = yield read_between(at, upto, like=state.like_types, n=BATCH_FAR)
+            yield from self._in_shadow(events)
+            at = events[-1].position if len(events) == BATCH_FAR else upto
+        how = yield swap_shadow(name, self.projection.shards, upto)
+        return how, upto

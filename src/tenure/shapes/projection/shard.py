@@ -1,0 +1,229 @@
+"""One shard of a projection, without I/O: what to ask, what to apply, when to wait, and what an error means.
+
+    reading ──events──▶ applying ──applied──▶ reading
+       │                   │ an error: half as many, down to one
+       │ nothing new       ▼
+       ▼                one event ──stop──▶ stopped ──resumed or skipped by somebody──▶ reading
+    waiting                └──skip──▶ noted as skipped ──▶ reading
+
+It is a generator: it yields what it wants done, and is sent the answer. `driving` does it, blocking or awaiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from ...app.job import Job
+from ...errors import StaleLease
+from ...events import Bus, ProjectionAdvanced, ProjectionStopped
+from ...model.journal import Event
+from ...model.outcome import Completed, Outcome, Release
+from ...postgres.sqlstates import trouble_of
+from ...verbs.journal import read_between
+from ...verbs.projections import (
+    ShardState,
+    advance,
+    enter_batch,
+    reapplied,
+    shard_state,
+    skip_event,
+    skipped_again,
+    stop_shard,
+)
+from ...verbs.statement import Statement
+from .projection import Projection
+
+BATCH_FAR = 5_000  # events in one transaction while it is far behind
+STRETCH = 50_000  # positions in one look, however few of them are ours
+EMPTY_SECONDS = 1.0  # after which a stretch without events of ours is written down
+REST_SECONDS = 1.0  # while it is paused or stopped
+TRIES = 3  # of one event before it counts as poison
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Run one statement by itself; its answer is sent back."""
+
+    statement: Statement[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """In a transaction: call the author's function for these events."""
+
+    events: list[Event]
+
+
+Body = Generator[Statement[Any] | Call, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Do what this body asks for in one transaction; its result is sent back, an error is raised here."""
+
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPast:
+    """Wait until the horizon is past this position, or for a moment; the horizon is sent back."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Wait so long, unless the worker drains."""
+
+    seconds: float
+
+
+Step = Ask | Apply | WaitPast | Rest
+Steps = Generator[Step, Any, Outcome]
+
+
+class Shard:
+    """What one holder knows of its shard."""
+
+    def __init__(self, projection: Projection, number: int, job: Job, bus: Bus, clock: Callable[[], float]) -> None:
+        self.projection, self.number, self.job, self.bus, self._clock = projection, number, job, bus, clock
+        self.written = self.read_to = 0  # where the checkpoint is, and up to where nothing more of ours is
+        self._written_at = clock()
+        self._most = projection.batch  # halved by an error, and doubled by each success after it
+
+    def steps(self) -> Steps:
+        """Go on until the worker drains, or the projection is forgotten."""
+        while True:
+            state: ShardState | None = yield Ask(shard_state(self.projection.name, self.number))
+            if state is None:
+                return Completed()
+            state = self.all_streams(state)
+            self.written = self.read_to = state.position
+            if (ended := (yield from self._while(state))) is not None:
+                return ended
+            if self.job.draining:
+                yield from self._write_down()
+                return Release("its worker drains")
+
+    def _while(self, state: ShardState) -> Generator[Step, Any, Outcome | None]:
+        """Under this state, until it may be another: somebody can pause it, or ask for skipped events."""
+        if state.paused or state.state == "stopped":
+            yield Rest(REST_SECONDS)
+            return None
+        if state.again:
+            yield from self._again()
+        until = self._clock() + REST_SECONDS
+        while not self.job.draining and self._clock() < until:
+            horizon: int = yield WaitPast(self.read_to)
+            if horizon <= self.read_to:
+                yield from self._write_down(after=EMPTY_SECONDS)
+            elif not (yield from self._batch(state, horizon)):
+                return None
+            if (ended := (yield from self.between(state, horizon))) is not None:
+                return ended
+        return None
+
+    def all_streams(self, state: ShardState) -> ShardState:
+        """The state as it is: a shard reads its own streams."""
+        return state
+
+    def between(self, _state: ShardState, _horizon: int) -> Generator[Step, Any, Outcome | None]:
+        """What to do between two batches; an outcome ends the job. A shard stays."""
+        yield from ()
+        return None
+
+    def _batch(self, state: ShardState, horizon: int) -> Generator[Step, Any, bool]:
+        """Read and apply once; False if the shard has stopped."""
+        upto, n = min(horizon, self.read_to + STRETCH), self._size(horizon)
+        reading = read_between(self.read_to, upto, like=state.like_types, shard=self.number, shards=state.shards, n=n)
+        events: list[Event] = yield Ask(reading)
+        if not events:
+            self.read_to = upto
+            yield from self._write_down(after=EMPTY_SECONDS)
+            return True
+        to = events[-1].position if len(events) == n else upto
+        try:
+            yield self._apply(events, self._advance(to))
+        except Exception as error:
+            if isinstance(error, StaleLease) or trouble_of(error) != "bug":
+                raise
+            return (yield from self._poison(state, events, error))
+        self._moved(to, len(events))
+        self._most = min(self._most * 2, self.projection.batch)
+        return True
+
+    def _size(self, horizon: int) -> int:
+        far = horizon - self.read_to > 10 * self.projection.batch
+        return max(BATCH_FAR, self._most) if far and self._most == self.projection.batch else self._most
+
+    def _poison(self, state: ShardState, events: list[Event], error: Exception) -> Generator[Step, Any, bool]:
+        """One of these cannot be applied: half as many the next time; of one event, the rule decides."""
+        if len(events) > 1:
+            self._most = max(1, min(self._most, len(events)) // 2)
+            return True
+        (event,) = events
+        for n in range(1, TRIES):
+            yield Rest(0.1 * n)
+            try:
+                yield self._apply(events, self._advance(event.position))
+            except Exception as again:
+                if isinstance(again, StaleLease) or trouble_of(again) != "bug":
+                    raise
+                error = again
+            else:
+                self._moved(event.position, 1)
+                return True
+        said = f"{type(error).__name__}: {error}"
+        named = (self.projection.name, self.number)
+        if state.on_error == "skip":
+            noted = skip_event(*named, event.position, said)
+            yield self._apply([], noted, self._advance(event.position))
+            self._moved(event.position, 0)
+        else:
+            yield Ask(stop_shard(*named, self.written, event.position, said, self.job.claimed))
+        self.bus.emit(ProjectionStopped(*named, event.position, said, state.on_error == "skip"))
+        return state.on_error == "skip"
+
+    def _again(self) -> Generator[Step, Any, None]:
+        """Apply what was skipped, each in a transaction of its own; what fails again stays skipped."""
+        name = self.projection.name
+        events: list[Event] = yield Ask(skipped_again(name, self.number))
+        for event in events:
+            try:
+                yield self._apply(
+                    [event], reapplied(name, event.position, self.job.claimed), self._advance(self.written)
+                )
+            except Exception as error:
+                if isinstance(error, StaleLease) or trouble_of(error) != "bug":
+                    raise
+                said = f"{type(error).__name__}: {error}"
+                yield Ask(skip_event(name, self.number, event.position, said))
+                self.bus.emit(ProjectionStopped(name, self.number, event.position, said, True))
+
+    def _write_down(self, after: float = 0.0) -> Generator[Step, Any, None]:
+        """Advance over a stretch without events of ours, now and then: it must not be read for ever."""
+        if self.read_to > self.written and (not after or self._clock() - self._written_at > after):
+            yield self._apply([], self._advance(self.read_to))
+            self._moved(self.read_to, 0)
+
+    def _apply(self, events: list[Event], *then: Statement[Any]) -> Apply:
+        return Apply(self.body(events, *then))
+
+    def body(self, events: list[Event], *then: Statement[Any]) -> Body:
+        """One transaction: the checkpoint is locked, the events are applied, the checkpoint moves."""
+        yield enter_batch(self.projection.name, self.number, self.job.claimed)
+        if events:
+            yield Call(events)
+        for statement in then:  # noqa: UP028, a tuple takes no answers
+            yield statement
+
+    def _advance(self, to: int) -> Statement[None]:
+        return advance(self.projection.name, self.number, self.written, to, self.job.claimed)
+
+    def _moved(self, to: int, n: int) -> None:
+        self.written = self.read_to = to
+        self._written_at = self._clock()
+        if n and self.bus.each_job:
+            self.bus.emit(ProjectionAdvanced(self.projection.name, self.number, to, n))

@@ -1,0 +1,29 @@
+-- advance: move a checkpoint in the transaction of what was applied, if it is where the holder read from and the lease is current
+-- in: projection text, shard int, read_from bigint, read_to bigint, id uuid, generation bigint, fence bigint
+-- out: held boolean, moved boolean
+-- why: the position alone makes it exactly once: of two holders who read from the same one, the second to write finds another. The
+-- lease says who was late. What has moved has not failed in vain: its attempts begin anew.
+WITH holder AS (
+  SELECT i.id, i.attempts
+  FROM tenure.live AS i
+  WHERE i.id = :id  -- implied: a fence is of one row; this one walks the primary key
+    AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
+    AND i.lease_generation = :generation
+    AND i.fence_token = :fence
+    AND i.lease_expires_at > clock_timestamp()
+), moved AS (
+  UPDATE tenure.checkpoints AS c
+  SET position = :read_to::bigint, fence_token = :fence, updated_at = clock_timestamp(), state = 'running', stopped_at = NULL, error = NULL
+  FROM holder
+  WHERE c.projection = :projection
+    AND c.shard = :shard::int
+    AND c.position = :read_from::bigint
+    AND c.fence_token <= :fence
+  RETURNING c.position
+), fresh AS (
+  UPDATE tenure.live AS i SET attempts = 1
+  FROM holder, moved
+  WHERE i.id = holder.id
+    AND holder.attempts > 1  -- implied: only spares the others the write
+)
+SELECT EXISTS (SELECT FROM holder), EXISTS (SELECT FROM moved)

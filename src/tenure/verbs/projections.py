@@ -1,0 +1,164 @@
+"""Projections: how far each shard has read, moved together with what it has applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, NoReturn
+
+from ..errors import StaleLease
+from ..model.journal import Event
+from ..model.payload import check_name, clean_error
+from ..model.rows import Held
+from .refusal import Found, judge, lease_params
+from .statement import Rows, Statement
+
+
+class ShardState(NamedTuple):
+    """How far a shard is, and what somebody has asked of it."""
+
+    position: int
+    state: str
+    paused: bool
+    shards: int
+    like_types: list[str] | None
+    on_error: str
+    again: bool  # events that it has skipped shall be applied after all
+
+
+class ShardLag(NamedTuple):
+    """One shard as people see it."""
+
+    projection: str
+    shard: int  # -1: the tables that are being rebuilt
+    shards: int
+    position: int
+    behind: int  # positions up to the horizon
+    lag_seconds: float  # the age of the first event that it has not read
+    state: str
+    paused: bool
+    stopped_at: int | None
+    error: str | None
+    skipped: int
+    updated_at: datetime
+
+
+def plan_projection(
+    projection: str,
+    *,
+    shards: int,
+    like: Sequence[str] | None,
+    tables: Sequence[str] = (),
+    on_error: str = "stop",
+    queue: str = "projections",
+) -> Statement[int]:
+    """Make sure that a projection has its checkpoints and a row for each shard; how many rows were missing."""
+    params = {"projection": projection, "shards": shards, "like_types": None if like is None else list(like)}
+    told = {"tables": list(tables), "on_error": on_error, "queue": queue}
+    return Statement("plan_projection", {**params, **told}, _number)
+
+
+def shard_state(projection: str, shard: int) -> Statement[ShardState | None]:
+    """How far a shard is; None if the projection was forgotten."""
+    return Statement(
+        "shard_state", {"projection": projection, "shard": shard}, lambda rows: ShardState(*rows[0]) if rows else None
+    )
+
+
+def advance(projection: str, shard: int, read_from: int, read_to: int, lease: Held) -> Statement[None]:
+    """Move the checkpoint, in the transaction of what was applied; StaleLease if another has, or holds the row."""
+
+    def read(rows: Rows) -> Statement[None] | None:
+        held, moved = rows[0]
+        if held and not moved:
+            raise StaleLease(lease, "advance", "checkpoint_moved")
+        return None if held else _refused(lease, "advance")
+
+    params = {"projection": projection, "shard": shard, "read_from": read_from, "read_to": read_to}
+    return Statement("advance", {**params, **_one(lease)}, read)
+
+
+def enter_batch(projection: str, shard: int, lease: Held) -> Statement[float]:
+    """Begin the transaction of a batch: its checkpoint is locked; StaleLease if the lease is not current."""
+    params = {"projection": projection, "shard": shard, **_one(lease)}
+    return Statement("enter_batch", params, lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
+
+
+def stop_shard(projection: str, shard: int, read_from: int, position: int, error: str, lease: Held) -> Statement[bool]:
+    """Say at which event a shard has stopped, and why."""
+    params = {"projection": projection, "shard": shard, "read_from": read_from, "position": position}
+    return Statement(
+        "stop_shard", {**params, "error": clean_error(error), **_one(lease)}, lambda rows: bool(rows[0][0])
+    )
+
+
+def skip_event(projection: str, shard: int, position: int, error: str) -> Statement[int]:
+    """Note an event that could not be applied, in the transaction that passes over it."""
+    params = {"projection": projection, "shard": shard, "position": position, "error": clean_error(error)}
+    return Statement("skip_event", params, _number)
+
+
+def skipped_again(projection: str, shard: int, *, n: int = 100) -> Statement[list[Event]]:
+    """Events that were skipped and shall be applied after all."""
+    params = {"projection": projection, "shard": shard, "n": n}
+    return Statement("skipped_again", params, lambda rows: [Event(*row) for row in rows])
+
+
+def reapplied(projection: str, position: int, lease: Held) -> Statement[None]:
+    """Take an event off the list, in the transaction that has applied it; StaleLease if another has."""
+
+    def read(rows: Rows) -> None:
+        if not rows[0][0]:
+            raise StaleLease(lease, "reapplied", "already_applied")
+
+    return Statement("reapplied", {"projection": projection, "position": position}, read)
+
+
+def reapply(projection: str, position: int | None = None) -> Statement[int]:
+    """Ask for skipped events to be applied after all: all, or one; how many there are."""
+    return Statement("reapply", {"projection": check_name(projection, "projection"), "position": position}, _number)
+
+
+def skip_stopped(projection: str) -> Statement[int]:
+    """Pass over the events at which shards have stopped; how many."""
+    return Statement("skip_stopped", {"projection": check_name(projection, "projection")}, _number)
+
+
+def pause_projection(projection: str) -> Statement[bool]:
+    """Apply no more events until it is resumed; False if there is no such projection."""
+    return Statement("pause_projection", {"projection": check_name(projection, "projection")}, _known)
+
+
+def resume_projection(projection: str) -> Statement[bool]:
+    """Go on, and try again where a shard has stopped; False if there is no such projection."""
+    return Statement("resume_projection", {"projection": check_name(projection, "projection")}, _known)
+
+
+def forget_projection(projection: str) -> Statement[bool]:
+    """Forget how far it was; its tables stay. False if there is no such projection."""
+    return Statement("forget_projection", {"projection": check_name(projection, "projection")}, _known)
+
+
+def projections(horizon: int) -> Statement[list[ShardLag]]:
+    """Every shard of every projection, and how far it is behind this horizon."""
+    return Statement("projections", {"horizon": horizon}, lambda rows: [ShardLag(*row) for row in rows])
+
+
+def _refused(lease: Held, verb: str) -> Statement[Any]:
+    def read(rows: Rows) -> NoReturn:
+        found = judge(lease, verb, Found(*rows[0][2:]) if rows else None)
+        raise StaleLease(lease, verb, found.reason, found.current)
+
+    return Statement("standing", lease_params([lease]), read)
+
+
+def _one(lease: Held) -> dict[str, Any]:
+    return {"id": lease.id, "generation": lease.generation, "fence": lease.fence}
+
+
+def _number(rows: Rows) -> int:
+    return int(rows[0][0])
+
+
+def _known(rows: Rows) -> bool:
+    return bool(rows[0][0])

@@ -1,0 +1,84 @@
+"""`tenure journal` and `tenure projections`, and the example of both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from crew import eventually, working
+from tenure.cli import tenure
+from tenure.model.journal import NewEvent
+from tenure.verbs.journal import append
+from tenure.verbs.projections import plan_projection
+from world import World
+
+pytestmark = pytest.mark.one_server
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/order_totals/app.py"
+
+
+def call(world: World, *words: str) -> Result:
+    return CliRunner().invoke(tenure, [*words, "--database-url", world.url, "--schema", world.schema])
+
+
+def test_the_journal_is_read_by_stream_and_in_order_and_a_stream_is_erased(world: World) -> None:
+    for stream in ("order:1", "order:2", "order:1"):
+        world.run(append(stream, [NewEvent("order.paid", {"amount": 3})]))
+    world.run(append("user:1", [NewEvent("user.left")]))
+    said = json.loads(call(world, "journal", "--json").stdout)
+    assert [event["stream"] for event in said["events"]] == ["order:1", "order:2", "order:1", "user:1"]
+    assert "order.paid" in call(world, "journal", "order:1", "--after", "1").output
+    assert len(json.loads(call(world, "journal", "--of", "user.*", "--json").stdout)["events"]) == 1
+    assert "erased 2 events" in call(world, "journal", "order:1", "--erase", "--yes").output
+    assert "no events" in call(world, "journal", "order:1").output
+    assert call(world, "journal", "order:1", "--erase", "--yes").exit_code == 1
+    assert call(world, "journal", "--erase").exit_code == 2
+    assert "for 90 days" in call(world, "journal", "--keep-days", "90").output
+    assert "for ever" in call(world, "journal", "--keep-days", "0").output
+    assert world.sql("SELECT verb FROM audit ORDER BY id LIMIT 1") == [("erase_stream",)]
+
+
+def test_projections_are_listed_paused_resumed_and_forgotten(world: World) -> None:
+    assert "no projections" in call(world, "projections").output
+    world.run(plan_projection("p", shards=2, like=None))
+    world.run(append("order:1", [NewEvent("order.paid")]))
+    assert call(world, "projections", "pause", "p").output == "paused p\n"
+    shards = json.loads(call(world, "projections", "--json").stdout)["projections"]
+    assert [(each["shard"], each["behind"], each["paused"]) for each in shards] == [(0, 1, True), (1, 1, True)]
+    assert "0 of 2" in call(world, "projections").output
+    assert call(world, "projections", "resume", "p").exit_code == 0
+    assert call(world, "projections", "rebuild", "p").exit_code == 0
+    for verb, said in (
+        ("skip", "no shard of it has stopped"),
+        ("reapply", "skipped nothing"),
+        ("pause", "there is none"),
+    ):
+        name = "nobody" if verb == "pause" else "p"
+        refused = call(world, "projections", verb, name)
+        assert refused.exit_code == 1
+        assert said in refused.output
+    assert call(world, "projections", "forget", "p", "--yes").exit_code == 0
+    assert call(world, "projections", "pause").exit_code == 2
+
+
+def test_the_example_makes_its_table(world: World) -> None:
+    app = runpy.run_path(str(EXAMPLE))
+    world.sql(app["TABLE"].replace("EXISTS ", "EXISTS public."))
+    world.sql("TRUNCATE public.order_totals")
+
+    async def sell() -> None:
+        app["inbox"].use_schema(world.schema)
+        async with await psycopg.AsyncConnection.connect(world.url, autocommit=True) as conn:
+            for order_id, customer, amount in ((1, "ann", 4200), (2, "bob", 999), (3, "ann", 100)):
+                await app["sell"](conn, order_id, customer, amount)
+
+    asyncio.run(sell())
+    with working(world, app["inbox"]):
+        expected = [("ann", 2, 4300), ("bob", 1, 999)]
+        eventually(lambda: world.sql("SELECT * FROM public.order_totals ORDER BY 1") == expected)
+    world.sql("DROP TABLE public.order_totals")
