@@ -239,20 +239,13 @@ CATALOG = {
     "tables_written",
     "transactions",
 }  # Postgres shows those to everybody
-PRODUCERS = {
-    "enqueue",
-    "enqueue_again",
-    "enqueue_keyed",
-    "enqueue_many",
-    "open_group",
-    "copy",
-    "migrations",
-    "bucket",
-    "ping",
-    "clock",
-}
-PRODUCERS = {"append", "enqueue", "enqueue_keyed", "enqueue_many", "copy", "migrations", "bucket", "ping", "clock"}
-WORKERS = {
+# Whoever may enqueue may signal. A worker ends a cancelled flow by cancel, which tells sleepers as retry_now does.
+SIGNALLERS = {"signal", "cancel_flow"}
+PRODUCERS = SIGNALLERS | {
+    "append", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "open_group", "copy", "migrations", "bucket",
+    "ping", "clock",
+}  # fmt: skip
+WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"} | {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "enter", "evict",
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
@@ -263,7 +256,7 @@ WORKERS = {
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
 }  # fmt: skip
-OPERATORS = {
+OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
     "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow", "enter_batch", "lock_checkpoints",
     "replay",

@@ -24,6 +24,8 @@ SHARED = {
     "events": "what happened, and the stream of it over HTTP",
     "filter": "the filter, and how a command line says it",
     "fleet": "the fleet: its verbs, its events, and doctor's look at it",
+    "flow": "the room of workflows, the Flow that their functions see, and the command for one",
+    "flows": "flows: what is asked about them, how they are made, and printed",
     "health": "whether a worker is live and ready: its answer, and the command that asks",
     "journal": "the journal: its nouns, its verbs, what an application has of it, and printed",
     "log": "logs: where they are, and where 0.1.0 had them",

@@ -183,6 +183,11 @@ class Job:
         """How long the lease lasts without another renewal, by this worker's clock."""
         return self.deadline - time.monotonic()
 
+    @property
+    def lender(self) -> Connections:
+        """Where the worker lends connections from."""
+        return lender_of(self)
+
     def check(self) -> None:
         """Raise if the work should stop: StaleLease if the lease is lost or over, Cancelled if somebody asked."""
         if self.cancel_asked:

@@ -27,7 +27,8 @@ class Own(Enum):
 
 With = TypeVar("With")
 AsyncWith = TypeVar("AsyncWith")
-Completion = Literal["open", "committing", "committed"]  # of the row, by the handler's own fenced transaction
+# Of the row, by the handler itself: in its own fenced transaction, or given back by a park.
+Completion = Literal["open", "committing", "committed", "parking", "parked"]
 
 
 class Fenceable(Protocol):

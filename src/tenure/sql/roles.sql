@@ -48,6 +48,8 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   seal_audit     links lines of the audit; it changes nothing in them.   use_token   answers whoever has the whole secret.
 --   append_events  appends to a stream, and tells its version; horizon reads locks and a number; erase_stream deletes what it is named;
 --   keep_journal   makes partitions and forgets what is past the retention that an operator has set; all are made so by their migration.
+--   keep_flows     makes and drops partitions, like keep_archive.   anew   gives a held flow another payload, under its lease.
+--   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. These are made so by their migration.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_again SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -68,6 +70,16 @@ GRANT EXECUTE ON FUNCTION tenure.publish, tenure.enqueue, tenure.enqueue_as_give
   tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
+
+-- Flows: whoever may enqueue may signal.
+GRANT EXECUTE ON FUNCTION tenure.signal, tenure.cancel_flow TO tenure_producer, tenure_worker, tenure_operator;
+GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown TO tenure_readonly, tenure_operator;
+GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown TO tenure_operator;  -- erase
+GRANT SELECT, INSERT, UPDATE (state, fence_token, tries, recorded_at, until, result, error) ON tenure.steps TO tenure_worker;
+GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;
+GRANT SELECT, INSERT, UPDATE (value) ON tenure.shown TO tenure_worker;
+GRANT SELECT ON tenure.groups, tenure.results TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.park, tenure.anew, tenure.keep_flows, tenure.flow_lock TO tenure_worker;
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,
@@ -137,6 +149,7 @@ GRANT UPDATE (status) ON tenure.workers TO tenure_operator;
 GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  -- a worker it drains has left the ring
 -- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
 GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.rouse TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys, tenure.count_ends, tenure.count_again TO tenure_operator;
 
 -- Whoever reads rows may wait for their ends.

@@ -179,6 +179,8 @@ class Attempt:
         """The handler has returned; returns the state before. Only a running attempt takes this outcome."""
         with self.common.lock:
             before = self.state
+            if self.job.completion == "parked":
+                outcome = None  # the row is given back already
             if before is State.RUNNING:
                 self.outcome, self.state = outcome, State.RETURNED
             else:

@@ -9,4 +9,7 @@ SELECT kept.what, kept.n
 FROM tenure.keep_results(:retention_seconds * interval '1 second', :n) AS kept
 UNION ALL
 SELECT kept.what, kept.n
+FROM tenure.keep_flows(:retention_seconds * interval '1 second', :n) AS kept
+UNION ALL
+SELECT kept.what, kept.n
 FROM tenure.keep_archive(:retention_seconds * interval '1 second', :key_retention_seconds * interval '1 second', :n) AS kept

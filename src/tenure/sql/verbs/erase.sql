@@ -57,6 +57,18 @@ WITH waiting AS (
 ), marks AS (
   DELETE FROM tenure.effects AS e USING gone
   WHERE e.row_id = gone.id
+), steps AS (
+  DELETE FROM tenure.steps AS s USING gone
+  WHERE s.row_id = gone.id
+), signals AS (
+  DELETE FROM tenure.signals AS g USING gone
+  WHERE g.row_id = gone.id
+), once AS (
+  DELETE FROM tenure.signals_once AS o USING gone
+  WHERE o.row_id = gone.id
+), shown AS (
+  DELETE FROM tenure.shown AS v USING gone
+  WHERE v.row_id = gone.id
 ), keys AS (
   DELETE FROM tenure.idempotency AS k USING gone
   WHERE k.key = gone.idempotency_key  -- implied: of one row there is one key; finds it by the primary key

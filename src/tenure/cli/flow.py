@@ -1,0 +1,132 @@
+"""`tenure flow`: one instance of a workflow: show, signal, cancel; check new code against what is recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import click
+
+from .. import postgres
+from ..console.terminal import echo
+from ..errors import NO, BadSettings
+from ..postgres import migrate
+from ..telemetry.log import printable
+from ..verbs.flows import FlowStep, flow_state, flows
+from ..verbs.questions import row
+from ..verbs.steps import cancel_flow, recall, signal
+from .database import opened, options
+from .option_types import RowId
+from .output import as_json, show
+from .suggest import Suggesting
+
+HEAD = ("step", "name", "state", "tries", "recorded", "until", "result or error")
+UNKNOWN = "tenure: no flow {}: `tenure flows` lists them"
+
+
+@click.group("flow", cls=Suggesting)
+def command() -> None:
+    """One flow: show, signal, cancel; check new code against what is recorded."""
+
+
+@command.command("show")
+@click.argument("id", type=RowId())
+@click.option("--json", "form", flag_value="json", help="One JSON document.")
+@options
+def show_one(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
+    """Show where a flow stands: its steps, what it waits for, what it shows."""
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        state = postgres.run(conn, flow_state(id), database.schema)
+    if state is None:
+        echo(UNKNOWN.format(id), err=True)
+        raise click.exceptions.Exit(NO)
+    if form == "json":
+        steps = [step._asdict() for step in state.steps]
+        echo(as_json({"schema": 1, **state._asdict(), "steps": steps}))
+        return
+    echo(f"{state.workflow} version {state.version}, run {state.run}: {state.status}")
+    for wait in state.waits:
+        echo(f"waits for {printable(wait.name)} until {wait.until:%d %b %H:%M}")
+    if state.cancel is not None:
+        echo(f"asked to cancel: {printable(state.cancel)}")
+    if state.signals:
+        echo(f"signals that nobody has asked for: {printable(', '.join(state.signals))}")
+    show(HEAD, [_line(step) for step in state.steps], "no steps recorded")
+
+
+def _line(step: FlowStep) -> tuple[str, ...]:
+    place = f"{step.path}/{step.n}" if step.path else str(step.n)
+    until = f"{step.until:%d %b %H:%M}" if step.until is not None else "-"
+    said = (step.error or step.result or "-")[:60]
+    return place, step.name, step.state, str(step.tries), f"{step.recorded_at:%d %b %H:%M:%S}", until, said
+
+
+@command.command("signal")
+@click.argument("id", type=RowId())
+@click.argument("name")
+@click.argument("payload", default="null")
+@click.option("--once", help="Send it only if no signal with this word was sent before.")
+@options
+def send(id: UUID, name: str, payload: str, once: str | None, database_url: str | None, schema: str | None) -> None:
+    """Send a signal, with a payload in JSON."""
+    try:
+        value: Any = json.loads(payload)
+    except ValueError as error:
+        raise BadSettings(f"payload {payload!r} must be JSON ({error}): quote it for the shell") from None
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        sent = postgres.run(conn, signal(id, name, value, once=once), database.schema)
+    echo(sent.outcome)
+    if sent.outcome in ("ended", "unknown"):
+        raise click.exceptions.Exit(NO)
+
+
+@command.command("cancel")
+@click.argument("id", type=RowId())
+@click.option("--reason", default="cancelled by an operator", show_default=True)
+@options
+def stop(id: UUID, reason: str, database_url: str | None, schema: str | None) -> None:
+    """Ask a flow to undo what it has done, and to end as cancelled."""
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        _, outcome = postgres.run(conn, cancel_flow(id, reason=reason), database.schema)
+    echo(outcome)
+    if outcome != "asked":
+        raise click.exceptions.Exit(NO)
+
+
+@command.command("check")
+@click.argument("app")
+@click.option(
+    "--limit", "n", default=10_000, show_default=True, type=click.IntRange(1, 10_000), help="At most so many."
+)
+@options
+def check_all(app: str, n: int, database_url: str | None, schema: str | None) -> None:
+    """Run what is recorded of every live flow through the code of APP, without bodies; exit 1 if some would differ."""
+    from ..shapes.flow.check import check
+    from ..shapes.flow.flows import workflows_of
+    from .worker import load
+
+    known, differs, seen = workflows_of(load(app)), 0, 0
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        for each in postgres.run(conn, flows(n=n), database.schema):
+            workflow = known.get(each.workflow)
+            if workflow is None or each.status in ("failed", "cancelled"):
+                continue
+            seen += 1
+            if each.version not in workflow.versions:
+                echo(f"{each.id}: no version {each.version} of {each.workflow} in this code")
+                differs += 1
+                continue
+            found = postgres.run(conn, row(each.id), database.schema)
+            records = postgres.run(conn, recall([(each.id, each.run)]), database.schema)[each.id]
+            error = check(workflow, found.payload if found else "{}", records, version=each.version)
+            if error is not None:
+                echo(f"{each.id}: {printable(str(error))}")
+                differs += 1
+    echo(f"{seen} flows, {differs} differ")
+    if differs:
+        raise click.exceptions.Exit(NO)

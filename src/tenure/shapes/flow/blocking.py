@@ -1,0 +1,171 @@
+"""The driver of plain workflows: it does what the core asks for in the thread that asks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import psycopg
+
+from ...app.job import Job
+from ...postgres.runner import run
+from ...verbs.lifecycle import enter
+from ...verbs.steps import Recorded, Step, record
+from .core import Core
+from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Write
+from .recorder import Recorder
+from .sleepers import BRANCH, Sleepers
+from .step_context import RUNNING, StepContext
+from .step_values import written
+from .writing import (
+    applied,
+    fenced_recording,
+    in_doubt,
+    locked,
+    raise_,
+    recording,
+    stopped,
+    stopping,
+    until_free,
+    written_now,
+)
+
+
+class Blocking:
+    """Runs calls in the thread that asks."""
+
+    blocking = True
+
+    def __init__(self, job: Job, core: Core, recorder: Recorder) -> None:
+        self.job, self.core, self._recorder = job, core, recorder
+        self.sleepers = Sleepers(job, core, recorder, self._future)
+
+    def _future(self) -> tuple[Any, Callable[[Any], object]]:
+        future: Future[Any] = Future()
+
+        def settle(answer: Any) -> None:
+            if future.done():
+                return
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        return future, settle
+
+    def me(self) -> object:
+        """Who asks: the thread."""
+        return threading.get_ident()
+
+    def go(self, doing: Doing) -> Any:
+        """Carry a call to its end."""
+        branch = BRANCH.get()
+        self.sleepers.begin(branch)
+        try:
+            effect = next(doing)
+            while True:
+                try:
+                    answer = self._do(effect)
+                except BaseException as error:
+                    effect = doing.throw(error)
+                else:
+                    effect = doing.send(answer)
+        except StopIteration as end:
+            return end.value
+        finally:
+            self.sleepers.end(branch)
+
+    def live(self, life: Doing) -> Any:
+        """Carry the attempt to its outcome."""
+        try:
+            effect = next(life)
+            while True:
+                try:
+                    answer = self._outer(effect)
+                except BaseException as error:
+                    effect = life.throw(error)
+                else:
+                    effect = life.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    def _outer(self, effect: Any) -> Any:
+        if isinstance(effect, Main):
+            value = effect.function(*effect.args, **effect.fields)
+            return value if self.sleepers.ended is None else raise_(self.sleepers.ended)
+        if isinstance(effect, Sub):
+            return self.go(effect.doing)
+        if isinstance(effect, Recall):
+            return self.recall(effect.run)
+        assert isinstance(effect, Stop)
+        with self.job.lender.blocking() as conn:
+            run(conn, stopping(self.job, effect), self.job.schema)
+        return stopped(self.job, effect)
+
+    def _do(self, effect: Any) -> Any:
+        if isinstance(effect, Write):
+            return self.record(effect.steps)
+        if isinstance(effect, Run):
+            call = effect.call
+            token = RUNNING.set(StepContext(call.key, call.undoes))
+            try:
+                self.job.check()
+                return call.function(*call.args, **call.kwargs)
+            finally:
+                RUNNING.reset(token)
+        if isinstance(effect, Fenced):
+            return self._fenced(effect)
+        if isinstance(effect, Ask):
+            with self.job.lender.blocking() as conn:
+                return run(conn, effect.statement, self.job.schema)
+        if isinstance(effect, Nap):
+            return time.sleep(effect.seconds)
+        assert isinstance(effect, Hold)
+        future = self.sleepers.hold(effect.wait)
+        try:
+            return future.result()
+        finally:
+            self.sleepers.woken(effect.wait)
+
+    def record(self, steps: tuple[Step, ...]) -> Recorded:
+        """Record these, with others of this worker."""
+        future, done = self._future()
+        self._recorder.send(self.job, recording(self.job, self.core, steps), done)
+        return applied(self.job, future.result())
+
+    def recall(self, run_number: int) -> list[Step]:
+        """The records of a run."""
+        future, done = self._future()
+        self._recorder.send(self.job, run_number, done)
+        found: list[Step] = future.result()
+        return found
+
+    def _fenced(self, effect: Fenced) -> str:
+        job, call = self.job, effect.call
+        token = RUNNING.set(StepContext(call.key, call.undoes))
+        try:
+            with job.lender.blocking() as conn:
+                before, conn.isolation_level = conn.isolation_level, psycopg.IsolationLevel.READ_COMMITTED
+                try:
+                    with conn.transaction():
+                        run(conn, enter(job.claimed), job.schema)
+                        text = written(call.name, call.function(conn, *call.args, **call.kwargs))
+                        statement = record([fenced_recording(job, self.core, effect, text)])
+                        for seconds in until_free():
+                            (answer,) = run(conn, statement, job.schema)
+                            if not locked(answer):
+                                break
+                            time.sleep(seconds)
+                        self.core.learn(written_now(job, answer))
+                except psycopg.OperationalError as error:
+                    raise in_doubt(error) from error
+                finally:
+                    if not conn.closed:
+                        conn.isolation_level = before
+        finally:
+            RUNNING.reset(token)
+        self.core.riders = []
+        return text

@@ -1,0 +1,119 @@
+"""Would the code of now go on with these records? Runs a definition over them without any body, up to its frontier."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+from uuid import UUID
+
+from ...verbs.steps import Step
+from .core import Core
+from .effects import Doing, Instance
+from .flow import Flow
+from .flows import Workflow
+from .sleepers import BRANCH, Branch, Join
+from .trouble import Again, DefinitionDiffers, FlowCancelled, StepFailed
+
+
+class Frontier(BaseException):
+    """Here the records end: what comes now would be done for the first time."""
+
+
+class _Noted(Core):
+    """Remembers where it differs, also in a branch."""
+
+    def __init__(self, instance: Instance, records: list[Step]) -> None:
+        super().__init__(instance, 0.0)
+        self.know(records)
+        self.found: list[DefinitionDiffers] = []
+
+    def differs(self, path: str, n: int, recorded: str, asked: str) -> DefinitionDiffers:
+        """Note it."""
+        error = super().differs(path, n, recorded, asked)
+        self.found.append(error)
+        return error
+
+
+class _NoSleepers:
+    """Nobody waits: every wait is the frontier."""
+
+    ended = None
+
+    def enter(self, branch: Branch) -> None:
+        """Nothing to count."""
+
+    def leave(self, branch: Branch, join: Join) -> None:
+        """Nothing to count."""
+
+    def join(self, branch: Branch, left: int) -> Join:
+        """Nothing to count."""
+        return Join(branch, left)
+
+    def joined(self, join: Join) -> None:
+        """Nothing to count."""
+
+    def waits_under(self, path: str) -> list[Any]:
+        """None."""
+        del path
+        return []
+
+
+class _Dry:
+    """A driver that does nothing."""
+
+    def __init__(self, blocking: bool) -> None:
+        self.blocking, self.sleepers, self.job = blocking, _NoSleepers(), _NoJob()
+
+    def me(self) -> object:
+        """Who asks."""
+        return threading.get_ident() if self.blocking else asyncio.current_task()
+
+    def go(self, doing: Doing) -> Any:
+        """The recorded value, or the frontier."""
+        return _recorded(doing) if self.blocking else self._go(doing)
+
+    async def _go(self, doing: Doing) -> Any:
+        return _recorded(doing)
+
+
+class _NoJob:
+    schema = "tenure"
+
+
+def _recorded(doing: Doing) -> Any:
+    try:
+        next(doing)
+    except StopIteration as end:
+        return end.value
+    raise Frontier
+
+
+def check(
+    workflow: Workflow, payload: str, records: list[Step], *, version: int | None = None
+) -> DefinitionDiffers | None:
+    """Where this definition differs from these records; None if it can go on with them."""
+    definition = workflow.newest if version is None else workflow.versions[version]
+    core = _Noted(Instance(UUID(int=0), workflow.name, definition.version, strict=definition.strict), records)
+    args, fields = definition.signature.arguments(None, payload)
+    blocking = not asyncio.iscoroutinefunction(definition.function)
+    driver = _Dry(blocking)
+
+    def begin() -> Any:
+        main = Branch("", driver.me())
+        BRANCH.set(main)
+        return definition.function(Flow(driver, core, main), *args, **fields)
+
+    async def run_async() -> None:
+        await begin()
+        core.check_end()
+
+    try:
+        if blocking:
+            begin()
+            core.check_end()
+        else:
+            asyncio.run(run_async())
+    except (Frontier, DefinitionDiffers, FlowCancelled, StepFailed, Again):
+        pass
+    return core.found[0] if core.found else None

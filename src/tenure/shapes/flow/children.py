@@ -1,0 +1,103 @@
+"""Children of a flow: rows that are counted when they end. The last makes the parent due, which is parked meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...app.handler import Handler
+from ...errors import BadSettings
+from ...model.ended import Ended, EndedRow
+from ...model.rows import NewRow
+from ...postgres.runner import run
+from ...verbs.batches import open_group
+from ...verbs.flows import children
+from ...verbs.lifecycle import cancel
+from ...verbs.results import ended
+from .core import Core
+from .effects import Ask, Call, Doing
+from .tries import DEFAULT
+from .trouble import FlowCancelled, FlowLimit, StepFailed
+
+CHILDREN_MAX = 100_000
+WAIT_SECONDS = 400 * 86_400.0
+
+
+def rows_of(what: Any, inputs: Sequence[Any]) -> list[NewRow]:
+    """A row for each item: its fields if it is a mapping, else the one field that the handler takes."""
+    if len(inputs) > CHILDREN_MAX:
+        raise FlowLimit(
+            f"a map over {len(inputs)} inputs is too large, the most is {CHILDREN_MAX}: map over parts of them"
+        )
+    sender = what if isinstance(what, Handler) else what.child()
+    signature = what.signature if isinstance(what, Handler) else what.newest.signature
+    fields: tuple[str, ...] = signature.fields or ()
+    if any(not isinstance(item, dict) for item in inputs) and not fields:
+        raise BadSettings(f"{what!r} takes no named fields: give flow.map mappings of fields")
+    return [sender.row(**(item if isinstance(item, dict) else {fields[0]: item})) for item in inputs]
+
+
+def kind_of(what: Any) -> str:
+    """The kind of the rows of a handler or workflow."""
+    return str(what.kind if isinstance(what, Handler) else what.name)
+
+
+def mapped_in_parts(
+    core: Core, place: tuple[str, int], name: str, parts: list[list[NewRow]], schema: str, *, blocking: bool, stop: bool
+) -> Doing:
+    """Part after part; uses two numbers for each."""
+    (path, n), ends = place, list[Ended]()
+    for i, part in enumerate(parts):
+        ends += yield from mapped(core, (path, n + 2 * i), name, part, schema, blocking=blocking, stop=stop)
+    return ends
+
+
+def called(core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, *, blocking: bool) -> Doing:
+    """One child: its value."""
+    return one(name, (yield from mapped(core, place, name, rows, schema, blocking=blocking, stop=False)))
+
+
+def mapped(
+    core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, *, blocking: bool, stop: bool
+) -> Doing:
+    """Send these as one group, wait for its end, and read how each ended; uses two numbers."""
+    path, n = place
+    parent = core.instance.id
+
+    def send(tx: Any) -> int:
+        return int(run(tx, open_group(rows, name=name, then_row=parent, stop_on_failure=stop), schema).id)
+
+    async def send_async(tx: Any) -> int:
+        return int((await run(tx, open_group(rows, name=name, then_row=parent, stop_on_failure=stop), schema)).id)
+
+    call = Call(
+        path, n, name, send if blocking else send_async, (), {}, DEFAULT, None, core.key_of(path, n), fenced=True
+    )
+    group = yield from core.step(call)
+    core.asked.add((path, n + 1))
+    try:
+        if rows:
+            yield from core.wait(path, n + 1, f"group:{group}", WAIT_SECONDS, None)
+    except FlowCancelled:
+        ids, _ = yield Ask(children(group))
+        yield Ask(cancel(ids, reason="its flow was cancelled"))
+        raise
+    ids, over = yield Ask(children(group))
+    if not over:  # one has failed, and the rest is not wanted
+        yield Ask(cancel(ids, reason="another of its map has failed"))
+    return [_ended(each) for each in (yield Ask(ended(ids)))]
+
+
+def _ended(row: EndedRow) -> Ended:
+    value = msgspec.json.decode(row.value) if row.value is not None else None
+    return Ended(row.status, value, row.error)  # type: ignore[arg-type]
+
+
+def one(name: str, ends: list[Ended]) -> Any:
+    """The value of a single child; StepFailed if it did not complete."""
+    (end,) = ends
+    if end.status != "completed":
+        raise StepFailed(name, f"the job ended as {end.status}: {end.error}")
+    return end.value

@@ -1,0 +1,279 @@
+"""The core of a workflow, without I/O: what is recorded, what is asked for, and what is to be done next.
+
+Each call of the function is a generator. It yields what must be done outside (Write, Run, Fenced, Hold, Nap) and is
+sent the answer. Two thin drivers do it: one awaits, one blocks.
+
+               recorded and ended
+    ask ───────────────────────────────▶ recall: the value, or the error, as the first time
+     │ another name recorded ──────────▶ DefinitionDiffers, before anything runs
+     │ nothing recorded, or begun
+     ▼
+    run ──▶ write ──▶ the value
+     │ failed: hold until the next try, then run
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from ...model.outcome import Fail
+from ...verbs.steps import Recorded, Step, Wait
+from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Run, Undo, Write
+from .step_values import result_type, written
+from .trouble import DefinitionDiffers, FlowCancelled, FlowLimit, Permanent, StepFailed, UndoFailed, of_the_step
+
+RECORDS_MAX = 10_000
+NAME_BYTES_MAX = 128
+IN_PLACE_SECONDS = 1.0  # a shorter wait is not worth a park
+ENDED = ("done", "failed", "timed_out", "cancelled", "patched")
+
+
+class Core:
+    """Knows the records of a run and what the function has asked for so far."""
+
+    def __init__(self, instance: Instance, began_at: float, cancel: str = "") -> None:
+        self.instance = instance
+        self.records: dict[tuple[str, int], Step] = {}
+        self.asked: set[tuple[str, int]] = set()
+        self.closed: list[str] = []  # paths of branches that lost a race
+        self.riders: list[Step] = []  # recorded with the next step
+        self.shown: dict[str, str] = {}
+        self.moment = began_at
+        self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
+        self.undos: list[Undo] = []
+        self._seen = began_at, time.monotonic()
+
+    def know(self, records: list[Step]) -> None:
+        """What is recorded of this run."""
+        self.records = {(step.path, step.n): step for step in records}
+        self._seen = max([self._seen[0], *(step.recorded_at for step in records)]), time.monotonic()
+
+    def now(self) -> float:
+        """The database's time, as far as it is known: never ahead of it."""
+        seen, at = self._seen
+        return seen + time.monotonic() - at
+
+    # -- asking
+
+    def ask(self, path: str, n: int, name: str) -> Step | None:
+        """What is recorded there; DefinitionDiffers if it is something else."""
+        if not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+            raise FlowLimit(f"step name {name!r} must be text of 1 to {NAME_BYTES_MAX} bytes: shorten it")
+        self.asked.add((path, n))
+        if len(self.asked) > RECORDS_MAX:
+            raise FlowLimit(
+                f"a run has at most {RECORDS_MAX} steps: go on with flow.anew(…), or move work into children"
+            )
+        known = self.records.get((path, n))
+        if known is not None and known.name != name:
+            raise self.differs(path, n, repr(known.name), repr(name))
+        if known is not None:
+            self.moment = known.recorded_at
+            if known.state == "cancelled":
+                self.cleaning, self.cancelled_at = True, known.recorded_at
+        return known
+
+    def ask_branches(self, path: str, n: int, how: str, branches: int) -> Step | None:
+        """The same for branches: another number of them is another definition. That they began rides along."""
+        known = self.ask(path, n, how)
+        if known is not None and known.args_hash != branches:
+            raise self.differs(path, n, f"{how} of {known.args_hash} branches", f"{branches}")
+        if known is None and how == "parallel":
+            self.riders.append(Step(path, n, how, "done", branches))
+        return known
+
+    def differs(self, path: str, n: int, recorded: str, asked: str) -> DefinitionDiffers:
+        """The error for this place."""
+        of = self.instance
+        return DefinitionDiffers(of.id, of.workflow, of.version, path, n, recorded, asked)
+
+    def check_end(self) -> None:
+        """DefinitionDiffers if the function returns and records are left that it did not ask for."""
+        for path, n in sorted(self.records.keys() - self.asked):
+            if not any(path == lost or path.startswith(lost + "/") for lost in self.closed):
+                raise self.differs(path, n, repr(self.records[path, n].name), "the end of the function")
+
+    def key_of(self, path: str, n: int) -> str:
+        """The key of a step, the same in every attempt."""
+        return f"{self.instance.id}/{self.instance.run}/{path}/{n}"
+
+    # -- a step
+
+    def step(self, call: Call) -> Doing:
+        """Recall it, or run it and record what it returned."""
+        known = self.ask(call.path, call.n, call.name)
+        if known is not None and known.args_hash != call.args_hash and call.args_hash:
+            self._other_arguments(call)
+        if known is not None and known.state in ENDED:
+            return self._recalled(call, known)
+        if call.undo is not None and known is not None:
+            self.undos.append(Undo(call, None))  # in doubt, also if the flow is cancelled here
+        if call.undoes is None:
+            yield from self._stop_if_asked(call.path, call.n, call.name, begun=known is not None)
+        if known is not None and known.state == "retrying" and not known.over:
+            yield from self._hold(call, known.tries, None, None)
+        tries = known.tries if known is not None and known.state == "retrying" else 0
+        if call.undo is not None and known is None:
+            self.undos.append(Undo(call, None))  # in doubt from now on
+            if not call.fenced:
+                yield from self.write(Step(call.path, call.n, call.name, "begun", call.args_hash))
+        while True:
+            tries += 1
+            try:
+                return (yield from self._tried(call, tries))
+            except Exception as error:
+                if not of_the_step(error):
+                    raise
+                yield from self._failed(call, tries, error)
+
+    def _tried(self, call: Call, tries: int) -> Doing:
+        """One try: the value, recorded."""
+        if call.fenced:
+            text = yield Fenced(call, tries)
+        else:
+            value = yield Run(call)
+            if isinstance(value, Fail):
+                raise Permanent(value.error)
+            text = written(call.name, value)
+            yield from self.write(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
+        value = self._read(call, text)
+        self._done(call, value)
+        return value
+
+    def _failed(self, call: Call, tries: int, error: Exception) -> Doing:
+        """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
+        said = str(error) if isinstance(error, Permanent) else f"{type(error).__name__}: {error}"
+        if isinstance(error, Permanent | FlowLimit) or tries >= call.tries.most:
+            yield from self.write(Step(call.path, call.n, call.name, "failed", call.args_hash, tries, error=said))
+            raise StepFailed(call.name, said) from error
+        seconds = call.tries.wait_seconds(tries)
+        if seconds < IN_PLACE_SECONDS:
+            yield Nap(seconds)
+        else:
+            yield from self._hold(call, tries, seconds, said)
+
+    def _hold(self, call: Call, tries: int, seconds: float | None, error: str | None) -> Doing:
+        """Until the next try; a flow that is cancelled meanwhile has no next try."""
+        if self.riders:
+            yield from self.write()
+        met = yield Hold(_next_try(call, tries, seconds, error))
+        if met is None and call.undoes is None:
+            yield from self.cancelled(call.path, call.n, call.name, self.cancel or "on request")
+
+    def _recalled(self, call: Call, known: Step) -> Any:
+        if call.undo is not None and known.tries:
+            self.undos.append(Undo(call, None))
+        if known.state == "cancelled":
+            raise FlowCancelled(known.error or "")
+        if known.state == "failed":
+            raise StepFailed(call.name, known.error or "")
+        value = self._read(call, known.result)
+        self._done(call, value)
+        return value
+
+    def _done(self, call: Call, value: Any) -> None:
+        if call.undo is not None:
+            at = max(n for n, undo in enumerate(self.undos) if undo.call.key == call.key)
+            self.undos[at] = Undo(call, value)
+
+    def _read(self, call: Call, text: str | None) -> Any:
+        """A result as its function says it is; one that no longer fits is another definition."""
+        try:
+            return msgspec.json.decode(text or "null", type=result_type(call.function))
+        except msgspec.ValidationError as error:
+            raise self.differs(call.path, call.n, f"a result of {call.name!r}", f"another type ({error})") from None
+
+    def _other_arguments(self, call: Call) -> None:
+        if self.instance.strict:
+            raise self.differs(call.path, call.n, f"{call.name!r} with other arguments", repr(call.name))
+
+    # -- writing
+
+    def write(self, *steps: Step) -> Doing:
+        """Record these, and what rides along."""
+        riders, self.riders = tuple(self.riders), []
+        answer: Recorded = yield Write((*riders, *steps))
+        self.learn(answer)
+        return answer
+
+    def learn(self, answer: Recorded) -> None:
+        """What the database said with a record."""
+        self.moment = answer.moment
+        self._seen = answer.moment, time.monotonic()
+        if answer.cancel_asked and not self.cancel:
+            self.cancel = "on request"
+
+    def _stop_if_asked(self, path: str, n: int, name: str, *, begun: bool = True) -> Doing:
+        """A flow that is to be cancelled is so at its next step, and that is recorded there."""
+        if self.cleaning:
+            raise FlowCancelled(self.cancel or "on request")
+        past = self.instance.deadline is not None and self.now() >= self.instance.deadline
+        if not (self.cancel or past):
+            return
+        yield from self.cancelled(path, n, name, self.cancel or "its deadline has passed", tries=int(begun))
+
+    def cancelled(self, path: str, n: int, name: str, reason: str, tries: int = 1) -> Doing:
+        """Record that the flow was cancelled here, and raise it; without a try it has nothing to undo."""
+        yield from self.write(Step(path, n, name, "cancelled", tries=tries, error=reason))
+        self.cleaning, self.cancelled_at = True, self.moment
+        raise FlowCancelled(reason)
+
+    def undo_all(self) -> Doing:
+        """Undo what was done or is in doubt, the last first; each undo is a step of its own."""
+        left = list(reversed(self.undos))
+        for n, undo in enumerate(left):
+            call = undo.call
+            step = call._replace(
+                path="undo",
+                n=n,
+                name=f"undo:{call.name}",
+                function=call.undo or call.function,
+                args=(undo.result, *call.args),
+                key=self.key_of("undo", n),
+                undoes=call.key,
+                undo=None,
+                args_hash=0,
+            )
+            rest = ", ".join(each.call.name for each in left[n:])
+            if self.cleaning and self.now() - self.cancelled_at > self.instance.cleanup_seconds:
+                raise UndoFailed(f"its time to clean up was over after {self.instance.cleanup_seconds:g} s", rest)
+            try:
+                yield from self.step(step)
+            except StepFailed as error:
+                raise UndoFailed(str(error), rest) from error
+
+    # -- waiting
+
+    def wait(self, path: str, n: int, name: str, seconds: float | None, at: float | None) -> Doing:
+        """Wait for a signal or a time: the step as it is then."""
+        known = self.ask(path, n, name)
+        if known is not None and known.state == "cancelled":
+            raise FlowCancelled(known.error or "")
+        if known is not None and (known.state in ENDED or (known.over and name == "sleep")):
+            return self._within(known)
+        yield from self._stop_if_asked(path, n, name)
+        if self.riders:
+            yield from self.write()
+        ends = [each for each in (at, self.instance.deadline) if each is not None]
+        met: Step | None = yield Hold(Wait(path, n, name, seconds=seconds, at=min(ends, default=None)))
+        if met is None:
+            yield from self.cancelled(path, n, name, self.cancel or "on request")
+        assert met is not None
+        self.records[path, n] = met
+        self.moment = met.recorded_at
+        return self._within(met)
+
+    def _within(self, step: Step) -> Step:
+        """A wait that was ended by the deadline of the flow is where the flow is cancelled."""
+        deadline = self.instance.deadline
+        if step.state == "timed_out" and deadline is not None and step.recorded_at >= deadline:
+            self.cleaning, self.cancelled_at = True, step.recorded_at
+            raise FlowCancelled("its deadline has passed")
+        return step
+
+
+def _next_try(call: Call, tries: int, seconds: float | None, error: str | None) -> Wait:
+    return Wait(call.path, call.n, call.name, "retrying", call.args_hash, tries, seconds or 1.0, error=error)

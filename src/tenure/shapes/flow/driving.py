@@ -1,0 +1,178 @@
+"""The driver of async workflows: it does what the core asks for by awaiting, on the worker's loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from ...app.job import Job
+from ...postgres.runner import run
+from ...verbs.lifecycle import enter
+from ...verbs.steps import Recorded, Step, record
+from .core import Core
+from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Write
+from .recorder import Recorder
+from .sleepers import BRANCH, Sleepers
+from .step_context import RUNNING, StepContext
+from .step_values import written
+from .writing import (
+    applied,
+    fenced_recording,
+    in_doubt,
+    locked,
+    raise_,
+    recording,
+    stopped,
+    stopping,
+    until_free,
+    written_now,
+)
+
+
+class Awaiting:
+    """Runs calls as coroutines."""
+
+    blocking = False
+
+    def __init__(self, job: Job, core: Core, recorder: Recorder) -> None:
+        self.job, self.core, self._recorder = job, core, recorder
+        self._loop = asyncio.get_running_loop()
+        self.sleepers = Sleepers(job, core, recorder, self._future)
+
+    def _future(self) -> tuple[Any, Callable[[Any], object]]:
+        future = self._loop.create_future()
+
+        def settle(answer: Any) -> None:
+            if future.done():
+                return
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        return future, partial(self._on_loop, settle)
+
+    def _on_loop(self, settle: Callable[[Any], None], answer: Any) -> None:
+        self._loop.call_soon_threadsafe(settle, answer)
+
+    def me(self) -> object:
+        """Who asks: the task."""
+        return asyncio.current_task()
+
+    async def go(self, doing: Doing) -> Any:
+        """Carry a call to its end."""
+        branch = BRANCH.get()
+        self.sleepers.begin(branch)
+        try:
+            effect = next(doing)
+            while True:
+                try:
+                    answer = await self._do(effect)
+                except BaseException as error:
+                    effect = doing.throw(error)
+                else:
+                    effect = doing.send(answer)
+        except StopIteration as end:
+            return end.value
+        finally:
+            self.sleepers.end(branch)
+
+    async def live(self, life: Doing) -> Any:
+        """Carry the attempt to its outcome."""
+        try:
+            effect = next(life)
+            while True:
+                try:
+                    answer = await self._outer(effect)
+                except BaseException as error:
+                    effect = life.throw(error)
+                else:
+                    effect = life.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    async def _outer(self, effect: Any) -> Any:
+        if isinstance(effect, Main):
+            value = await effect.function(*effect.args, **effect.fields)
+            return value if self.sleepers.ended is None else raise_(self.sleepers.ended)
+        if isinstance(effect, Sub):
+            return await self.go(effect.doing)
+        if isinstance(effect, Recall):
+            return await self.recall(effect.run)
+        assert isinstance(effect, Stop)
+        async with self.job.lender.awaiting() as conn:
+            await run(conn, stopping(self.job, effect), self.job.schema)
+        return stopped(self.job, effect)
+
+    async def _do(self, effect: Any) -> Any:
+        if isinstance(effect, Write):
+            return await self.record(effect.steps)
+        if isinstance(effect, Run):
+            call = effect.call
+            token = RUNNING.set(StepContext(call.key, call.undoes))
+            try:
+                value = call.function(*call.args, **call.kwargs)
+                if asyncio.iscoroutine(value):
+                    value = await (asyncio.wait_for(value, call.timeout_seconds) if call.timeout_seconds else value)
+                return value
+            finally:
+                RUNNING.reset(token)
+        if isinstance(effect, Fenced):
+            return await self._fenced(effect)
+        if isinstance(effect, Ask):
+            async with self.job.lender.awaiting() as conn:
+                return await run(conn, effect.statement, self.job.schema)
+        if isinstance(effect, Nap):
+            return await asyncio.sleep(effect.seconds)
+        assert isinstance(effect, Hold)
+        future = self.sleepers.hold(effect.wait)
+        try:
+            return await future
+        finally:
+            self.sleepers.woken(effect.wait)
+
+    async def record(self, steps: tuple[Step, ...]) -> Recorded:
+        """Record these, with others of this worker."""
+        future, done = self._future()
+        self._recorder.send(self.job, recording(self.job, self.core, steps), done)
+        return applied(self.job, await future)
+
+    async def recall(self, run_number: int) -> list[Step]:
+        """The records of a run."""
+        future, done = self._future()
+        self._recorder.send(self.job, run_number, done)
+        found: list[Step] = await future
+        return found
+
+    async def _fenced(self, effect: Fenced) -> str:
+        job, call = self.job, effect.call
+        token = RUNNING.set(StepContext(call.key, call.undoes))
+        try:
+            async with job.lender.awaiting() as conn:
+                before = conn.isolation_level
+                await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+                try:
+                    async with conn.transaction():
+                        await run(conn, enter(job.claimed), job.schema)
+                        value = call.function(conn, *call.args, **call.kwargs)
+                        text = written(call.name, await value if asyncio.iscoroutine(value) else value)
+                        statement = record([fenced_recording(job, self.core, effect, text)])
+                        for seconds in until_free():
+                            (answer,) = await run(conn, statement, job.schema)
+                            if not locked(answer):
+                                break
+                            await asyncio.sleep(seconds)
+                        self.core.learn(written_now(job, answer))
+                except psycopg.OperationalError as error:
+                    raise in_doubt(error) from error
+                finally:
+                    if not conn.closed:
+                        await conn.set_isolation_level(before)
+        finally:
+            RUNNING.reset(token)
+        self.core.riders = []
+        return text

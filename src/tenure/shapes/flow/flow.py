@@ -1,0 +1,274 @@
+"""A Flow: what the function of a workflow sees. Its calls are awaited in an async workflow, called in a plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID, uuid5
+
+from ...errors import BadSettings
+from ...verbs.steps import Step
+from .branches import as_tasks, in_threads
+from .children import called, kind_of, mapped_in_parts, rows_of
+from .core import Core
+from .effects import Call, Doing, Nap
+from .sleepers import BRANCH, Branch
+from .step_context import RUNNING
+from .step_values import hash_of, nothing, signalled, written
+from .tries import DEFAULT, Tries
+from .trouble import Again, DefinitionDiffers, FlowLimit, UseParallel
+
+WAIT_SECONDS_MAX = 400 * 86_400.0
+BRANCHES_MAX = 100
+DEPTH_MAX = 8
+
+
+class Flow:
+    """One attempt at one instance. What its steps returned is known from their records."""
+
+    def __init__(self, driver: Any, core: Core, main: Branch) -> None:
+        self._driver, self._core, self._main = driver, core, main
+        self._drawn: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        of = self._core.instance
+        return f"<Flow {of.workflow} {of.id} version {of.version}, run {of.run}>"
+
+    @property
+    def id(self) -> UUID:
+        """The instance: the id of its row."""
+        return self._core.instance.id
+
+    @property
+    def run(self) -> int:
+        """Which run this is, from 1: the next begins with anew."""
+        return self._core.instance.run
+
+    @property
+    def version(self) -> int:
+        """The version of the definition that it began with."""
+        return self._core.instance.version
+
+    @property
+    def key(self) -> str:
+        """The key of the step that runs, else of the instance: stable, so that receivers detect doubles."""
+        running = RUNNING.get()
+        return running.key if running is not None else str(self.id)
+
+    # -- steps
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        retry: Tries = DEFAULT,
+        timeout_seconds: float | None = None,
+        undo: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a function and record its result: at least once, with `flow.key` the same each time.
+
+        `undo(result, *args)` is called if the flow fails later or is cancelled, also when nobody knows whether the step
+        took effect: then its result is None.
+        """
+        if timeout_seconds is not None and self._driver.blocking:
+            raise BadSettings(f"step {name!r} has timeout_seconds, and nothing ends a thread: make the workflow async")
+        return self._call(name, function, args, kwargs, retry, timeout_seconds, undo, fenced=False)
+
+    def fenced(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        retry: Tries = DEFAULT,
+        undo: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run `function(tx, *args)` in a transaction that ends with the record: exactly once."""
+        return self._call(name, function, args, kwargs, retry, None, undo, fenced=True)
+
+    def _call(
+        self, name: str, function: Any, args: Any, kwargs: Any, tries: Tries, timeout: Any, undo: Any, *, fenced: bool
+    ) -> Any:
+        if not isinstance(tries, Tries):
+            raise BadSettings(f"step {name!r} has retry={tries!r}: write Tries(5), or Tries(5, Fixed(10))")
+        branch, n = self._reserve(name)
+        key = self._core.key_of(branch.path, n)
+        call = Call(
+            branch.path, n, name, function, args, kwargs, tries, timeout, key, None, fenced, undo, hash_of(args, kwargs)
+        )
+        return self._driver.go(self._core.step(call))
+
+    def start(self, workflow: Any, **fields: Any) -> Any:
+        """Start another workflow, exactly once, and do not wait for it: its id."""
+
+        def begin(tx: Any, **given: Any) -> Any:
+            return workflow.start(tx, **given)
+
+        async def begin_async(tx: Any, **given: Any) -> str:
+            return str((await begin(tx, **given)).id)
+
+        chosen = (lambda tx, **given: str(begin(tx, **given).id)) if self._driver.blocking else begin_async
+        return self.fenced(f"start:{workflow.name}", chosen, **fields)
+
+    # -- children
+
+    def map(self, what: Any, inputs: Iterable[Any], *, window: int | None = None, stop_on_failure: bool = False) -> Any:
+        """Send a row of a handler or workflow for each input, and wait for their ends: a list of Ended, in order.
+
+        The flow is parked meanwhile. `window` starts only so many at a time; stop_on_failure cancels the rest when one
+        has failed.
+        """
+        rows, name = rows_of(what, list(inputs)), f"map:{kind_of(what)}"
+        size = max(1, window or len(rows))
+        parts = [rows[at : at + size] for at in range(0, len(rows), size)] or [[]]
+        place = self._reserve_some(name, 2 * len(parts))
+        terms = {"blocking": self._driver.blocking, "stop": stop_on_failure}
+        return self._driver.go(mapped_in_parts(self._core, place, name, parts, self._driver.job.schema, **terms))
+
+    def call(self, handler: Any, **fields: Any) -> Any:
+        """A job as a step, in its own queue and pool: its value, or StepFailed. The handler needs result=True."""
+        name, rows, driver = f"call:{kind_of(handler)}", rows_of(handler, [fields]), self._driver
+        place = self._reserve_some(name, 2)
+        return driver.go(called(self._core, place, name, rows, driver.job.schema, blocking=driver.blocking))
+
+    # -- waiting
+
+    def sleep(self, seconds: float = 0.0, *, days: float = 0.0, hours: float = 0.0, minutes: float = 0.0) -> Any:
+        """Sleep, also for days: the row is given back meanwhile. Below a second it waits in place."""
+        total = seconds + timedelta(days=days, hours=hours, minutes=minutes).total_seconds()
+        if not 0 <= total <= WAIT_SECONDS_MAX:
+            raise FlowLimit(f"sleep of {total:g} s must be between 0 and 400 days: sleep again, or begin anew")
+        if total < 1.0:
+            return self._driver.go(_nap(total))
+        return self._wait("sleep", total, None, nothing)
+
+    def sleep_until(self, at: datetime) -> Any:
+        """Sleep until this time."""
+        if at.tzinfo is None:
+            raise BadSettings(f"sleep_until({at}): a time without a zone; give it tzinfo")
+        return self._wait("sleep", None, at.timestamp(), nothing)
+
+    def wait_for(self, signal: str, *, timeout_seconds: float = WAIT_SECONDS_MAX) -> Any:
+        """The next signal of this name: its payload, or TIMED_OUT. One that came before is waiting already."""
+        if not 0 <= timeout_seconds <= WAIT_SECONDS_MAX:
+            raise FlowLimit(f"timeout_seconds={timeout_seconds:g} must be between 0 and 400 days: wait again, or anew")
+        return self._wait(f"wait:{signal}", timeout_seconds, None, signalled)
+
+    def _wait(self, name: str, seconds: float | None, at: float | None, read: Callable[[Step], Any]) -> Any:
+        branch, n = self._reserve(name)
+
+        def doing() -> Doing:
+            return read((yield from self._core.wait(branch.path, n, name, seconds, at)))
+
+        return self._driver.go(doing())
+
+    # -- branches
+
+    def parallel(self, *branches: Any) -> Any:
+        """Run branches at once; their values in order. If some fail, the first of them is raised when all have ended.
+
+        In an async workflow a(flow), in a plain one partial(a, flow): each has a path of its own.
+        """
+        return self._branch("parallel", branches)
+
+    def first(self, *branches: Any) -> Any:
+        """The value of the branch that ends first; the others are closed."""
+        return self._branch("first", branches)
+
+    def _branch(self, how: str, branches: tuple[Any, ...]) -> Any:
+        if not 1 <= len(branches) <= BRANCHES_MAX:
+            raise FlowLimit(f"{how} takes 1 to {BRANCHES_MAX} branches, not {len(branches)}: use flow.map for more")
+        here, n = self._reserve(how)
+        if here.depth >= DEPTH_MAX:
+            raise FlowLimit(f"branches may be {DEPTH_MAX} deep: start a workflow of its own")
+        core = self._core
+        try:
+            known = core.ask_branches(here.path, n, how, len(branches))
+        except DefinitionDiffers:
+            for each in branches:
+                getattr(each, "close", _nothing_to_close)()
+            raise
+        prefix = f"{here.path}/" if here.path else ""
+        paths = [Branch(f"{prefix}{n}.{i}", None, here.depth + 1) for i in range(len(branches))]
+        winner = int(known.result or 0) if how == "first" and known is not None else None
+        if self._driver.blocking:
+            return in_threads(self._driver, here, how, branches, paths)
+        return as_tasks(self._driver, core, here, n, how, winner, branches, paths)
+
+    # -- what is stable, and what is shown
+
+    def now(self) -> datetime:
+        """The time of the last record: the same in every attempt."""
+        return datetime.fromtimestamp(self._core.moment, UTC)
+
+    def uuid(self) -> UUID:
+        """An id, the same in every attempt."""
+        return uuid5(self.id, self._draw("uuid"))
+
+    def random(self) -> float:
+        """A number from 0 to 1, the same in every attempt."""
+        drawn = blake2b(f"{self.id}/{self._draw('random')}".encode(), digest_size=7).digest()
+        return int.from_bytes(drawn, "big") / (1 << 56)
+
+    def _draw(self, what: str) -> str:
+        branch = BRANCH.get(self._main)
+        place = f"{self.run}/{branch.path}/{branch.n}/{what}"
+        self._drawn[place] = n = self._drawn.get(place, 0) + 1
+        return f"{place}/{n}"
+
+    def show(self, key: str, value: Any) -> None:
+        """A value for people, under this key: written with the next record."""
+        self._core.shown[key] = written(key, value)
+
+    def turns(self, most: int) -> Iterator[int]:
+        """0, 1, 2 … and FlowLimit after so many: a limit on everything."""
+        yield from range(most)
+        raise FlowLimit(f"the loop had its {most} turns: allow more with flow.turns(…), or end it sooner")
+
+    # -- other definitions
+
+    def patched(self, name: str, *, retired: bool = False) -> bool:
+        """True for instances that reach this place with the new code, False for those that were past it with the old.
+
+        retired=True accepts the markers that are there and makes none: when no instance without one is left.
+        """
+        core, branch = self._core, BRANCH.get(self._main)
+        known = core.records.get((branch.path, branch.n))
+        if known is None and retired:
+            return True
+        if known is not None and known.name != f"patch:{name}":
+            return retired
+        here, n = self._reserve(name)
+        core.ask(here.path, n, f"patch:{name}")
+        if known is None:
+            core.riders.append(Step(here.path, n, f"patch:{name}", "patched"))
+        return True
+
+    def anew(self, **fields: Any) -> Any:
+        """Begin again from the top with this input and without records: the same instance, its next run."""
+        raise Again(fields)
+
+    def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:
+        branch, n = self._reserve(name)
+        branch.n += numbers - 1
+        return branch.path, n
+
+    def _reserve(self, name: str) -> tuple[Branch, int]:
+        """The next number on this path, when the call is made and not when it runs: gather of calls stays stable."""
+        branch = BRANCH.get(self._main)
+        if branch.owner is not None and branch.owner != self._driver.me():
+            raise UseParallel(name)
+        n, branch.n = branch.n, branch.n + 1
+        return branch, n
+
+
+def _nothing_to_close() -> None:
+    """A branch of a plain workflow."""
+
+
+def _nap(seconds: float) -> Doing:
+    yield Nap(seconds)

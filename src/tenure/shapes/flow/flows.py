@@ -1,0 +1,249 @@
+"""Flows: the workflows of an inbox, by name and version; how an instance is started, reached and driven."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from ...app.handler import Handler
+from ...app.inbox import Inbox
+from ...app.job import Job
+from ...app.lent import Connections
+from ...app.signature import Signature
+from ...errors import BadSettings, InvalidPayload
+from ...model.outcome import DeadLetter, Snooze
+from ...postgres.runner import run
+from ...verbs.flows import FlowState, flow_state
+from ...verbs.steps import cancel_flow, signal
+from .blocking import Blocking
+from .core import Core
+from .driving import Awaiting
+from .effects import Instance, Main
+from .flow import Flow
+from .life import life
+from .recorder import Recorder
+from .sleepers import BRANCH, Branch
+
+CRASHES_MAX = 20
+VERSION_SECONDS = 30.0  # how long a row waits whose version this worker does not have
+
+
+_FLOWS: WeakKeyDictionary[Inbox, list[Flows]] = WeakKeyDictionary()
+
+
+def workflows_of(inbox: Inbox) -> dict[str, Workflow]:
+    """All workflows of an inbox, by name."""
+    return {name: made for flows in _FLOWS.get(inbox, []) for name, made in flows.workflows.items()}
+
+
+class Definition:
+    """One version of a workflow: its function, and the payload that it takes."""
+
+    def __init__(self, name: str, version: int, function: Callable[..., Any], strict: bool, cleanup: float) -> None:
+        self.version, self.function, self.strict, self.cleanup_seconds = version, function, strict, cleanup
+        found = inspect.signature(function, eval_str=True)
+        parameters = list(found.parameters.values())
+        if not parameters:
+            raise BadSettings(f"workflow {name!r} takes nothing: its first parameter is the flow")
+
+        def fields() -> None: ...
+
+        fields.__signature__ = found.replace(parameters=parameters[1:])  # type: ignore[attr-defined]
+        self.signature = Signature(fields, name, None)
+
+
+class Workflow:
+    """A workflow with all its versions: `start` begins an instance, `of` reaches one by its name."""
+
+    def __init__(self, flows: Flows, name: str, named: str | None, deadline_seconds: float | None) -> None:
+        self.flows, self.name, self.named, self.deadline_seconds = flows, name, named, deadline_seconds
+        self.versions: dict[int, Definition] = {}
+        self.handler: Handler[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.name!r}, versions {sorted(self.versions)}>"
+
+    @property
+    def newest(self) -> Definition:
+        """The version that new instances begin with."""
+        return self.versions[max(self.versions)]
+
+    def start(self, conn: Any, **fields: Any) -> Any:
+        """Begin an instance in the caller's transaction; awaitable if the connection is. A second start is the same."""
+        assert self.handler is not None
+        self.newest.signature.payload((), fields)
+        options: dict[str, Any] = {"headers": self._headers()}
+        if self.named is not None:
+            options["idempotency_key"] = self.key_of(_formatted(self.name, self.named, fields))
+        return self.handler.using(**options).enqueue(conn, **fields)
+
+    def child(self) -> Any:
+        """Makes rows of new instances, for flow.map and flow.call: without a name, its parent knows it."""
+        assert self.handler is not None
+        return self.handler.using(headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"tenure-flow": self.name, "tenure-version": str(self.newest.version)}
+        if self.deadline_seconds is not None:
+            headers["tenure-deadline"] = f"+{self.deadline_seconds:g}"
+        return headers
+
+    def key_of(self, name: str) -> str:
+        """The idempotency key of the instance of this name."""
+        return f"flow:{self.name}:{name}"
+
+    def of(self, name: str | UUID) -> InstanceHandle:
+        """An instance, by its name or its id."""
+        return InstanceHandle(self, name)
+
+
+class InstanceHandle:
+    """One instance, from outside; each call is awaitable if the connection is."""
+
+    def __init__(self, workflow: Workflow, name: str | UUID) -> None:
+        self._schema = workflow.flows.inbox
+        self._id = name if isinstance(name, UUID) else None
+        self._named = None if isinstance(name, UUID) else workflow.key_of(name)
+
+    def signal(self, conn: Any, name: str, payload: Any = None, *, once: str | None = None) -> Any:
+        """Send a signal, in the caller's transaction: delivered, queued, duplicate, ended or unknown."""
+        return run(conn, signal(self._id, name, payload, named=self._named, once=once), self._schema.schema)
+
+    def cancel(self, conn: Any, reason: str = "on request") -> Any:
+        """Ask it to undo what it has done, and to end as cancelled."""
+        return run(conn, cancel_flow(self._id, named=self._named, reason=reason), self._schema.schema)
+
+    def state(self, conn: Any) -> Any:
+        """Where it stands, what it waits for, and what it shows: a FlowState, or None."""
+        found: FlowState | None = run(conn, flow_state(self._id, named=self._named), self._schema.schema)
+        return found
+
+
+class Flows:
+    """The workflows of an inbox."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
+        self.workflows: dict[str, Workflow] = {}
+        _FLOWS.setdefault(inbox, []).append(self)
+        self._recorders: WeakKeyDictionary[Connections, Recorder] = WeakKeyDictionary()
+
+    def workflow(
+        self,
+        workflow: str,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        deadline_seconds: float | None = None,
+        cleanup_seconds: float = 600.0,
+        strict: bool = False,
+        **options: Any,
+    ) -> Callable[[Callable[..., Any]], Workflow]:
+        """Make a function a workflow, or a version of one: `@flows.workflow("checkout", name="order:{order_id}")`.
+
+        `name` says which instance is which: a second start of the same name is the same instance. Options are those of
+        a handler: queue, key, priority, lease_seconds.
+        """
+
+        def decorate(function: Callable[..., Any]) -> Workflow:
+            made = self.workflows.get(workflow)
+            if made is None:
+                self._check(workflow, options)
+                options.setdefault("result", _returns(function))
+                made = Workflow(self, workflow, name, deadline_seconds)
+                made.handler = self._handler(made, function, options)
+                self.workflows[workflow] = made
+            if version in made.versions:
+                raise BadSettings(f"workflow {workflow!r} has a version {version} already: give this one another")
+            if made.versions and _is_async(made.newest.function) != _is_async(function):
+                raise BadSettings(f"workflow {workflow!r} has async and plain versions: make them all one or the other")
+            made.versions[version] = Definition(workflow, version, function, strict, cleanup_seconds)
+            made.named = name if name is not None else made.named
+            return made
+
+        return decorate
+
+    def _check(self, workflow: str, options: dict[str, Any]) -> None:
+        if options.get("ordered") or options.get("pool") == "process":
+            raise BadSettings(f"workflow {workflow!r} cannot be ordered, nor run in processes: leave both out")
+        if self.inbox.codec is not None and options.get("encrypt") is not False:
+            raise BadSettings(
+                f"workflow {workflow!r} is in an inbox with a codec, and what its steps return is kept in clear: "
+                "say encrypt=False, and keep secrets out of its results"
+            )
+
+    def _handler(self, made: Workflow, function: Callable[..., Any], options: dict[str, Any]) -> Handler[..., Any]:
+        if _is_async(function):
+
+            async def drive(job: Job, **fields: Any) -> Any:  # noqa: ARG001
+                return await _driven(made, job, self.recorder(job))
+
+            return self.inbox.handler(made.name, max_attempts=CRASHES_MAX, **options)(drive)
+
+        def drive_plain(job: Job, **fields: Any) -> Any:  # noqa: ARG001
+            return _driven(made, job, self.recorder(job), blocking=True)
+
+        return self.inbox.handler(made.name, max_attempts=CRASHES_MAX, **options)(drive_plain)
+
+    def recorder(self, job: Job) -> Recorder:
+        """The recorder of this job's worker."""
+        found = self._recorders.get(job.lender)
+        if found is None:
+            found = self._recorders[job.lender] = Recorder(job.lender, job.schema)
+        return found
+
+
+def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = False) -> Any:
+    """Drive one attempt: its outcome, or an awaitable of it."""
+    headers = job.sent_headers
+    version, number = int(headers.get("tenure-version", "1")), int(headers.get("tenure-run", "1"))
+    definition = made.versions.get(version)
+    if definition is None:
+        known = ", ".join(map(str, sorted(made.versions)))
+        away = Snooze(VERSION_SECONDS, f"no worker for version {version} of {made.name!r}: this one has {known}")
+        return away if blocking else _ready(away)
+    try:
+        args, fields = definition.signature.arguments(None, job.claimed.payload)
+    except InvalidPayload as error:
+        return DeadLetter(str(error)) if blocking else _ready(DeadLetter(str(error)))
+    began = (job.id.int >> 80) / 1000.0  # ids are time-ordered
+    core = Core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
+    driver = Blocking(job, core, recorder) if blocking else Awaiting(job, core, recorder)
+    main = Branch("", driver.me())
+    BRANCH.set(main)
+    driver.sleepers.enter(main)
+    flow = Flow(driver, core, main)
+    begun = Main(definition.function, (flow, *args), fields)
+    return driver.live(life(core, begun, recalled=job.token > 1, token=job.token))
+
+
+async def _ready(value: Any) -> Any:
+    return value
+
+
+def _instance(made: Workflow, definition: Definition, job: Job, number: int, began: float) -> Instance:
+    after = job.sent_headers.get("tenure-deadline")
+    deadline = None if after is None else began + float(after)
+    terms = (definition.strict, definition.cleanup_seconds)
+    return Instance(job.id, made.name, definition.version, number, deadline, *terms)
+
+
+def _returns(function: Callable[..., Any]) -> bool:
+    """Whether it promises a value: then that is kept as its result."""
+    return getattr(function, "__annotations__", {}).get("return") not in (None, "None")
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function)
+
+
+def _formatted(workflow: str, named: str, fields: dict[str, Any]) -> str:
+    try:
+        return named.format_map(fields)
+    except (KeyError, IndexError, AttributeError) as error:
+        raise InvalidPayload(
+            f"name={named!r} of workflow {workflow!r} cannot be made of its input ({error!r})"
+        ) from None

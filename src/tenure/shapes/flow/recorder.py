@@ -1,0 +1,160 @@
+"""The recorder: gathers what the running instances of a worker record, park and recall, and sends it in few statements.
+
+A thread of its own with a connection that the worker lends it. While one statement runs, the next batch gathers. What
+is asked for twice after a lost reply is answered twice alike: every statement of it may be sent again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+import psycopg
+
+from ...app.job import Job
+from ...app.job_fence import Connections
+from ...errors import StaleLease
+from ...model.rows import Settled
+from ...postgres.runner import run
+from ...verbs.steps import Parked, Parking, Recording, park, recall, record
+
+BATCH_MAX = 500
+PARKS_MAX = 200  # each takes a lock of its own
+IDLE_SECONDS = 2.0  # then its connection is given back
+AGAIN_SECONDS = 0.02
+PATIENCE_SECONDS = 2.0  # for a row or an instance that somebody has locked
+
+
+class Request(NamedTuple):
+    """What one instance asks for; `done` is called with the answer, or with an exception, in the recorder's thread."""
+
+    job: Job
+    what: Recording | Parking | int  # int: recall that run
+    done: Callable[[Any], object]
+    since: float
+
+
+class Recorder:
+    """Takes requests from any thread."""
+
+    def __init__(self, lender: Connections, schema: str) -> None:
+        self._lender, self._schema = lender, schema
+        self._queue: SimpleQueue[Request] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def send(self, job: Job, what: Recording | Parking | int, done: Callable[[Any], object]) -> None:
+        """Ask for it; the answer comes in another thread."""
+        self._queue.put(Request(job, what, done, time.monotonic()))
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._live, name="tenure-recorder", daemon=True)
+                    self._thread.start()
+
+    def _live(self) -> None:
+        while True:
+            first = self._queue.get()
+            batch = [first]
+            while batch:
+                batch = self._with_connection(batch)
+
+    def _with_connection(self, batch: list[Request]) -> list[Request]:
+        """Work until there is nothing to do for a while, or the connection is lost: what is to be sent again."""
+        try:
+            with self._lender.blocking() as conn:
+                while True:
+                    batch = self._send(conn, batch)
+                    batch += self._gathered(AGAIN_SECONDS if batch else IDLE_SECONDS)
+                    if not batch:
+                        return []
+        except psycopg.OperationalError as error:
+            time.sleep(0.2)
+            return _still_wanted(batch, error)
+
+    def _gathered(self, seconds: float) -> list[Request]:
+        found: list[Request] = []
+        try:
+            found.append(self._queue.get(timeout=seconds))
+            while len(found) < BATCH_MAX:
+                found.append(self._queue.get_nowait())
+        except Empty:
+            pass
+        return found
+
+    def _send(self, conn: Any, batch: list[Request]) -> list[Request]:
+        """Send these; what was locked is returned, to be sent again."""
+        recalls = [each for each in batch if isinstance(each.what, int)]
+        records = [each for each in batch if isinstance(each.what, Recording)]
+        parks = [each for each in batch if isinstance(each.what, Parking)]
+        again: list[Request] = []
+        if recalls:
+            found = run(conn, recall([(each.job.id, each.what) for each in recalls]), self._schema)  # type: ignore[misc]
+            _answer((each, found[each.job.id]) for each in recalls)
+        for some in _apart(records):
+            again += self._tell(some, self._run(conn, some, record))
+        for at in range(0, len(parks), PARKS_MAX):
+            some = parks[at : at + PARKS_MAX]
+            again += self._tell(some, self._run(conn, some, _impatient))
+        return again
+
+    def _run(self, conn: Any, some: list[Request], verb: Callable[[Any], Any]) -> Sequence[Any]:
+        try:
+            answers: Sequence[Any] = run(conn, verb([each.what for each in some]), self._schema)
+            return answers
+        except psycopg.OperationalError:
+            raise
+        except Exception as error:
+            if len(some) == 1:
+                return [error]
+            return [self._run(conn, [each], verb)[0] for each in some]
+
+    def _tell(self, some: list[Request], answers: Sequence[Any]) -> list[Request]:
+        told, again = [], []
+        for request, answer in zip(some, answers, strict=True):
+            locked = isinstance(answer, Parked) and answer.outcome == "locked"
+            if (locked or (isinstance(answer, Settled) and answer.reason == "try_again")) and _patient(request):
+                again.append(request)
+            else:
+                told.append((request, answer))
+        _answer(told)
+        return again
+
+
+def _impatient(parkings: Sequence[Parking]) -> Any:
+    return park(parkings, patient=False)
+
+
+def _patient(request: Request) -> bool:
+    return not request.job.lost and time.monotonic() - request.since < PATIENCE_SECONDS
+
+
+def _apart(records: list[Request]) -> Iterable[list[Request]]:
+    """Batches in which no instance is named twice."""
+    while records:
+        seen: set[Any] = set()
+        now: list[Request] = []
+        later: list[Request] = []
+        for each in records:
+            (later if each.job.id in seen else now).append(each)
+            seen.add(each.job.id)
+        yield now
+        records = later
+
+
+def _still_wanted(batch: list[Request], error: Exception) -> list[Request]:
+    """After a lost connection: those whose lease may still be ours."""
+    for request in batch:
+        if request.job.lost:
+            request.done(StaleLease(request.job.claimed, "record", request.job.lost))
+        elif time.monotonic() - request.since > 600:
+            request.done(error)
+    return [each for each in batch if not each.job.lost and time.monotonic() - each.since <= 600]
+
+
+def _answer(told: Iterable[tuple[Request, Any]]) -> None:
+    for request, answer in told:
+        request.done(answer)

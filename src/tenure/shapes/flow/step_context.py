@@ -1,0 +1,32 @@
+"""Which step runs here: its key, stable over every attempt, for whoever is called from it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class StepContext(NamedTuple):
+    """The key of the step that runs, and of the step that it undoes."""
+
+    key: str
+    undoes: str | None = None
+
+
+RUNNING: ContextVar[StepContext | None] = ContextVar("tenure_step", default=None)
+
+
+def step_key() -> str:
+    """The key of the step that runs: the same in every attempt. Send it along: receivers detect doubles by it."""
+    running = RUNNING.get()
+    if running is None:
+        raise RuntimeError("step_key() was called outside a step: call it in the function that flow.step(…) runs")
+    return running.key
+
+
+def undone_key() -> str:
+    """In an undo: the key of the step that is undone."""
+    running = RUNNING.get()
+    if running is None or running.undoes is None:
+        raise RuntimeError("undone_key() was called outside an undo: call it in the function given as undo=")
+    return running.undoes

@@ -1,0 +1,69 @@
+"""Results and arguments of steps: as JSON, as the type that a function promises, and as a number to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, get_type_hints
+
+import msgspec
+
+from ...model.payload import encode
+from ...verbs.steps import Step
+from .trouble import FlowLimit
+
+RESULT_BYTES_MAX = 256 * 1024
+
+
+def written(name: str, value: Any) -> str:
+    """A result as JSON text, or FlowLimit."""
+    text = encode(value)
+    if len(text) > RESULT_BYTES_MAX:
+        raise FlowLimit(
+            f"step {name!r} returned {len(text)} bytes, the most is {RESULT_BYTES_MAX}: store it, return its address"
+        )
+    return text
+
+
+def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """The arguments as a number; what is no JSON counts by its type."""
+    try:
+        text = msgspec.json.encode((args, kwargs) if kwargs else args, enc_hook=lambda each: type(each).__qualname__)
+    except Exception:
+        return 0
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+@lru_cache(maxsize=10_000)
+def result_type(function: Callable[..., Any]) -> Any:
+    """What a function says that it returns, if that is a type JSON can be read as; else anything."""
+    try:
+        found = get_type_hints(function).get("return", Any)
+        msgspec.json.Decoder(found)
+    except Exception:
+        return Any
+    return found
+
+
+class TimedOut(Enum):
+    """What wait_for answers when its time is up."""
+
+    TIMED_OUT = "timed out"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+TIMED_OUT = TimedOut.TIMED_OUT
+
+
+def nothing(step: Step) -> None:
+    """What a sleep answers."""
+    del step
+
+
+def signalled(step: Step) -> Any:
+    """The payload of a signal, or that its time was up."""
+    return TIMED_OUT if step.state == "timed_out" else msgspec.json.decode(step.result or "null")

@@ -1,0 +1,99 @@
+"""What a workflow raises: into its own function, or to say that its definition was changed."""
+
+from __future__ import annotations
+
+from ...errors import NO, USAGE, TenureError
+
+
+class StepFailed(TenureError):
+    """A step has failed for good. Raised from its record, the first time as in every later run."""
+
+    exit_code = NO
+
+    def __init__(self, step: str, error: str) -> None:
+        self.step, self.error = step, error
+        super().__init__(f"step {step!r} failed: {error}")
+
+
+class UndoFailed(TenureError):
+    """An undo has failed for good: an operator has to undo what is left."""
+
+    exit_code = NO
+
+    def __init__(self, error: str, left: str) -> None:
+        self.error, self.left = error, left
+        super().__init__(f"{error}; left to undo: {left}")
+
+
+class FlowCancelled(TenureError):
+    """Somebody asked the flow to stop, or its deadline has passed: what it did is undone."""
+
+    exit_code = NO
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the flow is cancelled: {reason}")
+
+
+class FlowLimit(TenureError):
+    """A limit of flows was reached; the sentence names the remedy."""
+
+    exit_code = USAGE
+
+
+class UseParallel(TenureError):
+    """Steps of one path were asked for from two tasks: their numbers would differ from run to run."""
+
+    exit_code = USAGE
+
+    def __init__(self, step: str) -> None:
+        super().__init__(
+            f"step {step!r} was asked for beside the steps before it, not after them: "
+            "give branches to flow.parallel(a(flow), b(flow)) instead of gather"
+        )
+
+
+class DefinitionDiffers(TenureError):
+    """The code asks for another step than the one that is recorded there; nothing of it was run."""
+
+    exit_code = NO
+
+    def __init__(
+        self, instance: object, workflow: str, version: int, path: str, n: int, recorded: str, asked: str
+    ) -> None:
+        self.instance, self.workflow, self.version = instance, workflow, version
+        self.path, self.n, self.recorded, self.asked = path, n, recorded, asked
+        place = f"{path}/{n}" if path else str(n)
+        super().__init__(
+            f"definition differs: {workflow} version {version} has {recorded} recorded as step {place}, "
+            f"and the code asks for {asked}: deploy the code it began with, or keep both by flow.patched() or a version"
+        )
+
+
+class Asleep(BaseException):
+    """The row was given back: the function must not go on. No Exception: nobody should catch it."""
+
+
+class Again(BaseException):
+    """The function asks to begin anew with another input."""
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self.fields = fields
+        super().__init__("begin anew")
+
+
+class ComeAgain(Exception):
+    """The flow cannot go on in this attempt, and comes again soon: nothing of it has failed."""
+
+    of_the_flow = True
+
+
+class Permanent(Exception):
+    """The step says itself that it has failed for good."""
+
+
+def of_the_step(error: Exception) -> bool:
+    """Whether it is the step that failed, and not its flow or its database."""
+    return not isinstance(error, DefinitionDiffers | FlowCancelled | StepFailed) and not getattr(
+        error, "of_the_flow", False
+    )

@@ -1,0 +1,86 @@
+"""What a driver writes, and what the answers mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from ...app.job import Job
+from ...errors import StaleLease
+from ...model.rows import Settled
+from ...verbs.lifecycle import cancel
+from ...verbs.statement import Statement
+from ...verbs.steps import Recorded, Recording, Step, anew
+from .core import Core
+from .effects import Fenced, Stop
+from .trouble import ComeAgain
+
+LOCKED_SECONDS_MAX = 10.0
+
+
+def stopping(job: Job, effect: Stop) -> Statement[Any]:
+    """The statement that begins the row anew, or lets its release end it as cancelled."""
+    if effect.payload is not None:
+        return anew(job.claimed, effect.payload)
+    return cancel([job.id], reason=effect.reason)
+
+
+def stopped(job: Job, effect: Stop) -> None:
+    """It was run."""
+    if effect.payload is not None:
+        job.completion = "parked"
+
+
+def raise_(error: BaseException) -> NoReturn:
+    raise error
+
+
+def in_doubt(error: Exception) -> ComeAgain:
+    """A transaction whose end is not known must not be tried again here: its record says whether it was committed."""
+    return ComeAgain(f"the database was lost in a fenced step: {error}")
+
+
+def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
+    """What is written down now, with the values that are shown."""
+    shown, core.shown = core.shown, {}
+    return Recording(job.claimed, core.instance.run, steps, shown)
+
+
+def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recording:
+    """The same inside the transaction of a fenced step."""
+    call = effect.call
+    step = Step(call.path, call.n, call.name, "done", call.args_hash, effect.tries, text)
+    return Recording(job.claimed, core.instance.run, (*core.riders, step), dict(core.shown))
+
+
+def until_free() -> Iterator[float]:
+    """How long to wait before each further look at a row that somebody has locked."""
+    by = time.monotonic() + LOCKED_SECONDS_MAX
+    while time.monotonic() < by:
+        yield 0.02
+
+
+def locked(answer: Any) -> bool:
+    """Whether the row was only locked."""
+    return isinstance(answer, Settled) and answer.reason == "try_again"
+
+
+def applied(job: Job, answer: Any) -> Recorded:
+    """The answer to a record, or StaleLease."""
+    if locked(answer):
+        raise ComeAgain("its row was locked for too long")
+    if isinstance(answer, BaseException):
+        raise answer
+    if isinstance(answer, Settled):
+        raise StaleLease(job.claimed, "record", answer.reason or "try_again", answer.current)
+    assert isinstance(answer, Recorded)
+    return answer
+
+
+def written_now(job: Job, answer: Any) -> Recorded:
+    """The same for a fenced step: a record that was there before is of a transaction that has committed already."""
+    found = applied(job, answer)
+    if not found.written:
+        raise ComeAgain("this step is recorded already: its transaction had been committed")
+    return found

@@ -1,0 +1,247 @@
+-- Workflows: what each step of an instance returned, what it waits for, and the signals that came before anybody asked for them.
+-- kind: expand
+
+-- One row a step. An instance is its row in live; ids are time-ordered, so a partition holds the instances that began on one day.
+CREATE TABLE tenure.steps (
+  row_id      uuid        NOT NULL,
+  run         int         NOT NULL,
+  path        text        NOT NULL COLLATE "C",  -- '' for the function itself, '3.0' for the first branch of its step 3
+  n           int         NOT NULL,
+  name        text        NOT NULL,
+  state       text        NOT NULL CHECK (state IN ('begun', 'done', 'failed', 'waiting', 'retrying', 'timed_out', 'cancelled', 'patched')),
+  fence_token bigint      NOT NULL,
+  args_hash   bigint      NOT NULL DEFAULT 0,
+  tries       int         NOT NULL DEFAULT 1,
+  recorded_at timestamptz NOT NULL,
+  until       timestamptz,
+  result      jsonb,
+  error       text,
+  PRIMARY KEY (row_id, run, path, n)
+) PARTITION BY RANGE (row_id);
+CREATE TABLE tenure.steps_rest PARTITION OF tenure.steps DEFAULT WITH (fillfactor = 85);
+
+-- Those that nobody has asked for yet.
+CREATE TABLE tenure.signals (
+  row_id  uuid        NOT NULL,
+  n       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+  name    text        NOT NULL,
+  payload jsonb       NOT NULL,
+  sent_at timestamptz NOT NULL DEFAULT statement_timestamp(),
+  PRIMARY KEY (row_id, n)
+);
+
+CREATE TABLE tenure.signals_once (
+  row_id uuid NOT NULL,
+  once   text NOT NULL,
+  PRIMARY KEY (row_id, once)
+);
+
+CREATE TABLE tenure.shown (
+  row_id uuid  NOT NULL,
+  key    text  NOT NULL,
+  value  jsonb NOT NULL,
+  PRIMARY KEY (row_id, key)
+) WITH (fillfactor = 50);
+
+-- The advisory lock of an instance: exclusive to go to sleep, shared to signal.
+CREATE FUNCTION tenure.flow_lock(row_id uuid) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS 'SELECT hashtextextended(row_id::text, 6)';
+
+-- Go to sleep, many instances at once. The lock first; then, in a statement of its own, a look at the signals: one snapshot for
+-- both would miss a signal that was committed while the lock was waited for. A wait that is met wakes its instance: nothing of it sleeps.
+-- Not patient: an instance somebody is about to signal is passed by, and says locked.
+CREATE FUNCTION tenure.park(
+  ids uuid[], generations bigint[], fences bigint[], delays float8[], cleaning boolean[], patient boolean,
+  step_ids uuid[], runs int[], paths text[], ns int[], names text[], states text[], hashes bigint[], tries int[], step_delays float8[],
+  ats float8[], errors text[]
+) RETURNS TABLE (row_id uuid, outcome text, path text, n int, state text, result text, moment float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  free uuid[];
+  held_ids uuid[];
+  moment timestamptz;
+BEGIN
+  PERFORM tenure.must_read_committed();
+  IF patient THEN
+    PERFORM pg_advisory_xact_lock(tenure.flow_lock(l.id)) FROM (SELECT u.id FROM unnest(ids) AS u (id) ORDER BY u.id) AS l;
+    free := ids;
+  ELSE
+    free := ARRAY(SELECT u.id FROM unnest(ids) AS u (id) WHERE pg_try_advisory_xact_lock(tenure.flow_lock(u.id)));
+  END IF;
+  -- The row too before the look: who ends a group of children locks it, and changes nothing if it is still held.
+  held_ids := ARRAY(
+    SELECT i.id FROM tenure.live AS i
+    WHERE i.id = ANY (free)  -- implied: the tokens name their rows; this one walks the primary key
+      AND i.status = 'processing'
+      AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(ids, generations, fences) AS l (id, generation, fence))) IS TRUE
+      AND i.lease_expires_at > clock_timestamp()
+    ORDER BY i.id
+    FOR NO KEY UPDATE SKIP LOCKED);
+  moment := clock_timestamp();
+
+  RETURN QUERY
+  WITH held AS MATERIALIZED (
+    SELECT i.id, i.fence_token, i.limited, i.headers ? 'tenure-cancel' AS cancel_asked FROM tenure.live AS i
+    WHERE i.id = ANY (held_ids)
+  ), instance AS MATERIALIZED (
+    SELECT h.id, h.fence_token, h.limited, COALESCE(h.cancel_asked AND NOT l.cleaning, false) AS cancelled, moment + l.delay * interval '1 second' AS until
+    FROM unnest(ids, delays, cleaning) AS l (id, delay, cleaning) JOIN held AS h ON h.id = l.id
+  ), asked AS MATERIALIZED (
+    SELECT w.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.cancelled,
+           CASE WHEN w.name LIKE 'wait:%' THEN substr(w.name, 6) END AS signal,
+           COALESCE(s.until, LEAST(to_timestamp(w.at), moment + w.delay * interval '1 second')) AS until
+    FROM unnest(step_ids, runs, paths, ns, names, states, hashes, tries, step_delays, ats, errors)
+      AS w (id, run, path, n, name, state, hash, tries, delay, at, error)
+    JOIN instance AS i ON i.id = w.id
+    LEFT JOIN tenure.steps AS s ON s.row_id = w.id AND s.run = w.run AND s.path = w.path AND s.n = w.n
+      AND s.state = w.state AND s.tries = w.tries
+  ), met AS MATERIALIZED (
+    SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.until, g.n AS signal_n, g.payload, a.state AS was,
+           CASE WHEN g.n IS NOT NULL OR b.over THEN 'done'
+                WHEN a.until > moment THEN a.state
+                WHEN a.state = 'retrying' THEN 'due'
+                WHEN a.signal IS NULL THEN 'done'
+                ELSE 'timed_out' END AS state
+    FROM (SELECT a.*, row_number() OVER (PARTITION BY a.id, a.signal ORDER BY a.path, a.n) AS rank FROM asked AS a WHERE NOT a.cancelled) AS a
+    LEFT JOIN LATERAL (
+      SELECT g.n, g.payload FROM tenure.signals AS g WHERE g.row_id = a.id AND g.name = a.signal ORDER BY g.n OFFSET a.rank - 1 LIMIT 1
+    ) AS g ON true
+    LEFT JOIN LATERAL (
+      SELECT b.ended_at IS NOT NULL OR b.failing AS over FROM tenure.groups AS b
+      WHERE a.name LIKE 'group:%' AND b.id = substr(a.name, 7)::bigint LIMIT 1
+    ) AS b ON true
+  ), asleep AS MATERIALIZED (
+    SELECT i.id, i.limited, LEAST(i.until, (SELECT min(m.until) FROM met AS m WHERE m.id = i.id)) AS until FROM instance AS i
+    WHERE NOT i.cancelled
+      AND NOT EXISTS (SELECT FROM met AS m WHERE m.id = i.id AND m.state <> m.was)
+  ), taken AS (
+    DELETE FROM tenure.signals AS g USING met WHERE g.row_id = met.id AND g.n = met.signal_n
+  ), written AS (
+    INSERT INTO tenure.steps AS s (row_id, run, path, n, name, state, fence_token, args_hash, tries, recorded_at, until, result, error)
+    SELECT m.id, m.run, m.path, m.n, m.name, m.state, m.fence_token, m.hash, m.tries, moment, m.until, m.payload, m.error FROM met AS m
+    WHERE m.state IN ('done', 'timed_out') OR m.id IN (SELECT a.id FROM asleep AS a)
+    ON CONFLICT (row_id, run, path, n) DO UPDATE
+    SET state = excluded.state, fence_token = excluded.fence_token, tries = excluded.tries, recorded_at = excluded.recorded_at,
+        until = excluded.until, result = excluded.result, error = excluded.error
+    WHERE s.state IN ('begun', 'waiting', 'retrying')  -- implied: what has ended is recalled, nobody waits for it
+  ), back AS (
+    UPDATE tenure.live AS i
+    SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, claim_id = NULL,
+        limited = false, attempts = 0, available_at = a.until
+    FROM asleep AS a WHERE i.id = a.id
+  ), given_back AS (
+    DELETE FROM tenure.permits AS p USING asleep AS a
+    WHERE p.row_id = a.id
+      AND a.limited  -- implied: only rows claimed under limits have permits; spares the others the look
+  )
+  SELECT i.id, CASE WHEN i.cancelled THEN 'cancelled' WHEN i.id IN (SELECT a.id FROM asleep AS a) THEN 'parked' ELSE 'awake' END,
+         m.path, m.n, m.state, m.payload::text, date_part('epoch', moment)
+  FROM instance AS i LEFT JOIN met AS m ON m.id = i.id
+  UNION ALL
+  SELECT u.id, 'locked', NULL, NULL, NULL, NULL, NULL FROM unnest(ids) AS u (id) WHERE u.id <> ALL (free);
+END
+$$;
+
+-- Signal an instance, in the caller's transaction: delivered into the step that waits for it, else queued. By its id, or by the
+-- idempotency key of its name. The lock is shared: callers do not wait for each other, only who goes to sleep waits for them.
+CREATE FUNCTION tenure.signal(of_row uuid, named text, signal text, payload jsonb, once text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+  waits record;
+  place record;
+BEGIN
+  PERFORM tenure.must_read_committed();
+  row_id := COALESCE(of_row, (SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = named));
+  outcome := 'unknown';
+  IF row_id IS NULL THEN
+    RETURN;
+  END IF;
+  PERFORM pg_advisory_xact_lock_shared(tenure.flow_lock(signal.row_id));
+  IF NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = signal.row_id AND i.headers ? 'tenure-flow') THEN
+    outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = signal.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
+    RETURN;
+  END IF;
+  IF once IS NOT NULL THEN
+    INSERT INTO tenure.signals_once (row_id, once) VALUES (signal.row_id, signal.once) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+      outcome := 'duplicate';
+      RETURN;
+    END IF;
+  END IF;
+  SELECT s.run, s.path, s.n INTO waits FROM tenure.steps AS s
+  WHERE s.row_id = signal.row_id AND s.state = 'waiting' AND s.name = 'wait:' || signal.signal
+    AND s.run = (SELECT COALESCE((i.headers ->> 'tenure-run')::int, 1) FROM tenure.live AS i WHERE i.id = signal.row_id)
+  ORDER BY s.path, s.n LIMIT 1;
+  IF FOUND THEN
+    SELECT i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place FROM tenure.live AS i
+    WHERE i.id = signal.row_id AND i.status = 'pending' FOR NO KEY UPDATE;
+  END IF;
+  IF FOUND THEN
+    -- A statement of its own: another signal may have been first while the row was waited for.
+    UPDATE tenure.steps AS s SET state = 'done', result = signal.payload, recorded_at = clock_timestamp()
+    WHERE s.row_id = signal.row_id AND s.run = waits.run AND s.path = waits.path AND s.n = waits.n AND s.state = 'waiting';
+    IF FOUND THEN
+      UPDATE tenure.live AS i SET available_at = clock_timestamp() WHERE i.id = signal.row_id AND i.available_at > clock_timestamp();
+      PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
+      outcome := 'delivered';
+      RETURN;
+    END IF;
+  END IF;
+  IF (SELECT count(*) FROM (SELECT FROM tenure.signals AS g WHERE g.row_id = signal.row_id LIMIT 1000) AS g) >= 1000 THEN
+    RAISE EXCEPTION 'flow % has 1000 signals that nobody has asked for: let it wait for them, or send fewer', row_id
+      USING ERRCODE = 'program_limit_exceeded';
+  END IF;
+  INSERT INTO tenure.signals (row_id, name, payload) VALUES (signal.row_id, signal.signal, signal.payload);
+  outcome := 'queued';
+END
+$$;
+
+-- Ask an instance to stop: it undoes what it has done, and ends as cancelled. Asked twice is asked once.
+CREATE FUNCTION tenure.cancel_flow(of_row uuid, named text, reason text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+  place record;
+BEGIN
+  row_id := COALESCE(of_row, (SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = named));
+  UPDATE tenure.live AS i
+  SET headers = i.headers || jsonb_build_object('tenure-cancel', COALESCE(i.headers ->> 'tenure-cancel', reason)),
+      available_at = CASE WHEN i.status = 'pending' THEN LEAST(i.available_at, clock_timestamp()) ELSE i.available_at END
+  WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow'
+  RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
+  IF FOUND THEN
+    PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
+    outcome := 'asked';
+  ELSE
+    outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
+  END IF;
+END
+$$;
+
+-- The same instance once more from the top, with another payload and no records: the next run. Signals stay.
+CREATE FUNCTION tenure.anew(row_id uuid, generation bigint, fence bigint, payload jsonb) RETURNS TABLE (id uuid, run int) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH back AS (
+    UPDATE tenure.live AS i
+    SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, claim_id = NULL,
+        limited = false, attempts = 0, available_at = clock_timestamp(), payload = anew.payload,
+        headers = i.headers || jsonb_build_object('tenure-run', (COALESCE((i.headers ->> 'tenure-run')::int, 1) + 1)::text)
+    WHERE i.id = anew.row_id
+      AND i.status = 'processing'
+      AND i.lease_generation = generation
+      AND i.fence_token = fence
+      AND i.lease_expires_at > clock_timestamp()
+    RETURNING i.id, (i.headers ->> 'tenure-run')::int AS run
+  ), given_back AS (
+    DELETE FROM tenure.permits AS p USING back WHERE p.row_id = back.id
+  )
+  SELECT back.id, back.run FROM back;
+END
+$$;

@@ -1,0 +1,97 @@
+"""Questions about flows: one instance with its steps, and all instances with how they stand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from .statement import Rows, Statement
+
+
+class FlowStep(NamedTuple):
+    """One recorded step, for people."""
+
+    path: str
+    n: int
+    name: str
+    state: str
+    tries: int
+    recorded_at: datetime
+    until: datetime | None
+    result: str | None
+    error: str | None
+
+
+class FlowState(NamedTuple):
+    """One instance: where it stands, its steps, what it shows, and the signals nobody has asked for."""
+
+    id: UUID
+    workflow: str
+    version: int
+    run: int
+    status: str
+    attempts: int
+    available_at: datetime
+    created_at: datetime
+    claimed_by: str | None
+    last_error: str | None
+    cancel: str | None
+    name: str | None
+    steps: tuple[FlowStep, ...]
+    shown: dict[str, Any]
+    signals: tuple[str, ...]
+
+    @property
+    def waits(self) -> tuple[FlowStep, ...]:
+        """What it waits for."""
+        return tuple(step for step in self.steps if step.state in ("waiting", "retrying"))
+
+
+class FlowRow(NamedTuple):
+    """One instance in a list."""
+
+    id: UUID
+    workflow: str
+    version: int
+    run: int
+    status: str
+    name: str | None
+    created_at: datetime
+    available_at: datetime
+    last_error: str | None
+    steps: int
+    current: str | None
+    until: datetime | None
+
+
+def flow_state(id: UUID | None, *, named: str | None = None) -> Statement[FlowState | None]:
+    """An instance by its id or by the idempotency key of its name."""
+
+    def read(rows: Rows) -> FlowState | None:
+        if not rows:
+            return None
+        *facts, steps, shown, signals = rows[0]
+        made = tuple(FlowStep(*_step(each)) for each in msgspec.json.decode(steps or "[]"))
+        return FlowState(*(*facts, made, msgspec.json.decode(shown or "{}"), tuple(signals or ())))
+
+    return Statement("flow_state", {"id": id, "named": named}, read)
+
+
+def children(group: int) -> Statement[tuple[list[UUID], bool]]:
+    """The rows of a group in the order in which they were sent, and whether it has ended."""
+    return Statement("children", {"id": group}, lambda rows: (list(rows[0][0]), rows[0][1]) if rows else ([], True))
+
+
+def _step(each: list[Any]) -> list[Any]:
+    path, n, name, state, tries, at, until, result, error = each
+    when = datetime.fromisoformat
+    return [path, n, name, state, tries, when(at), until and when(until), result, error]
+
+
+def flows(workflow: str | None = None, *, state: str | None = None, n: int = 100) -> Statement[list[FlowRow]]:
+    """Instances that live, or have ended badly, the newest first: of a workflow, in a state (waiting, running, …)."""
+    params = {"workflow": workflow, "state": state, "n": n}
+    return Statement("flows", params, lambda rows: [FlowRow(*row) for row in rows])

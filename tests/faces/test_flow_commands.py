@@ -1,0 +1,51 @@
+"""`tenure flows` and `tenure flow`: what people see of workflows, and how they signal, cancel and check them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tenure.cli.flow import command as flow
+from tenure.cli.flows import command as flows
+from tenure.verbs import steps
+from tenure.verbs.steps import Parking, Recording, Step, Wait
+from world import World
+
+pytestmark = pytest.mark.one_server
+APP = """
+from tenure import Inbox
+from tenure.shapes.flow import Flows
+inbox = Inbox()
+made = Flows(inbox)
+@made.workflow("checkout")
+async def checkout(flow):
+    await flow.step("NAME", print)
+    await flow.wait_for("shipped")
+"""
+
+
+def _say(command: Any, world: World, *args: str) -> Any:
+    return CliRunner().invoke(command, [*args, "--database-url", world.url, "--schema", world.schema])
+
+
+def test_a_flow_is_listed_shown_signalled_checked_and_cancelled(world: World, tmp_path: Path) -> None:
+    id = world.enqueue("checkout", headers={"tenure-flow": "checkout", "tenure-version": "1"})
+    lease = world.claim_one()
+    world.run(steps.record([Recording(lease, 1, [Step("", 0, "charge", "done", result="7")])]))
+    world.run(steps.park([Parking(lease, [Wait("", 1, "wait:shipped", seconds=60.0)])]))
+    assert "waiting" in _say(flows, world).output
+    assert "no flows" in _say(flows, world, "other").output
+    shown = _say(flow, world, "show", str(id)).output
+    assert "waits for wait:shipped until" in shown
+    assert "charge" in shown
+    for name, code in (("charge", 0), ("renamed", 1)):
+        (tmp_path / f"app_{name}.py").write_text(APP.replace("NAME", name))
+        checked = _say(flow, world, "check", f"{tmp_path}/app_{name}.py:inbox")
+        assert checked.exit_code == code, checked.output
+    assert "definition differs" in checked.output
+    assert _say(flow, world, "signal", str(id), "shipped", '{"n": 1}').output == "delivered\n"
+    assert _say(flow, world, "cancel", str(id)).output == "asked\n"
+    assert _say(flow, world, "show", str(lease.id).replace("0", "1")).exit_code == 1
