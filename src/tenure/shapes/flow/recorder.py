@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ...app.job import Job
-from ...app.job_fence import Connections
+from ...app.lent import Connections
 from ...errors import StaleLease
 from ...model.rows import Settled
 from ...postgres.runner import run
