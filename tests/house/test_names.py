@@ -31,6 +31,7 @@ SHARED = {
     "log": "logs: where they are, and where 0.1.0 had them",
     "migrate": "migrations, and their command",
     "operators": "what operators may do: the statements, and the commands",
+    "driving": "who does what a core without I/O asks for: of a flow, of a shard",
     "outbox": "the outbox: the shape, its front, its events, printed, and over HTTP",
     "projection": "projections: their room, and the noun in it",
     "projections": "projections: their verbs, and printed",

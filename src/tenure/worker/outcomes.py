@@ -51,6 +51,8 @@ def as_outcome(value: Any, veil: Veil | None = None) -> Outcome:
 
 def outcome_for(handler: Handler[..., Any], job: Job, value: Any) -> Outcome:
     """The same of a handler whose value may be kept as the row's result; one that cannot be kept is a failure."""
+    if value is None and not handler.handling.result:
+        return COMPLETED
     outcome = as_outcome(value, job.veil)
     if not handler.handling.result or not isinstance(outcome, Completed):
         return outcome

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..app.handler import Handler
 from ..events import ExecutionStarted, RaisedAfterCompletion
-from ..model.outcome import COMPLETED, Completed, Outcome
+from ..model.outcome import Completed, Outcome
 from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
 from ..telemetry.tracing import NOTHING, Span
@@ -111,9 +111,7 @@ class Pools:
             # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
             job.check()  # a slow start may have cost the lease
             value = await handler.function(*args, **fields)
-            outcome: Outcome | None = (
-                COMPLETED if value is None and not handler.handling.result else outcome_for(handler, job, value)
-            )
+            outcome: Outcome | None = outcome_for(handler, job, value)
         except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
             outcome = outcome_of(attempt, error, self._shared)
             span.ended(attempt.told(outcome), veiled(error, job))
