@@ -66,7 +66,7 @@ def compared(turns: dict[str, list[Taken]], what: str) -> float:
     return float(statistics.median(getattr(one, what) / getattr(other, what) for one, other in pairs))
 
 
-def drain(conn: Connection[Any], crew: list[WorkerProcess], handler: Handler[..., Any], jobs: int) -> Taken:
+def drain(conn: Connection[Any], crew: list[WorkerProcess], handler: Handler[..., ..., Any], jobs: int) -> Taken:
     """A backlog put in by COPY and drained by the crew: from the first claim to the last completion."""
     conn.execute("TRUNCATE tenure.live, tenure.archive")
     rows = [handler.row(order_id=k, email="someone@example.com", note="x" * 60) for k in range(jobs)]

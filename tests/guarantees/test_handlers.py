@@ -205,7 +205,7 @@ def test_a_tick_that_would_be_in_the_key_of_every_row_is_refused() -> None:
 
 def test_a_field_the_handler_does_not_take_cannot_be_its_tick() -> None:
     inbox = Inbox()
-    handler: Handler[..., None] = inbox.handler("k")(plain)
+    handler: Handler[..., ..., None] = inbox.handler("k")(plain)
     with pytest.raises(ValueError, match="'k' does not take 'hour': it takes order_id"):
         inbox.schedule("hours", "@hourly", handler, order_id=7, tick_as="hour")
 

@@ -139,7 +139,8 @@ def test_a_handler_stays_a_function() -> None:
         (lambda handler, conn: handler.enqueue(conn), "order_id"),
         (lambda handler, conn: handler.enqueue(conn, order_id="seven"), "int"),
         (lambda handler, conn: handler.enqueue(conn, order_id=1, extra=2), "does not take 'extra'"),
-        (lambda handler, conn: handler.enqueue(conn, 1), "named fields"),
+        (lambda handler, conn: handler.enqueue(conn, 1, 2), "sent with 2 values in order: enqueue"),
+        (lambda handler, conn: handler.enqueue(conn, 1, order_id=2), "two values of 'order_id'"),
         (lambda handler, _conn: handler.using(colour="red"), "unknown option 'colour'"),
     ],
 )

@@ -25,7 +25,7 @@ from tenure.postgres import run
 from tenure.verbs import sending
 from world import World
 
-Receipt = Handler[..., Any]
+Receipt = Handler[..., ..., Any]
 every_library = pytest.mark.parametrize("library", EVERY)
 HARD = {
     "note": 'a "quoted" \\ text, {braces}, %s, $1, NULL, Ünïcode 🙂',
@@ -94,6 +94,11 @@ def test_what_is_committed_is_there_as_it_was_sent(shop: World, receipt: Receipt
     assert rows(shop) == [1, 1]
     found = "SELECT payload, partition_key, priority, headers FROM live"
     assert shop.sql(found) == [({"order_id": 1, "more": HARD}, "order:1", 5, {"from": "shop"})]
+
+
+def test_fields_may_be_given_in_order(shop: World, receipt: Receipt) -> None:
+    receipt.enqueue(shop.conn, 1, more="thanks")
+    assert shop.sql("SELECT payload FROM live") == [({"order_id": 1, "more": "thanks"},)]
 
 
 @every_library

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import nullcontext
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 from uuid import UUID
 
 from psycopg import pq
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 CHAINED_MAX = 10_000  # rows of a batch that follows another: one statement makes them all due
 
-Then = Handler[..., Any] | Sender | NewRow | None
+P = ParamSpec("P")
+Then = Handler[..., ..., Any] | Sender[...] | NewRow | None
 
 
 class Batch:
@@ -44,7 +45,7 @@ class Batch:
         self.ids: list[UUID] = []  # of its rows, in the order in which they were added
         self.then_id: UUID | None = None  # of the row that follows
 
-    def add(self, handler: Handler[..., Any] | Sender, *payload: Any, **fields: Any) -> None:
+    def add(self, handler: Handler[..., P, Any] | Sender[P], *payload: P.args, **fields: P.kwargs) -> None:
         """One more row: what `handler.enqueue(conn, …)` would send."""
         if self.id is not None:
             raise InvalidPayload(f"batch {self.id} is closed: its rows are counted, start another")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from string import Formatter
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from ..errors import BadSettings, InvalidPayload
 from ..events import Bus
@@ -27,7 +27,8 @@ from .job import Job
 from .sender import Sender
 from .signature import Signature
 
-P = ParamSpec("P")
+C = ParamSpec("C")  # how it is called
+P = ParamSpec("P")  # how it is sent: the same without the job
 R = TypeVar("R")
 Pool = Literal["loop", "thread", "process"]
 LEASE_SECONDS_MIN = 1.0  # it is renewed after a third of it, over a network
@@ -88,12 +89,12 @@ class Handling:
             raise BadSettings(f"late_completion={self.late_completion!r} must be 'reject' or 'accept'")
 
 
-class Handler(Generic[P, R]):
+class Handler(Generic[C, P, R]):
     """A function with a kind. It stays callable; `enqueue` sends a row, and a worker calls the function for it."""
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[C, R],
         kind: str,
         *,
         schema: str,
@@ -112,29 +113,29 @@ class Handler(Generic[P, R]):
         self.encryption = encryption.checked(kind, self.signature.fields, fields_of_key(options.key))
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
         self.sent_with = {name: getattr(options, name) for name in _OPTIONS}
-        self._sender = Sender(self)
+        self._sender: Sender[P] = Sender(self)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R:
         """Call the function itself, as in a test."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Handler {self.kind!r} in queue {self.options.queue!r}>"
 
-    def using(self, **options: Any) -> Sender:
+    def using(self, **options: Any) -> Sender[P]:
         """The same kind with other options: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""
         return Sender(self, options)
 
     @overload
-    def enqueue(self, conn: Awaiting, *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Awaiting, *payload: P.args, **fields: P.kwargs) -> Awaitable[Enqueued]: ...
     @overload
-    def enqueue(self, conn: Blocking, *payload: Any, **fields: Any) -> Enqueued: ...
-    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+    def enqueue(self, conn: Blocking, *payload: P.args, **fields: P.kwargs) -> Enqueued: ...
+    def enqueue(self, conn: Any, *payload: P.args, **fields: P.kwargs) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
         answer: Enqueued | Awaitable[Enqueued] = self._sender.enqueue(conn, *payload, **fields)
         return answer
 
-    def row(self, *payload: Any, **fields: Any) -> NewRow:
+    def row(self, *payload: P.args, **fields: P.kwargs) -> NewRow:
         """The row that enqueue would send, for enqueue_many or COPY."""
         return self._sender.row(*payload, **fields)
 
@@ -171,6 +172,15 @@ class Handler(Generic[P, R]):
     def seal(self) -> Callable[[Any, Job], str] | None:
         """How a result is made of a value; None if none is kept."""
         return self.sealed if self.handling.result else None
+
+
+class Decorator(Protocol):
+    """What `@inbox.handler(...)` is: it makes a handler of a function, which takes the job first, or does not."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Job, P], R], /) -> Handler[Concatenate[Job, P], P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Handler[P, P, R]: ...
 
 
 def default_pool(function: Callable[..., Any]) -> Pool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Never, ParamSpec, TypeVar
+from typing import Any, Literal, Never, cast
 from uuid import UUID
 
 from ..errors import BadSettings, UnknownHandler
@@ -23,11 +23,9 @@ from .batch import Batch, Then
 from .chore import Chore, check_chore
 from .codec import Codec
 from .encryption import Encryption
-from .handler import Handler, Handling, Options, Pool, check_pool, default_pool
+from .handler import Decorator, Handler, Handling, Options, Pool, check_pool, default_pool
 from .lifespan import Lifespan, Opening, check_lifespan
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _SOME_TICK = "2000-01-01T00:00:00Z"  # an example of a time to come
 
 
@@ -42,7 +40,7 @@ class Inbox:
         found = find("TENURE_SCHEMA", schema, "schema")
         self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
         self.bus, self.tracing, self.codec = Bus(), Tracing(trace), codec
-        self.handlers: dict[str, Handler[..., Any]] = {}
+        self.handlers: dict[str, Handler[..., ..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self.lifespans: list[Lifespan] = []
         self.chores: dict[str, Chore] = {}
@@ -74,17 +72,17 @@ class Inbox:
         keep_payload: bool = True,
         result: bool = False,
         **unknown: Never,
-    ) -> Callable[[Callable[P, R]], Handler[P, R]]:
+    ) -> Decorator:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
 
         `encrypt` names fields, or True for all (a codec makes that the default); `result` keeps what it returns."""
         self._check_new(kind, unknown, ordered and key is None)
 
-        def decorate(function: Callable[P, R]) -> Handler[P, R]:
+        def decorate(function: Callable[..., Any]) -> Handler[..., ..., Any]:
             where = default_pool(function) if pool is None else pool
             handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload, result)
             check_pool(kind, function, where)
-            made = Handler(
+            made: Handler[..., ..., Any] = Handler(
                 function,
                 kind,
                 schema=self.schema,
@@ -98,7 +96,7 @@ class Inbox:
             self.handlers[kind] = made
             return made
 
-        return decorate
+        return cast("Decorator", decorate)
 
     def _check_new(self, kind: Any, unknown: Mapping[str, Any], keyless: bool) -> None:
         _check_known(kind, unknown)
@@ -113,7 +111,7 @@ class Inbox:
         self,
         name: str,
         cron: str,
-        handler: Handler[..., Any],
+        handler: Handler[..., ..., Any],
         *payload: Any,
         zone: str = "UTC",
         misfire: Literal["once", "skip", "all"] = "once",
@@ -183,7 +181,7 @@ class Inbox:
         self.chores[name] = check_chore(name, seconds, statement)
         return self.chores[name]
 
-    def __getitem__(self, kind: str) -> Handler[..., Any]:
+    def __getitem__(self, kind: str) -> Handler[..., ..., Any]:
         """The handler of a kind, or UnknownHandler."""
         if kind not in self.handlers:
             raise UnknownHandler(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, overload
 
 import msgspec
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .signature import Signature
 
 
+P = ParamSpec("P")
+
+
 class Sending(Protocol):
     """What a Sender asks of its handler."""
 
@@ -36,7 +39,7 @@ class Sending(Protocol):
     tracing: Tracing
 
 
-class Sender:
+class Sender(Generic[P]):
     """A handler with options for one call."""
 
     def __init__(self, handler: Sending, changed: Mapping[str, Any] | None = None) -> None:
@@ -48,10 +51,10 @@ class Sender:
             raise BadSettings(f"unknown option {unknown[0]!r}: choose from {', '.join(handler.sent_with)}")
 
     @overload
-    def enqueue(self, conn: Awaiting, *payload: Any, **fields: Any) -> Awaitable[Enqueued]: ...
+    def enqueue(self, conn: Awaiting, *payload: P.args, **fields: P.kwargs) -> Awaitable[Enqueued]: ...
     @overload
-    def enqueue(self, conn: Blocking, *payload: Any, **fields: Any) -> Enqueued: ...
-    def enqueue(self, conn: Any, *payload: Any, **fields: Any) -> Enqueued | Awaitable[Enqueued]:
+    def enqueue(self, conn: Blocking, *payload: P.args, **fields: P.kwargs) -> Enqueued: ...
+    def enqueue(self, conn: Any, *payload: P.args, **fields: P.kwargs) -> Enqueued | Awaitable[Enqueued]:
         """Send one row in the caller's transaction; awaitable if the connection is."""
         handler = self.handler
         sent, written = handler.signature.written(payload, fields)
@@ -77,7 +80,7 @@ class Sender:
             self.handler.bus.emit(RowEnqueued(answer.id, row.kind, row.queue, answer.outcome))
         return answer
 
-    def row(self, *payload: Any, **fields: Any) -> NewRow:
+    def row(self, *payload: P.args, **fields: P.kwargs) -> NewRow:
         """The row for these arguments; InvalidPayload if the handler could not be called with them."""
         sent = self.handler.signature.payload(payload, fields)
         return self._traced(self._row(sent, self._key(sent)))

@@ -81,15 +81,24 @@ class Signature:
                 )
             return self._checked_whole(given[0])
         if given:
-            raise InvalidPayload(
-                f"{self.kind!r} is sent with named fields: enqueue(conn, {', '.join(f'{n}=…' for n in self._names)})"
-            )
+            fields = self._named(given, fields)
         unknown = [] if self._open else sorted(fields.keys() - self._known)
         if unknown:
             raise InvalidPayload(
                 f"{self.kind!r} does not take {unknown[0]!r}: it takes {', '.join(self._names) or 'nothing'}"
             )
         return fields if self._open else self._checked(fields)
+
+    def _named(self, given: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+        """What was given in order, by name, with the rest."""
+        twice = sorted(set(self._names[: len(given)]) & fields.keys())
+        if self._open or twice or len(given) > len(self._names):
+            why = f"two values of {twice[0]!r}" if twice else f"{len(given)} values in order"
+            raise InvalidPayload(
+                f"{self.kind!r} is sent with {why}: "
+                f"enqueue(conn, {', '.join(f'{n}=…' for n in self._names) or '**fields'})"
+            )
+        return {**dict(zip(self._names, given, strict=False)), **fields}
 
     def _checked(self, fields: dict[str, Any]) -> Any:
         try:

@@ -78,7 +78,7 @@ class Attempt:
     trace: Any = None  # the context of its span
     _renew_at: float | None = None
 
-    def __init__(self, job: Job, handler: Handler[..., Any] | None = None, common: Common | None = None) -> None:
+    def __init__(self, job: Job, handler: Handler[..., ..., Any] | None = None, common: Common | None = None) -> None:
         self.job, self.handler = job, handler
         self.common = common = common or Common()
         self.state, self.started = State.RUNNING, common.received

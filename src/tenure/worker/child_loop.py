@@ -123,7 +123,7 @@ def find(module: str, qualname: str) -> Any:
     return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
 
 
-def import_path(handler: Handler[..., Any]) -> tuple[str, str]:
+def import_path(handler: Handler[..., ..., Any]) -> tuple[str, str]:
     """The module and name under which another process finds this handler."""
     module, qualname = handler.function.__module__, handler.function.__qualname__
     try:

@@ -27,7 +27,7 @@ class Claims:
         self,
         shared: Shared,
         held: HeldAttempts,
-        handlers: Mapping[str, Handler[..., Any]],
+        handlers: Mapping[str, Handler[..., ..., Any]],
         connections: Connections,
     ) -> None:
         self._shared, self._held, self._handlers, self._connections = shared, held, handlers, connections
@@ -106,7 +106,7 @@ class Claims:
 
     def _made(self, claim: SentClaim, rows: Sequence[Claimed], deadline: float, at: float) -> list[Attempt]:
         """What rows of one kind share is made once."""
-        made, kinds = [], dict[str, tuple[Handler[..., Any] | None, JobTerms, Common]]()
+        made, kinds = [], dict[str, tuple[Handler[..., ..., Any] | None, JobTerms, Common]]()
         for row in rows:
             kind = kinds.get(row.kind)
             if kind is None:
@@ -115,7 +115,7 @@ class Claims:
             made.append(Attempt(Job(row, deadline=deadline, terms=terms), handler, common))
         return made
 
-    def _kind(self, claim: SentClaim, kind: str, at: float) -> tuple[Handler[..., Any] | None, JobTerms, Common]:
+    def _kind(self, claim: SentClaim, kind: str, at: float) -> tuple[Handler[..., ..., Any] | None, JobTerms, Common]:
         ours, handler = self._shared.terms, self._handlers.get(kind)
         lease = {"lease_seconds": ours.lease_seconds, "renew_at": claim.sent + ours.renew_seconds}
         if handler is None:

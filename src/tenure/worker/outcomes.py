@@ -30,7 +30,7 @@ class ChildError(Exception):
     """An exception of another process, as text."""
 
 
-def arguments(handler: Handler[..., Any], job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(handler: Handler[..., ..., Any], job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a handler's call, or Poison."""
     try:
         return handler.arguments(job)
@@ -49,7 +49,7 @@ def as_outcome(value: Any, veil: Veil | None = None) -> Outcome:
     return outcome
 
 
-def outcome_for(handler: Handler[..., Any], job: Job, value: Any) -> Outcome:
+def outcome_for(handler: Handler[..., ..., Any], job: Job, value: Any) -> Outcome:
     """The same of a handler whose value may be kept as the row's result; one that cannot be kept is a failure."""
     if value is None and not handler.handling.result:
         return COMPLETED

@@ -62,7 +62,7 @@ class Pools:
             for attempt in on_loop:
                 self._turn_away(attempt, "its worker was stopped")
 
-    def _elsewhere(self, attempt: Attempt, handler: Handler[..., Any]) -> list[Attempt]:
+    def _elsewhere(self, attempt: Attempt, handler: Handler[..., ..., Any]) -> list[Attempt]:
         try:
             if handler.handling.pool == "process":
                 self._processes.start_job(attempt)
@@ -143,7 +143,7 @@ class Pools:
                 else:
                     self.start([each])
 
-    def _run_one(self, attempt: Attempt, handler: Handler[..., Any]) -> list[Attempt]:
+    def _run_one(self, attempt: Attempt, handler: Handler[..., ..., Any]) -> list[Attempt]:
         with self.span_of(attempt) as span:
             try:
                 self._begin(attempt)
@@ -211,7 +211,7 @@ class Pools:
         attempt.trace = span.context
         return span
 
-    def _begin(self, attempt: Attempt) -> Handler[..., Any]:
+    def _begin(self, attempt: Attempt) -> Handler[..., ..., Any]:
         attempt.started, attempt.job.draining, job = time.monotonic(), self._closing, attempt.job
         if self._bus.each_job:
             self._bus.emit(ExecutionStarted(self._shared.worker_id, job.id, job.token, job.kind, job.queue))

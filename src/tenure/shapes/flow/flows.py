@@ -61,7 +61,7 @@ class Workflow:
     def __init__(self, flows: Flows, name: str, named: str | None, deadline_seconds: float | None) -> None:
         self.flows, self.name, self.named, self.deadline_seconds = flows, name, named, deadline_seconds
         self.versions: dict[int, Definition] = {}
-        self.handler: Handler[..., Any] | None = None
+        self.handler: Handler[..., ..., Any] | None = None
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name!r}, versions {sorted(self.versions)}>"
@@ -175,7 +175,7 @@ class Flows:
                 "say encrypt=False, and keep secrets out of its results"
             )
 
-    def _handler(self, made: Workflow, function: Callable[..., Any], options: dict[str, Any]) -> Handler[..., Any]:
+    def _handler(self, made: Workflow, function: Callable[..., Any], options: dict[str, Any]) -> Handler[..., ..., Any]:
         if _is_async(function):
 
             async def drive(job: Job, **fields: Any) -> Any:  # noqa: ARG001
