@@ -227,7 +227,7 @@ def test_the_list_of_sql_and_one_file_of_it() -> None:
     assert sorted(found["questions"]) == sql.names("questions")
     one = json.loads(run("sql", "claim", "--schema", "jobs", "--json").stdout)
     assert '"jobs".live' in one["sql"]
-    assert run("sql").stdout.startswith("verbs:\n  advance: move a checkpoint")
+    assert run("sql").stdout.startswith("verbs:\n  add_chore: enter a chore")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ BODIES: dict[str, Any] = {
     "PUT /api/queues/{name:text}/limits": {"max_running": 1},
     "PUT /api/queues/{name:text}/retention": {"retention_seconds": 86_400},
     "POST /api/blocked/free": {"queue": "default", "key": "order:1"},
+    "POST /api/blocked/postpone": {"queue": "default", "key": "order:1", "seconds": 60},
 }
 NAMES = {"queues": "default", "workers": "W1", "schedules": "nightly"}
 OPEN_CHANGES = {"POST /api/login", "POST /api/logout"}  # change nothing but the cookie of whoever asks
@@ -114,7 +115,7 @@ def test_with_a_read_only_token_every_change_is_refused_and_no_row_is_touched(fu
     before = everything(furnished)
     with served(furnished, access=door()) as web:
         answers = {f"{each.method} {each.path}": ask(web, each, id, bearer(READ)) for each in changes()}
-        assert len(answers) == 11
+        assert len(answers) == 12
         assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
     assert everything(furnished) == before
 

@@ -108,7 +108,7 @@ def test_rows_from_before_are_what_they_were(before: World) -> None:
     assert before.sql(query) == rows
     assert before.sql("SELECT * FROM inbox ORDER BY id") == shown
     before.sql("UPDATE live SET limited = false")
-    assert before.complete(held.lease).ok
+    assert before.fail(held.lease).ok
     before.due()
     assert len(before.claim("B", 9)) == 4
 
@@ -120,10 +120,10 @@ def test_a_session_goes_on_through_it(before: World) -> None:
     for _ in range(3):
         before.run(verbs.enqueue(NewRow("work")), session)
     (first,) = before.run(verbs.claim("A", 1), session)
-    assert before.run(settle.complete([first.lease]), session)[0].ok
+    assert before.run(settle.fail([first.lease], ["no"]), session)[0].ok
     (second,) = before.run(verbs.claim("A", 1), session)
     migrate.apply(before.conn, before.schema, to=AFTER)
-    assert before.run(settle.complete([second.lease]), session)[0].ok
+    assert before.run(settle.fail([second.lease], ["no"]), session)[0].ok
     (third,) = before.run(verbs.claim("A", 1), session)
     before.run(settle.retry([third.lease], ["once more"]), session)
     before.run(verbs.enqueue(NewRow("work")), session)

@@ -223,6 +223,7 @@ def test_keeping_the_archive_twice_changes_nothing(world: World) -> None:
     assert set(world.run(verbs.archive()).values()) == {0}
     kept = world.run(verbs.archive())
     assert set(kept) == {
+        "step_days_made", "step_days_dropped", "stray_steps_forgotten", "signals_forgotten",
         "batches_forgotten", "results_forgotten", "result_days_made", "progress_forgotten",
         "partitions_made", "partitions_dropped", "partitions_locked", "stray_rows_forgotten", "cancelled_forgotten",
         "rows_forgotten",

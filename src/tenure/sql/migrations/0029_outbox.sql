@@ -5,7 +5,7 @@
 -- that its broker refuses for good holds its key.
 CREATE FUNCTION tenure.publish(outbox text, type text, data jsonb, key text DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
-  known_queue text := (SELECT d.queue FROM tenure.declared('outbox:' || outbox) AS d LIMIT 1);
+  known_queue text := (SELECT d.queue FROM tenure.declared(format('outbox:%s', outbox)) AS d LIMIT 1);
   row_id uuid;
 BEGIN
   IF type IS NULL OR type !~ '^[!-~]{1,200}$' THEN
@@ -17,7 +17,7 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
   SELECT sent.row_id INTO row_id FROM tenure.enqueue(
-    'outbox:' || outbox, jsonb_build_object('type', type, 'data', data), partition_key => key, queue => COALESCE(known_queue, 'outbox'),
+    format('outbox:%s', outbox), jsonb_build_object('type', type, 'data', data), partition_key => key, queue => COALESCE(known_queue, 'outbox'),
     ordered => key IS NOT NULL, hold => key IS NOT NULL) AS sent;
   RETURN row_id;
 END

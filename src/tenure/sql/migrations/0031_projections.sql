@@ -155,8 +155,8 @@ BEGIN
     ORDER BY c.shard
   LOOP
     UPDATE tenure.checkpoints AS c
-    SET row_id = tenure.enqueue_one('projection:' || of_projection, jsonb_build_object('shard', known.shard),
-                                    of_projection || ':' || known.shard, in_queue, 0::smallint, NULL, 0, 20, false, false)
+    SET row_id = tenure.enqueue_one(format('projection:%s', of_projection), jsonb_build_object('shard', known.shard),
+                                    format('%s:%s', of_projection, known.shard), in_queue, 0::smallint, NULL, 0, 20, false, false)
     WHERE c.projection = of_projection AND c.shard = known.shard;
     made := made + 1;
   END LOOP;

@@ -115,7 +115,7 @@ BEGIN
      OR EXISTS (SELECT FROM tenure.live AS i WHERE i.id = row_id) THEN
     RETURN;
   END IF;
-  row_id := tenure.enqueue_one('rebuild:' || of_projection, '{}', of_projection || ':rebuild', in_queue, 0::smallint, NULL, 0, 20, false, false);
+  row_id := tenure.enqueue_one(format('rebuild:%s', of_projection), '{}', of_projection || ':rebuild', in_queue, 0::smallint, NULL, 0, 20, false, false);
   UPDATE tenure.projections AS p SET rebuild_id = row_id WHERE p.projection = of_projection;
 END
 $$;

@@ -171,7 +171,7 @@ BEGIN
     END IF;
   END IF;
   SELECT s.run, s.path, s.n INTO waits FROM tenure.steps AS s
-  WHERE s.row_id = signal.row_id AND s.state = 'waiting' AND s.name = 'wait:' || signal.signal
+  WHERE s.row_id = signal.row_id AND s.state = 'waiting' AND s.name = format('wait:%s', signal.signal)
     AND s.run = (SELECT COALESCE((i.headers ->> 'tenure-run')::int, 1) FROM tenure.live AS i WHERE i.id = signal.row_id)
   ORDER BY s.path, s.n LIMIT 1;
   IF FOUND THEN
