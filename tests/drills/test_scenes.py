@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -13,9 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from drills.tales import FACED, alive, command, ended, lines, schemas, silent
+from patience import SECONDS_MAX
 from tenure.cli.drill import Drills, all_drills
+from tenure.drills.plan import Plan
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage import acts
+from tenure.drills.stage.broker import start_broker
 from tenure.drills.stage.said import Said
 from tenure.drills.stage.scene import Drill, Event, Proof, Scene, Step, perform
 from tenure.drills.stage.stage import EVENT_SECONDS_MAX, Stage
@@ -25,6 +30,7 @@ from tenure.errors import BadSettings
 pytestmark = pytest.mark.one_server  # the worker's own tests run on each: here it is the telling that is tested
 
 ALL = [(name, control) for name, make in BOOK.items() for control in (False, True) if not control or make().control]
+LEFT_OUT = {name: missing for name, make in BOOK.items() if (missing := make().missing)}
 CONTROLLED = [name for name, control in ALL if control]
 PACE_SECONDS_MAX = 5.0
 CONTEXT = click.Context(click.Command("drill"))
@@ -50,6 +56,8 @@ class Played(NamedTuple):
 @cache
 def played(url: str, name: str, control: bool) -> Played:
     """Played in this process, once, under its own proofs and those of the scene with its guard."""
+    if name in LEFT_OUT:
+        pytest.skip(f"drill {name} is left out: {LEFT_OUT[name]}")
     scene, log = scene_of(name, control), list[Said]()
     both = dataclasses.replace(scene, proofs=scene.proofs + scene_of(name, False).proofs)
     verdict, n = perform(url, both, log.append), len(scene.proofs)
@@ -190,6 +198,39 @@ def test_an_act_that_makes_no_sense_is_refused_before_it_is_done(given: dict[str
 @pytest.mark.parametrize("given", [acts.Enqueue(7, "poison"), acts.Crowd(3), acts.SkipBackoff(), acts.Kill("worker-C")])
 def test_an_act_comes_back_from_json_as_it_was(given: acts.AnyAct) -> None:
     assert msgspec.json.decode(msgspec.json.encode(given), type=acts.AnyAct) == given
+
+
+# -- what is not here
+
+
+def test_a_drill_without_its_broker_is_left_out_aloud(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    receipt = scene_of("receipt", False)
+    lacking = Drill(receipt, missing="it needs a NATS server")
+    monkeypatch.setattr("tenure.drills.scenes.book.BOOK", {"relay": lambda: lacking})
+    ran = CliRunner().invoke(all_drills, ["--on", server_url])
+    assert (ran.exit_code, "left out: it needs a NATS server" in ran.output) == (0, True)
+    monkeypatch.setattr("tenure.drills.plan.BOOK", {"relay": lambda: lacking})
+    with pytest.raises(BadSettings, match="'relay' cannot be played here: it needs a NATS server"):
+        _ = Plan(drill="relay").scene
+
+
+@pytest.mark.skipif("relay" in LEFT_OUT, reason="no NATS server")
+def test_the_broker_of_a_drill_asks_for_a_secret_and_leaves_nothing(server_url: str) -> None:
+    with Stage(server_url, silent) as stage:
+        url = start_broker(stage)
+        pid = stage.reported("broker_started")[0].fields["pid"]
+        assert alive(pid)
+        secret = url.partition("@")[0].partition("//")[2]
+        assert secret not in Path(f"/proc/{pid}/cmdline").read_text()
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), SECONDS_MAX) as stranger:
+            said = stranger.makefile("rwb")
+            assert said.readline().startswith(b"INFO")
+            said.write(b"CONNECT {}\r\n")
+            said.flush()
+            assert said.readline() == b"-ERR 'Authorization Violation'\r\n"
+        folder = Path(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[2]).parent
+        assert folder.exists()
+    assert (alive(pid), folder.exists()) == (False, False)
 
 
 # -- the command

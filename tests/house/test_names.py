@@ -37,6 +37,7 @@ SHARED = {
     "projections": "projections: their verbs, and printed",
     "questions": "what the database is asked: by everybody, and by doctor alone",
     "queues": "queues: their verbs, printed, and over HTTP",
+    "relay": "the relay of an outbox, and the drill that kills it",
     "ring": "the ring: its rule, its drill, printed, and over HTTP",
     "rows": "rows: as nouns, printed, and over HTTP",
     "schedules": "schedules: their verbs, printed, and over HTTP",

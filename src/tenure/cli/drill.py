@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .. import settings
-from ..errors import NO
+from ..errors import NO, BadSettings
 from ..other_words import hint
 from .database import Database, opened
 from .option_types import Number
@@ -87,6 +87,8 @@ def _command_of(name: str, drill: Drill) -> click.Command:
     """A drill as a command, with an option for each value that may be set; the lease race also takes --unfenced."""
 
     def play(control: bool, as_json: bool, url: str | None, verbose: bool, **props: float | None) -> None:
+        if drill.missing:
+            raise BadSettings(f"drill {name!r} cannot be played here: {drill.missing}")
         made = _with_props(drill, props)
         shown(chosen(made, control), made, url, as_json=as_json, verbose=verbose)
 
@@ -194,6 +196,9 @@ def all_drills(as_json: bool, url: str | None) -> None:
         if not as_json:
             echo(f"{describe(database)}\n")
         for drill in (make() for make in BOOK.values()):
+            if drill.missing:
+                echo(f"   - {drill.scene.name:<22} left out: {drill.missing}", err=as_json)
+                continue
             for scene in filter(None, (drill.scene, drill.control)):
                 verdicts.append(_played(scene, database.url, as_json=as_json, control=scene is not drill.scene))
     passed = sum(verdict.ok for verdict in verdicts)
@@ -228,10 +233,10 @@ def _list() -> None:
 
     for name, drill in ((name, make()) for name, make in BOOK.items()):
         control = f"--control: {drill.control.shows}" if drill.control else ""
-        echo(f"  {name:<10}  {drill.scene.title:<23}  {drill.scene.shows:<23}  {control}".rstrip())
-    echo(f"\n  {'all':<10}  every drill and every control, one line each")
+        echo(f"  {name:<11}  {drill.scene.title:<23}  {drill.scene.shows:<23}  {control}".rstrip())
+    echo(f"\n  {'all':<11}  every drill and every control, one line each")
     for name in _others():
-        echo(f"  {name:<10}  {_other(name).get_short_help_str(90)}")
+        echo(f"  {name:<11}  {_other(name).get_short_help_str(90)}")
     echo('\n  Play one:  tenure drill crash      On your own database:  tenure drill crash --on "$DATABASE_URL"')
 
 

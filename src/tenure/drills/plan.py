@@ -61,6 +61,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _of_book(self, name: str) -> Scene:
         drill = drill_of(name)
+        if drill.missing:
+            raise BadSettings(f"drill {name!r} cannot be played here: {drill.missing}")
         scene = drill.control if self.control else drill.scene
         if scene is None:
             raise BadSettings(f"drill {name!r} has no control, because it takes no guard away: leave control out")

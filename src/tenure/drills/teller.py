@@ -43,6 +43,13 @@ _WORDS = {
     "database_unreachable": ("database away", "{line} ({error_class})"),
     "database_back": ("database back", "{line}, after {away_seconds:.1f} s"),
     "poison_cured": ("catalogue repaired", ""),
+    "event_appended": ("appended", "order={order} position={position}, not committed"),
+    "event_committed": ("committed", ""),
+    "events_read": ("read", "positions {positions}, up to {upto}"),
+    "event_published": ("published", "order={order}"),
+    "event_sent": ("event sent", "the broker says: {answer}"),
+    "broker_started": ("broker started", "NATS, pid {pid}"),
+    "stream_read": ("stream read", "events={events}"),
     "seen": ("seen", "{words}"),
 }
 _WIDTH = 100  # of the fields of a line, and of two assertions side by side

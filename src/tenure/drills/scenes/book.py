@@ -8,11 +8,13 @@ from ..stage.scene import Drill
 from .crash import crash
 from .drain import drain
 from .duplicate import duplicate
+from .late_commit import late_commit
 from .lease_race import lease_race
 from .order import order
 from .outage import outage
 from .poison import poison
 from .receipt import receipt
+from .relay import relay
 from .ring import ring
 from .rollback import rollback
 
@@ -27,4 +29,6 @@ BOOK: dict[str, Callable[[], Drill]] = {
     "order": order,
     "outage": outage,
     "rollback": rollback,
+    "late-commit": late_commit,
+    "relay": relay,
 }

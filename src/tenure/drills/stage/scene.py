@@ -116,6 +116,7 @@ class Drill:
     scene: Scene
     control: Scene | None = None
     guard: str = ""  # the guard that the control lacks, in a few words
+    missing: str = ""  # what this machine lacks, so that it cannot be played here
 
 
 def play(stage: Stage, scene: Scene, between: Callable[[], None] = lambda: None) -> Verdict:

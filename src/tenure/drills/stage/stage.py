@@ -6,7 +6,7 @@ import queue
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from ...console.signals import undisturbed
 from ...errors import BadSettings
 from ...postgres import migrate
 from ...verbs.statement import Statement
-from ..actors import hand, puller, racer, shop
+from ..actors import hand, protocol, puller, racer, shop
 from .actor import Actor, DrillFailed
 from .allowed import check_allowed
 from .props import Props
@@ -49,6 +49,8 @@ class Stage:
         self.props = props or Props()
         self.actors: dict[str, Actor] = {}  # in the order of their start; an ended one stays until another has its name
         self.line: FaultProxy
+        self.broker_url = ""  # of the broker, once a scene has started it
+        self.leaving = ExitStack()  # what else ends with the stage
         self.at_leisure: Callable[[], None] = lambda: None  # called repeatedly while the stage waits
         self._url, self._tell = url, tell
         self._began = time.monotonic()
@@ -70,6 +72,7 @@ class Stage:
             for actor in self.actors.values():
                 actor.end()
             self._heard = queue.SimpleQueue()  # what they report about their end is not needed
+            self.leaving.close()
             self.line.__exit__(kind, error, trace)
             self.conn.close()
             if self._building:
@@ -111,6 +114,10 @@ class Stage:
     def cast(self, name: str, **part: Any) -> Actor:
         """Start a racer in its own process; it claims when it is told to `work`."""
         return self._hire(name, "racer", racer.Part(self._free(name), self._url, self.schema, **part))
+
+    def employ(self, role: str, kind: type[protocol.Part], name: str, **part: Any) -> Actor:
+        """Start a process with this role, connected directly."""
+        return self._hire(name, role, kind(self._free(name), self._url, self.schema, **part))
 
     def pull(self, name: str, **part: Any) -> Actor:
         """Start a real worker whose handler only waits, connected directly: for the tuner."""
