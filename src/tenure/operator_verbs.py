@@ -20,7 +20,7 @@ class OperatorVerb(NamedTuple):
     """
 
     name: str
-    on: Literal["rows", "queue", "key", "worker", "schedule"]  # rows by a filter, all others by name
+    on: Literal["rows", "queue", "key", "worker", "schedule", "projection"]  # rows by a filter, all others by name
     role: Role
     does: str
     past: str  # "5 rows redriven"
@@ -239,6 +239,51 @@ OPERATOR_VERBS = {
             command="queues postpone",
             statement="postpone",
             button="Postpone",
+            asks="on a click",
+        ),
+        OperatorVerb(
+            "pause_projection",
+            on="projection",
+            role="operate",
+            does="Pause a projection; it applies no more events until it is resumed.",
+            past="paused",
+            command="projections pause",
+            statement="pause_projection",
+            button="Pause",
+            asks="never",
+        ),
+        OperatorVerb(
+            "resume_projection",
+            on="projection",
+            role="operate",
+            does="Resume a projection; where a shard has stopped at an event, it tries it again.",
+            past="resumed",
+            command="projections resume",
+            statement="resume_projection",
+            button="Resume",
+            asks="never",
+        ),
+        OperatorVerb(
+            "rebuild_projection",
+            on="projection",
+            role="operate",
+            does="Fill the tables of a projection anew from the first event on; the old ones serve until they are "
+            "swapped.",
+            past="asked to rebuild",
+            command="projections rebuild",
+            statement="ask_rebuild",
+            button="Rebuild",
+            asks="on a click",
+        ),
+        OperatorVerb(
+            "skip_projection",
+            on="projection",
+            role="operate",
+            does="Pass over the event at which a projection has stopped; it is kept as skipped, and can be reapplied.",
+            past="skipped",
+            command="projections skip",
+            statement="skip_stopped",
+            button="Skip",
             asks="on a click",
         ),
     )

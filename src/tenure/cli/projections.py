@@ -11,6 +11,7 @@ import click
 from .. import operate, postgres
 from ..console.terminal import echo
 from ..errors import NO
+from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs import projections as verbs
@@ -32,10 +33,21 @@ VERBS: dict[str, tuple[Callable[[str], Statement[Any]], str]] = {
     "reapply": (verbs.reapply, "asked to reapply the skipped events of"),
     "forget": (verbs.forget_projection, "forgot"),
 }
+DOES = {
+    **{verb.command.split()[-1]: verb.does for verb in OPERATOR_VERBS.values() if verb.on == "projection"},
+    "reapply": "Apply what was skipped after all.",
+    "forget": "Forget how far it was; its tables stay.",
+}
+HELP = "\n\n".join(
+    [
+        "List the projections and how far each shard has read, or act on the one called NAME.",
+        *(f"{name}: {DOES[name]}" for name in VERBS),
+    ]
+)
 HEADS = ("projection", "shard", "position", "behind", "lag", "state", "skipped", "error")
 
 
-@click.command()
+@click.command(help=HELP)
 @click.argument("verb", type=Choice(list(VERBS)), required=False)
 @click.argument("name", required=False)
 @click.option("--partial", is_flag=True, help="Rebuild although events past retention are gone.")
@@ -51,20 +63,6 @@ def command(
     database_url: str | None,
     schema: str | None,
 ) -> None:
-    """List the projections and how far each shard has read, or act on the one called NAME.
-
-    pause: Apply no more events until it is resumed.
-
-    resume: Go on; where a shard has stopped at an event, try it again.
-
-    rebuild: Fill its tables anew from the first event on, beside the old ones, and swap them.
-
-    skip: Pass over the event at which it has stopped; it is kept as skipped.
-
-    reapply: Apply what was skipped after all.
-
-    forget: Forget how far it was; its tables stay.
-    """
     if verb and not name:
         raise click.UsageError(f"{verb} which projection? `tenure projections` lists them")
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:

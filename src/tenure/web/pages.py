@@ -15,7 +15,20 @@ from .by_link import LINK, ByLink
 from .http_errors import Refused, response
 
 STATIC = Path(__file__).parent / "static"
-PAGES = ("/", "/rows", "/rows/{id}", "/workers", "/ring", "/dead", "/queues", "/audit")
+PAGES = (
+    "/",
+    "/rows",
+    "/rows/{id}",
+    "/workers",
+    "/ring",
+    "/dead",
+    "/queues",
+    "/outbox",
+    "/projections",
+    "/batches",
+    "/batches/{id}",
+    "/audit",
+)
 NOT_PAGES = ("api", "static", "health", "metrics")  # by the first part of the path
 BASE = '<base href="/">'
 TYPES = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -19,16 +18,15 @@ from starlette.responses import Response
 from ..model.filter import Filter, is_prefix, literal
 from ..operate import Actor, noted
 from ..operator_verbs import OPERATOR_VERBS
-from ..other_words import meant
 from ..verbs.statement import Statement
 from .access import PUBLIC, VERBS, Access
+from .explained import explained
 from .http_errors import Refused
 from .site import Site
 
 BODY_BYTES_MAX = 2 * 1024 * 1024
 BODY_SECONDS = 25.0  # shorter than the server's own limit, which closes the connection without a word
 _NOT_WHOLE = re.compile(r"Expected `int(?: \| null)?`, got `float` - at `\$\.(\w+)`")
-_WORD = re.compile(r"Invalid enum value '(.*)' - at `\$\.(\w+)`", re.DOTALL)
 _WHOLE = re.compile(rb"(-?\d+)\.0+")
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -209,7 +207,7 @@ def converted(value: Any, kind: type[S], where: str) -> S:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(400, f"{where}: {_explained(error, kind)}") from None
+        raise Refused(400, f"{where}: {explained(error, kind)}") from None
 
 
 async def _body(request: Request, kind: type[S]) -> S:
@@ -226,7 +224,7 @@ async def _body(request: Request, kind: type[S]) -> S:
     try:
         return _decoded(body, kind)
     except msgspec.ValidationError as error:
-        raise Refused(400, f"body: {_explained(error, kind)}") from None
+        raise Refused(400, f"body: {explained(error, kind)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, f"body is not JSON ({error}): send one object") from None
 
@@ -252,31 +250,6 @@ async def _bytes(request: Request) -> bytes:
             raise Refused(413, f"the body is longer than {BODY_BYTES_MAX} bytes: send less at once")
         parts.append(part)
     return b"".join(parts)
-
-
-def _explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """The message of msgspec; for an unknown field or word, the one that was probably meant."""
-    said = str(error)
-    if word := _WORD.fullmatch(said):
-        return _unknown_word(kind, word[1], word[2])
-    if "unknown field" not in said:
-        return said[0].lower() + said[1:]
-    wrong = said.split("`")[1][:60]
-    flat = isinstance(kind, type) and " - at " not in said
-    known = [each.encode_name for each in msgspec.structs.fields(kind)] if flat else []
-    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]!r}?" if near else "leave it out"
-    return f"there is no field {wrong!r}: {hint}"
-
-
-def _unknown_word(kind: Any, value: str, name: str) -> str:
-    """The sentence about a value that is not one of a few words."""
-    fields = msgspec.structs.fields(kind) if isinstance(kind, type) else ()
-    words = [str(word) for each in fields if each.encode_name == name for word in get_args(each.type)]
-    near = meant(value, words)
-    asks = f": did you mean {near!r}?" if near else ""
-    lists = f"{' There' if near else ': there'} are {', '.join(words)}" if words else ""
-    return f"{name} {value[:60]!r} is unknown{asks}{lists}"
 
 
 def encoded(answer: Any) -> Response:

@@ -12,10 +12,11 @@ from msgspec import UNSET, UnsetType
 from .. import postgres
 from ..model.filter import TEXT_MAX, Filter
 from ..model.rows import Attempt, Row
-from ..verbs import history, questions, search
+from ..verbs import history, questions, results, search
 from .answers import HEAD_MAX, Count, RowShape, count, hint_of, row_shape, utc
 from .http_errors import Refused
 from .route import Ask, Asked, Error, FilterText, Route
+from .site import Site
 from .store import in_thread
 
 NEIGHBOURS_MAX = 10
@@ -103,8 +104,26 @@ class FirstSent(msgspec.Struct, frozen=True):
     first_at: datetime
 
 
+class ProgressShape(msgspec.Struct, frozen=True):
+    """How far a job said that it is: a share from 0 to 1, and a sentence."""
+
+    at: datetime
+    share: float | None
+    note: str | None
+
+
+class LeftShape(msgspec.Struct, frozen=True):
+    """What a row leaves for those who wait for it; the result is hidden where payloads are."""
+
+    progress: ProgressShape | None
+    result: str | None
+    result_hidden: bool
+    batch: int | None
+    uncounted: bool
+
+
 class RowPage(msgspec.Struct, frozen=True):
-    """One row with its tape, its refused writes, its effects, and what it waits for."""
+    """One row with its tape, its refused writes, its effects, what it waits for, and what it left."""
 
     row: RowShape
     why: str
@@ -114,6 +133,7 @@ class RowPage(msgspec.Struct, frozen=True):
     effects: list[EffectShape]
     idempotency: FirstSent | None
     key_neighbours: list[RowShape]
+    left: LeftShape
 
 
 class Revealed(msgspec.Struct, frozen=True):
@@ -164,6 +184,7 @@ async def one(ask: Ask[Any, None]) -> RowPage:
         refused = await postgres.run(conn, history.refusals(id), site.store.schema)
         effects = await postgres.run(conn, search.effects(id), site.store.schema)
         first = await postgres.run(conn, search.first_sent(id), site.store.schema)
+        kept = await postgres.run(conn, results.left(id), site.store.schema)
         asked = search.page(_neighbours(row), n=NEIGHBOURS_MAX + 1, head=HEAD_MAX)
         near = await postgres.run(conn, asked, site.store.schema)
     others = [each for each in near.rows if each.id != id][:NEIGHBOURS_MAX]
@@ -177,6 +198,7 @@ async def one(ask: Ask[Any, None]) -> RowPage:
         effects=[EffectShape(each.effect, str(each.fence_token), utc(each.done_at)) for each in effects],
         idempotency=FirstSent(first[0], utc(first[1])) if first else None,
         key_neighbours=short,
+        left=await in_thread(lambda: _left(kept, site)),
     )
 
 
@@ -202,6 +224,13 @@ def _neighbours(row: Row) -> Filter:
 
 def _exactly(name: str) -> str:
     return f"{name[:-1]}\\*" if name.endswith("*") else name
+
+
+def _left(kept: results.Left, site: Site) -> LeftShape:
+    """A note is told by the handler as an error is, and shown; a result is content, as the payload is."""
+    progress = ProgressShape(utc(kept.at), kept.share, kept.note) if kept.at else None
+    hidden = kept.value is not None and site.hide_payloads
+    return LeftShape(progress, site.payload(kept.value), hidden, kept.batch, kept.uncounted)
 
 
 def _attempt(each: Attempt) -> AttemptShape:

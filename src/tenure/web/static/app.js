@@ -13,6 +13,8 @@ const WAYS = [
   { name: "dead", title: "Dead letters", load: () => import("./pages/dead/page.js") },
   { name: "queues", title: "Queues", load: () => import("./pages/queues/page.js") },
   { name: "outbox", title: "Outbox", load: () => import("./pages/outbox.js") },
+  { name: "projections", title: "Projections", load: () => import("./pages/projections.js") },
+  { name: "batches", title: "Batches", load: () => import("./pages/batches.js") },
   { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },
   { name: "drills", title: "Drills", load: () => import("./pages/drills/page.js") },
 ];

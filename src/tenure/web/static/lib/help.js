@@ -10,6 +10,8 @@ const KEYS = [
   ["g i", "ring"],
   ["g d", "dead letters"],
   ["g q", "queues"],
+  ["g b", "batches"],
+  ["g p", "projections"],
   ["g a", "audit"],
   ["g l", "drills"],
   ["j k ↑ ↓", "next and previous row"],

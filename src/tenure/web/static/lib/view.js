@@ -10,7 +10,7 @@ import { way_of } from "./ways.js";
 export function View({ ways }) {
   const { parts } = place.value;
   const way = way_of(ways, parts);
-  const name = !way ? "nowhere" : parts[1] ? "row" : way.name;
+  const name = !way ? "nowhere" : parts[1] && way.name === "rows" ? "row" : way.name;
   const [page, setPage] = useState(/** @type {any} */ (null));
   const [fault, forget] = useErrorBoundary();
   useEffect(() => {
@@ -35,7 +35,7 @@ export function View({ ways }) {
       </div>
     `;
   return page && page.name === name ? html`
-    <${page.Page} key=${name === "row" ? parts[1] : name} parts=${parts} />
+    <${page.Page} key=${parts[1] ?? name} parts=${parts} />
   ` : html`
     <div class="page" aria-busy="true"></div>
   `;

@@ -10,16 +10,18 @@ export const JUMPS = {
   i: "ring",
   d: "dead",
   q: "queues",
+  b: "batches",
+  p: "projections",
   a: "audit",
   l: "drills",
 };
 
 /**
- * The way that leads to a place, if one does; only rows have places below them.
+ * The way that leads to a place, if one does; only rows and batches have places below them.
  * @param {Way[]} ways @param {string[]} parts
  */
 export function way_of(ways, parts) {
-  const below = parts[0] === "rows" ? 2 : 1;
+  const below = ["rows", "batches"].includes(parts[0]) ? 2 : 1;
   return parts.length <= below ? ways.find((way) => way.name === (parts[0] ?? "")) : undefined;
 }
 

@@ -7,6 +7,7 @@ import { Attempts, Traceback } from "./attempts.js";
 import { Facts, Keyed } from "./facts.js";
 import { Headline } from "./headline.js";
 import { as_ended } from "./lanes.js";
+import { LeftBehind } from "./left.js";
 import { Payload } from "./payload.js";
 import { Tape } from "./tape.js";
 
@@ -55,6 +56,7 @@ export default function RowPage({ parts }) {
         </div>
         <div class="stack">
           <${Facts} row=${row} />
+          <${LeftBehind} left=${answer.left} />
           <${Keyed} row=${row} answer=${answer} />
         </div>
       </div>

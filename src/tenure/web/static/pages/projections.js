@@ -1,0 +1,181 @@
+/** Projections: how far each shard has read, what stopped it; pause, resume, rebuild, skip. */
+import { change } from "../lib/act.js";
+import { useAnswer } from "../lib/answer.js";
+import { can, verb_of } from "../lib/can.js";
+import { Ago } from "../lib/clock.js";
+import { Empty, Fault, Page, Panel } from "../lib/parts.js";
+import { Switch } from "../lib/switch.js";
+import { duration } from "../lib/time.js";
+import { html } from "../lib/ui.js";
+import { number, plural } from "../lib/words.js";
+
+/**
+ * @typedef {{shard: number, position: number, behind: number, lag_seconds: number, state: string,
+ *   stopped_at: number | null, error: string | null, skipped: number, updated_at: string}} Shard
+ * @typedef {{projection: string, paused: boolean, shards: Shard[]}} Projection
+ */
+
+export default function Projections() {
+  const { answer, fault, reload } = useAnswer("api/projections", { every_seconds: 2 });
+  const every = /** @type {Projection[]} */ (answer?.projections ?? []);
+  const held = answer ? answer.last - answer.horizon : 0;
+  return html`
+    <${Page}
+      title="Projections"
+      note=${
+        answer
+          ? `the journal can be read up to ${number(answer.horizon)}`
+          : "tables made of the journal"
+      }
+    >
+      <${Fault} fault=${fault} retry=${reload} />
+      ${held > 0 && html`
+        <p class="fault">
+          <span>
+            An open transaction that appends holds back ${plural(held, "number")} above it;${" "}
+            <code>tenure doctor</code> names its session.
+          </span>
+        </p>
+      `}
+      ${answer && !every.length && html`
+        <${Panel}>
+          <${Empty}>No worker has declared a projection.<//>
+        <//>
+      `}
+      ${every.map((each) => html`
+        <${One} key=${each.projection} each=${each} />
+      `)}
+    <//>
+  `;
+}
+
+/** @param {{each: Projection}} props */
+function One({ each }) {
+  const { projection, paused, shards } = each;
+  const stopped = shards.filter((shard) => shard.stopped_at !== null);
+  return html`
+    <${Panel} title=${projection} aside=${html`<${Acts} each=${each} stopped=${stopped.length > 0} />`}>
+      <div class="scroll">
+        <table class="table cards">
+          <thead>
+            <tr>
+              <th>Shard</th>
+              <th>State</th>
+              <th class="right">Position</th>
+              <th class="right">Behind</th>
+              <th>Lag</th>
+              <th class="right">Skipped</th>
+              <th>Last moved</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${shards.map((shard) => html`
+              <${Line} key=${shard.shard} shard=${shard} paused=${paused} />
+            `)}
+          </tbody>
+        </table>
+      </div>
+      ${stopped.map((shard) => html`
+        <p key=${shard.shard} class="fault">
+          <span>
+            Shard ${shard.shard} has stopped at event ${number(shard.stopped_at ?? 0)}: ${shard.error}. Try
+            again applies it once more, Skip passes over it.
+          </span>
+        </p>
+      `)}
+    <//>
+  `;
+}
+
+/** @param {{shard: Shard, paused: boolean}} props */
+function Line({ shard, paused }) {
+  const state = paused ? "paused" : shard.stopped_at !== null ? "stopped" : shard.state;
+  return html`
+    <tr class=${paused ? "is-paused" : ""}>
+      <td class="title">${shard.shard < 0 ? "rebuild" : shard.shard}</td>
+      <td data-label="State">
+        <span class=${`tag ${state === "stopped" ? "bad" : ""}`}>${state}</span>
+      </td>
+      <td class="right" data-label="Position">
+        ${number(shard.position)}
+      </td>
+      <td class="right" data-label="Behind">
+        ${number(shard.behind)}
+      </td>
+      <td data-label="Lag">${shard.behind ? duration(shard.lag_seconds) : "none"}</td>
+      <td class="right" data-label="Skipped">
+        ${number(shard.skipped)}
+      </td>
+      <td data-label="Last moved">
+        <${Ago} at=${shard.updated_at} />
+      </td>
+    </tr>
+  `;
+}
+
+/** @param {{each: Projection, stopped: boolean}} props */
+function Acts({ each, stopped }) {
+  const { projection, paused } = each;
+  return html`
+    <div class="acts">
+      ${stopped && can("skip_projection") && html`
+        <button
+          class="button danger small"
+          aria-label=${`Skip the event that stopped ${projection}`}
+          onClick=${() => skip(projection)}
+        >
+          ${verb_of("skip_projection").button}
+        </button>
+      `}
+      ${stopped && !paused && can("resume_projection") && html`
+        <button
+          class="button small"
+          aria-label=${`Try ${projection} again`}
+          onClick=${() => resume(projection)}
+        >
+          Try again
+        </button>
+      `}
+      ${can("rebuild_projection") && html`
+        <button
+          class="button small"
+          aria-label=${`Rebuild ${projection}`}
+          onClick=${() => rebuild(projection)}
+        >
+          ${verb_of("rebuild_projection").button}
+        </button>
+      `}
+      <${Switch}
+        on=${!paused}
+        label=${`Projection ${projection}`}
+        may=${can(paused ? "resume_projection" : "pause_projection")}
+        flip=${() => (paused ? resume(projection) : pause(projection))}
+      />
+    </div>
+  `;
+}
+
+/** @param {string} name @param {string} verb */
+const path = (name, verb) => `api/projections/${encodeURIComponent(name)}/${verb}`;
+
+/** @param {string} name */
+const pause = (name) =>
+  change("pause_projection", "POST", path(name, "pause"), { said: `${name} is paused.` });
+
+/** @param {string} name */
+const resume = (name) =>
+  change("resume_projection", "POST", path(name, "resume"), { said: `${name} goes on.` });
+
+/** @param {string} name */
+const rebuild = (name) =>
+  change("rebuild_projection", "POST", path(name, "rebuild"), {
+    title: `Rebuild the projection ${name}?`,
+    said: `${name} will be rebuilt.`,
+  });
+
+/** @param {string} name */
+const skip = (name) =>
+  change("skip_projection", "POST", path(name, "skip"), {
+    title: `Skip the event that stopped ${name}?`,
+    said: `${name} goes on after the event.`,
+  });
