@@ -108,7 +108,7 @@ BEGIN
     ORDER BY e.id
   LOOP
     UPDATE tenure.groups AS g
-    SET slots_open = g.slots_open - ended.n, failing = ended.hurt OR g.failing
+    SET slots_open = g.slots_open - ended.n, failing = g.failing OR ended.hurt AND g.stop_on_failure
     WHERE g.id = ended.group_id
       AND (ended.n > 0
            OR g.stop_on_failure AND NOT g.failing)
