@@ -83,6 +83,9 @@ soak-journal: setup ## 100,000 events by 16 writers that commit late: none misse
 soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds under load: the tables equal the journal (EVENTS=, KILLS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_projections $(if $(EVENTS),--events $(EVENTS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
+soak-flows: setup ## 1,000 workflows of three versions, a worker killed every second, a deploy, random signals: all end right (FLOWS=, SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(SEED),--seed $(SEED))
+
 readme: setup ## make the race log and the pictures of the README, and the recorded race, anew from real runs
 	@$(BIN)/python tools/race_log.py
 	@$(BIN)/python tools/record_drill.py lease-race src/tenure/web/static/recordings/lease-race.json
