@@ -20,7 +20,9 @@ class OperatorVerb(NamedTuple):
     """
 
     name: str
-    on: Literal["rows", "queue", "key", "worker", "schedule", "projection"]  # rows by a filter, all others by name
+    on: Literal[
+        "rows", "queue", "key", "worker", "schedule", "projection", "flow"
+    ]  # rows by a filter, all others by name
     role: Role
     does: str
     past: str  # "5 rows redriven"
@@ -285,6 +287,29 @@ OPERATOR_VERBS = {
             statement="skip_stopped",
             button="Skip",
             asks="on a click",
+        ),
+        OperatorVerb(
+            "signal_flow",
+            on="flow",
+            role="operate",
+            does="Send a signal to a flow; the step that waits for it goes on, and one that nobody asked for is kept.",
+            past="signalled",
+            command="flow signal",
+            statement="signal",
+            button="Send",
+            asks="never",
+        ),
+        OperatorVerb(
+            "cancel_flow",
+            on="flow",
+            role="operate",
+            does="Ask a flow to undo what it has done and to end as cancelled; its children are cancelled too.",
+            past="asked to stop",
+            command="flow cancel",
+            statement="cancel_flow",
+            button="Cancel",
+            asks="on a click",
+            grave=True,
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from click.testing import CliRunner
 
 from tenure.cli.flow import command as flow
 from tenure.cli.flows import command as flows
-from tenure.verbs import steps
+from tenure.verbs import operators, steps
 from tenure.verbs.steps import Parking, Recording, Step, Wait
+from tenure.verbs.why import why
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -46,6 +48,21 @@ def test_a_flow_is_listed_shown_signalled_checked_and_cancelled(world: World, tm
         checked = _say(flow, world, "check", f"{tmp_path}/app_{name}.py:inbox")
         assert checked.exit_code == code, checked.output
     assert "definition differs" in checked.output
+    assert re.match(r"It waits for signal shipped since \d+ s, until .* UTC; ", world.run(why(id)))
     assert _say(flow, world, "signal", str(id), "shipped", '{"n": 1}').output == "delivered\n"
-    assert _say(flow, world, "cancel", str(id)).output == "asked\n"
+    assert _say(flow, world, "cancel", str(id), "--reason", "no stock").output == "asked\n"
+    assert [(line.verb, line.target, line.reason) for line in world.run(operators.audit())] == [
+        ("cancel_flow", str(id), "no stock"),
+        ("signal", f"{id} shipped", ""),
+    ]
     assert _say(flow, world, "show", str(lease.id).replace("0", "1")).exit_code == 1
+
+
+def test_why_says_that_a_flow_sleeps_or_tries_a_step_again(world: World) -> None:
+    for wait, words in (
+        (Wait("", 0, "sleep", seconds=60.0), "It sleeps since 0 s, until "),
+        (Wait("", 0, "charge", "retrying", tries=2, seconds=60.0), "It tries step charge again at "),
+    ):
+        id = world.enqueue("checkout", headers={"tenure-flow": "checkout"})
+        world.run(steps.park([Parking(world.claim_one(), [wait])]))
+        assert world.run(why(id)).startswith(words)

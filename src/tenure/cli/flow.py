@@ -8,17 +8,20 @@ from uuid import UUID
 
 import click
 
-from .. import postgres
+from .. import operate, postgres
 from ..console.terminal import echo
 from ..errors import NO, BadSettings
 from ..postgres import migrate
 from ..telemetry.log import printable
-from ..verbs.flows import FlowStep, flow_state, flows
+from ..verbs.flows import FlowStep, Told, flow_state, flows
 from ..verbs.questions import row
+from ..verbs.statement import Statement
 from ..verbs.steps import cancel_flow, recall, signal
 from .database import opened, options
+from .operators import answer, me, named, noting
 from .option_types import RowId
-from .output import as_json, show
+from .output import as_json as as_document
+from .output import show
 from .suggest import Suggesting
 
 HEAD = ("step", "name", "state", "tries", "recorded", "until", "result or error")
@@ -44,7 +47,7 @@ def show_one(id: UUID, form: str | None, database_url: str | None, schema: str |
         raise click.exceptions.Exit(NO)
     if form == "json":
         steps = [step._asdict() for step in state.steps]
-        echo(as_json({"schema": 1, **state._asdict(), "steps": steps}))
+        echo(as_document({"schema": 1, **state._asdict(), "steps": steps}))
         return
     echo(f"{state.workflow} version {state.version}, run {state.run}: {state.status}")
     for wait in state.waits:
@@ -63,37 +66,48 @@ def _line(step: FlowStep) -> tuple[str, ...]:
     return place, step.name, step.state, str(step.tries), f"{step.recorded_at:%d %b %H:%M:%S}", until, said
 
 
-@command.command("signal")
+@named(command, "signal_flow")
 @click.argument("id", type=RowId())
 @click.argument("name")
 @click.argument("payload", default="null")
 @click.option("--once", help="Send it only if no signal with this word was sent before.")
-@options
-def send(id: UUID, name: str, payload: str, once: str | None, database_url: str | None, schema: str | None) -> None:
-    """Send a signal, with a payload in JSON."""
+@noting
+def send(
+    id: UUID,
+    name: str,
+    payload: str,
+    once: str | None,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    schema: str | None,
+) -> None:
+    """The payload is JSON."""
     try:
         value: Any = json.loads(payload)
     except ValueError as error:
         raise BadSettings(f"payload {payload!r} must be JSON ({error}): quote it for the shell") from None
-    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
-        migrate.require(conn, database.schema)
-        sent = postgres.run(conn, signal(id, name, value, once=once), database.schema)
-    echo(sent.outcome)
-    if sent.outcome in ("ended", "unknown"):
-        raise click.exceptions.Exit(NO)
+    _change(id, signal(id, name, value, once=once), f"{id} {name}", reason, as_json, database_url, schema)
 
 
-@command.command("cancel")
+@named(command, "cancel_flow")
 @click.argument("id", type=RowId())
-@click.option("--reason", default="cancelled by an operator", show_default=True)
-@options
-def stop(id: UUID, reason: str, database_url: str | None, schema: str | None) -> None:
-    """Ask a flow to undo what it has done, and to end as cancelled."""
-    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
+@noting
+def stop(id: UUID, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """The reason is written to its row too."""
+    statement = cancel_flow(id, reason=reason or "cancelled by an operator")
+    _change(id, statement, str(id), reason, as_json, database_url, schema)
+
+
+def _change(
+    id: UUID, statement: Statement[Any], target: str, reason: str, as_json: bool, url: str | None, schema: str | None
+) -> None:
+    told = Told(statement)
+    with opened(url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        _, outcome = postgres.run(conn, cancel_flow(id, reason=reason), database.schema)
-    echo(outcome)
-    if outcome != "asked":
+        operate.noted(conn, told.asked, me(), statement.name, target, database.schema, reason=reason)
+    answer(as_json, told.outcome, flow=id, outcome=told.outcome)
+    if told.outcome in ("ended", "unknown"):
         raise click.exceptions.Exit(NO)
 
 

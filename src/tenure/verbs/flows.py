@@ -67,6 +67,18 @@ class FlowRow(NamedTuple):
     until: datetime | None
 
 
+class Told:
+    """A signal or a cancel for the audit: `asked` answers whether it changed anything, `outcome` what became of it."""
+
+    def __init__(self, statement: Statement[Any]) -> None:
+        self.outcome = ""
+        self.asked: Statement[bool] = Statement(statement.name, statement.params, self._read)
+
+    def _read(self, rows: Rows) -> bool:
+        self.outcome = str(rows[0][1])
+        return self.outcome in ("delivered", "queued", "asked")
+
+
 def flow_state(id: UUID | None, *, named: str | None = None) -> Statement[FlowState | None]:
     """An instance by its id or by the idempotency key of its name."""
 

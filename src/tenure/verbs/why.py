@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC
 from uuid import UUID
 
 from ..model.envelope import ENCRYPTED_WITH
@@ -12,7 +13,7 @@ from ..model.shell import command
 from ..sql import in_schema, text
 from .obstacles import locked, obstacle, standstill
 from .statement import Statement
-from .why_facts import Facts
+from .why_facts import Facts, counted
 from .why_facts import spoken as spoken
 
 NO_ROW = "it was deleted, its retention is over, or its transaction is not committed yet"  # nobody can tell which
@@ -133,8 +134,22 @@ def _waiting(row: Facts) -> str:
     if row.batch is not None and row.seconds_to_wait > 0:
         rest = f"{row.batch_open or 0:,} of {row.batch_size:,}"
         return f"It waits for {rest} of its batch; `tenure batch {row.batch}` says more."
+    if row.step is not None and row.step_until is not None and row.seconds_to_wait > 0:
+        return f"It {_step(row)}; `tenure flow show` says more."
     if row.seconds_to_wait == math.inf:
         return f"It is never due{so_far}: its time is infinity; `tenure retry` makes it due."
     if row.seconds_to_wait > 0:
         return f"It is due in {spoken(row.seconds_to_wait)}{so_far}{standstill(row)}."
     return f"It has been due for {spoken(row.due_seconds)}{so_far}{obstacle(row)}."
+
+
+def _step(row: Facts) -> str:
+    """What a flow waits for: a signal, a time, or the next try of a step."""
+    word, _, name = (row.step or "").partition(":")
+    assert row.step_until is not None
+    since, until = spoken(row.step_seconds or 0.0), f"{row.step_until.astimezone(UTC):%d %b %H:%M} UTC"
+    if row.step_tried:
+        return f"tries step {row.step} again at {until}, after {counted(row.step_tries or 1, 'attempt')}"
+    if word == "wait":
+        return f"waits for signal {name} since {since}, until {until}"
+    return f"sleeps since {since}, until {until}"

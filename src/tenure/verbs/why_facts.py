@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -80,6 +81,11 @@ class Facts(NamedTuple):
     batch: int | None = None
     batch_open: int | None = None
     batch_size: int | None = None
+    step: str | None = None
+    step_tried: bool | None = None
+    step_tries: int | None = None
+    step_seconds: float | None = None
+    step_until: datetime | None = None
 
     @property
     def peers(self) -> list[Peer]:

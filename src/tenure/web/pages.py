@@ -24,6 +24,8 @@ PAGES = (
     "/dead",
     "/queues",
     "/outbox",
+    "/flows",
+    "/flows/{id}",
     "/projections",
     "/batches",
     "/batches/{id}",
