@@ -128,8 +128,11 @@ bench-order: setup ## what order costs: one hot key, many keys, cold keys beside
 bench-encryption: setup ## what encrypted payloads cost: a backlog drained encrypted, against the same in clear
 	@$(BIN)/python -m bench.encryption
 
-bench-counted: setup ## what it costs to count the end of each row: batches against rows alone, and rows alone against before
+bench-counted: setup ## what it costs to count the end of each row: rows of a batch completed against rows alone, judged
 	@$(BIN)/python -m bench.counted
+
+bench-journal: setup ## appends a second with and without the writers' marks, and how long the horizon takes (EVENTS=)
+	@$(BIN)/python -m bench.journal $(if $(EVENTS),--events $(EVENTS))
 
 bench-pages: setup ## every page of the dashboard with a million rows, in SQL and over HTTP
 	@$(BIN)/python -m bench.pages

@@ -75,3 +75,13 @@ def test_peers_are_measured_by_a_protocol_that_tenure_keeps_as_well(database: st
     printed = ran(database, "bench.peers", *small.split(), "--json", str(out))
     (ours,) = kept(out)["peers"]
     assert ours["figures"].keys() >= {"one", "bulk", "p50"}, printed
+
+
+def test_what_the_marks_of_the_journal_cost(database: str) -> None:
+    printed = ran(database, "bench.journal", *["--events", "80", "--rounds", "1", "--clients", "2"])
+    assert "horizon" in printed
+    assert "with marks / without" in printed
+
+
+def test_what_counting_costs(database: str) -> None:
+    assert "counted / alone" in ran(database, "bench.counted", *["--jobs", "100", "--rounds", "1", "--clients", "2"])

@@ -109,6 +109,18 @@ def test_a_stale_holder_moves_nothing(world: World) -> None:
     world.run(advance("p", 0, 0, 5, new))
 
 
+def test_a_lease_that_ends_within_a_long_transaction_moves_nothing(world: World) -> None:
+    """The lease is current when the transaction begins, by its now(), and over when it advances."""
+    held, writer = hold(world), world.connect()
+    with writer.transaction():
+        writer.execute("SELECT now()")
+        world.sql("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", held.id)
+        assert writer.execute("SELECT lease_expires_at > now() FROM live").fetchone() == (True,)
+        with pytest.raises(StaleLease, match="lease_expired"):
+            world.run(advance("p", 0, 0, 5, held), writer)
+    assert world.sql("SELECT position FROM checkpoints") == [(0,)]
+
+
 def test_a_checkpoint_written_under_a_higher_fence_is_not_moved(world: World) -> None:
     lease = hold(world)
     world.sql("UPDATE checkpoints SET fence_token = %s", lease.fence + 1)
