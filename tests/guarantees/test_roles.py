@@ -242,6 +242,7 @@ CATALOG = {
 # Whoever may enqueue may signal. A worker ends a cancelled flow by cancel, which tells sleepers as retry_now does.
 SIGNALLERS = {"signal", "cancel_flow"}
 PRODUCERS = SIGNALLERS | {
+    "send_webhook",
     "append", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "open_group", "copy", "migrations", "bucket",
     "ping", "clock",
 }  # fmt: skip
@@ -254,12 +255,13 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "vacuum_live", "set_waiting",
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
+    "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",
     "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
 }  # fmt: skip
 OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
     "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow", "enter_batch", "lock_checkpoints",
-    "replay",
+    "replay", "send_webhook", "add_endpoint", "set_endpoint", "rotate_secret", "resend_webhook", "erase_tenant",
     "postpone",
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again",
     "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
@@ -387,6 +389,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_roles |= {"append_events", "horizon", "keep_journal", "erase_stream", "plan_projection"}
     of_roles |= {"forget_projection", "skip_stopped", "ask_rebuild"}
     of_roles |= {"anew", "signal", "cancel_flow", "keep_flows"}
+    of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
     triggers |= {"leave_mark", "refuse_event"}
     of_notes = {"wake", "wake_for", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}

@@ -21,6 +21,13 @@ from .fleet import WorkerDraining as WorkerDraining
 from .fleet import WorkerExit as WorkerExit
 from .fleet import WorkerSeen as WorkerSeen
 from .fleet import WorkerStarted as WorkerStarted
+from .hooks import DeliveryMade as DeliveryMade
+from .hooks import EndpointDisabled as EndpointDisabled
+from .hooks import EndpointRestored as EndpointRestored
+from .hooks import EndpointTripped as EndpointTripped
+from .hooks import WebhookDiffers as WebhookDiffers
+from .hooks import WebhookReceived as WebhookReceived
+from .hooks import WebhookRefused as WebhookRefused
 from .logins import LoginFailed as LoginFailed
 from .outbox import BrokerAway as BrokerAway
 from .outbox import BrokerBack as BrokerBack

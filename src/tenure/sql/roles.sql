@@ -50,6 +50,9 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   keep_journal   makes partitions and forgets what is past the retention that an operator has set; all are made so by their migration.
 --   keep_flows     makes and drops partitions, like keep_archive.   anew   gives a held flow another payload, under its lease.
 --   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. These are made so by their migration.
+--   send_webhook   keeps a webhook and sends rows for it; rotate_secret   replaces a secret that nobody may read;
+--   begin_delivery   tells the secrets of an endpoint to who holds a row for it; begin_webhooks   sets one limit where none is set;
+--   keep_webhooks   forgets what is past retention, and never what is younger than four days. All are made so by their migration.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_again SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -80,6 +83,20 @@ GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (value) ON tenure.shown TO tenure_worker;
 GRANT SELECT ON tenure.groups, tenure.results TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.park, tenure.anew, tenure.keep_flows, tenure.flow_lock TO tenure_worker;
+
+-- Webhooks: a secret is read by nobody, begin_delivery alone gives it to the holder of a delivery.
+GRANT EXECUTE ON FUNCTION tenure.send_webhook TO tenure_producer, tenure_worker, tenure_operator;
+GRANT SELECT (id, tenant, url, kinds, state, before_until, failures, failing_since, open_until, probe_until, note, made_at) ON tenure.endpoints
+  TO tenure_readonly, tenure_operator, tenure_worker;
+GRANT SELECT (id, tenant, kind) ON tenure.webhooks TO tenure_readonly, tenure_operator;
+GRANT SELECT ON tenure.deliveries TO tenure_readonly, tenure_operator;
+GRANT SELECT, INSERT ON tenure.deliveries TO tenure_worker;
+GRANT UPDATE (state, failures, failing_since, open_until, probe_until, note) ON tenure.endpoints TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.begin_delivery, tenure.log_delivery, tenure.begin_webhooks, tenure.keep_webhooks TO tenure_worker;
+GRANT INSERT (id, tenant, url, kinds, secret), UPDATE (state, url, kinds, failures, failing_since, open_until, probe_until, note), DELETE ON tenure.endpoints
+  TO tenure_operator;
+GRANT DELETE ON tenure.webhooks, tenure.deliveries TO tenure_operator;  -- erase
+GRANT EXECUTE ON FUNCTION tenure.rotate_secret, tenure.deliver_to TO tenure_operator;
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,

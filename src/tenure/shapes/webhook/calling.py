@@ -1,0 +1,157 @@
+"""One call to a receiver: to a judged address, 15 s in all, redirects not followed, the answer read to a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import BadSettings
+from .guard import ForbiddenAddress, Guard, Target
+
+CALL_SECONDS = 15.0
+CONNECT_SECONDS = 5.0
+ANSWER_BYTES_MAX = 65_536
+NOTE_CHARS = 500
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """How a call went. Without a status nobody answered, and the note says why."""
+
+    status: int | None
+    ms: int
+    address: str | None
+    note: str
+    retry_after: str | None = None
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Every address of a name, each once."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+class Pinned:
+    """A network backend for httpcore that connects to judged addresses alone. It stands before one that has sockets."""
+
+    def __init__(self, guard: Guard, inner: Any, lookup: Resolve = resolve) -> None:
+        self._guard, self._inner, self._lookup = guard, inner, lookup
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> Any:
+        """Resolve once, judge every address, connect to the first that answers."""
+        failed: Exception | None = None
+        for address in self._guard.judge(host, await self._lookup(host, port)):
+            try:
+                return await self._inner.connect_tcp(
+                    address, port, timeout=timeout, local_address=local_address, socket_options=socket_options
+                )
+            except Exception as error:
+                failed = error
+        raise failed or ForbiddenAddress(f"{host[:80]!r} leads to no address")
+
+    async def connect_unix_socket(self, *_: Any, **__: Any) -> Any:
+        """Never."""
+        raise ForbiddenAddress("a socket of this machine is not called")
+
+    async def sleep(self, seconds: float) -> None:
+        """As httpcore asks for it."""
+        await asyncio.sleep(seconds)
+
+
+class Caller:
+    """Calls receivers through one pool of connections. Proxies of the environment are not used."""
+
+    def __init__(self, guard: Guard, *, inner: Any = None, lookup: Resolve = resolve, ssl_context: Any = None) -> None:
+        try:
+            self._http = importlib.import_module("httpcore")
+            importlib.import_module("anyio")
+        except ImportError:
+            raise BadSettings("'httpcore' is not installed: `pip install 'tenure[webhooks]'`") from None
+        self._backend = Pinned(guard, inner if inner is not None else self._http.AnyIOBackend(), lookup)
+        self._ssl, self._pool = ssl_context, None
+
+    def _open(self) -> Any:
+        if self._pool is None:
+            self._pool = self._http.AsyncConnectionPool(
+                ssl_context=self._ssl,
+                max_connections=1000,
+                max_keepalive_connections=50,
+                keepalive_expiry=5.0,
+                network_backend=self._backend,
+            )
+        return self._pool
+
+    async def close(self) -> None:
+        """Leave every connection."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.aclose()
+
+    async def post(self, target: Target, headers: Mapping[str, str], body: bytes) -> Called:
+        """One POST. Every end of it is an answer; a cancel goes through."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await self._post(target, headers, body, began)
+        except TimeoutError:
+            note = f"no answer within {CALL_SECONDS:g} s"
+        except ForbiddenAddress as error:
+            note = str(error)
+        except Exception as error:
+            note = " ".join(f"{type(error).__name__}: {error}".split())[:NOTE_CHARS].removesuffix(":")
+        return Called(None, _ms(began), None, note)
+
+    async def _post(self, target: Target, headers: Mapping[str, str], body: bytes, began: float) -> Called:
+        scheme, host, port, path = (part.encode() if isinstance(part, str) else part for part in target)
+        url = self._http.URL(scheme=scheme, host=host, port=port, target=path)
+        limits = {"connect": CONNECT_SECONDS, "read": CALL_SECONDS, "write": CALL_SECONDS, "pool": CALL_SECONDS}
+        given = [("Host", _host(target)), *headers.items(), ("Content-Length", str(len(body)))]
+        request = self._open().stream("POST", url, headers=given, content=body, extensions={"timeout": limits})
+        async with request as response:
+            said = bytearray()
+            with suppress(self._http.NetworkError, self._http.ProtocolError):  # a status is an answer
+                async for chunk in response.aiter_stream():
+                    said += chunk[: ANSWER_BYTES_MAX - len(said)]
+                    if len(said) >= ANSWER_BYTES_MAX:
+                        break
+            stream = response.extensions.get("network_stream")
+            peer = stream.get_extra_info("server_addr") if stream is not None else None
+            after = next(
+                (
+                    value.decode("ascii", "replace")
+                    for name, value in response.headers
+                    if name.lower() == b"retry-after"
+                ),
+                None,
+            )
+            return Called(response.status, _ms(began), str(peer[0]) if peer else None, _note(said), after)
+
+
+def _host(target: Target) -> str:
+    """The Host header: the name, never the address that it led to."""
+    usual = {"https": 443, "http": 80}[target.scheme]
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return host if target.port == usual else f"{host}:{target.port}"
+
+
+def _note(said: bytearray) -> str:
+    text = said[: NOTE_CHARS * 4].decode("utf-8", "replace")
+    return "".join(each if each.isprintable() else " " for each in text)[:NOTE_CHARS].strip()
+
+
+def _ms(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
