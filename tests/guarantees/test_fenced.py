@@ -159,7 +159,7 @@ def test_on_a_connection_of_another_isolation_a_renewal_meanwhile_does_no_harm(s
 
 
 def test_a_holder_that_falls_silent_inside_its_block_does_not_keep_the_next_one_waiting(shop: World) -> None:
-    stale = shop.claim_one("A", lease_seconds=0.3).lease
+    stale = shop.claim_one("A", lease_seconds=3).lease
     paused = shop.connect()
     block = fenced(paused, stale, schema=shop.schema)
     assert shop.run(verbs.once(stale, "receipt"), block.__enter__())
