@@ -15,6 +15,7 @@ from faces.web_tools import served
 from tenure.console.loopback import is_loopback
 from tenure.errors import BadSettings
 from tenure.verbs import fleet, schedules
+from tenure.verbs.projections import plan_projection
 from tenure.web.access import PUBLIC, VERBS, Access
 from tenure.web.app import ROUTES
 from tenure.web.credentials import Credentials, credentials
@@ -27,13 +28,15 @@ READ, OPERATE, ADMIN = "read-read-read", "operate-operate", "admin-admin-admin"
 LISTED = f"ann:read:{READ},bob:operate:{OPERATE},eve:admin:{ADMIN}"
 BODIES: dict[str, Any] = {
     "POST /api/rows": {"kind": "k"},
-    "POST /api/actions": {"verb": "cancel", "filter": "kind:send_receipt", "dry_run": False, "expect": 9},
+    "POST /api/actions": {"verb": "cancel", "filter": "kind:other", "dry_run": False, "expect": 9},
     "PUT /api/queues/{name:text}/limits": {"max_running": 1},
     "PUT /api/queues/{name:text}/retention": {"retention_seconds": 86_400},
     "POST /api/blocked/free": {"queue": "default", "key": "order:1"},
     "POST /api/blocked/postpone": {"queue": "default", "key": "order:1", "seconds": 60},
+    "POST /api/flows/{id}/signal": {"name": "paid"},
+    "POST /api/flows/{id}/cancel": {"reason": "no stock"},
 }
-NAMES = {"queues": "default", "workers": "W1", "schedules": "nightly"}
+NAMES = {"queues": "default", "workers": "W1", "schedules": "nightly", "projections": "totals", "skip": "stuck"}
 OPEN_CHANGES = {"POST /api/login", "POST /api/logout"}  # change nothing but the cookie of whoever asks
 UNCHANGING = OPEN_CHANGES | {"POST /api/rows/{id}/reveal"}  # it adds a line to the audit, and needs a right of its own
 
@@ -53,14 +56,16 @@ def bearer(token: str) -> dict[str, str]:
 def ask(web: httpx.Client, route: Route, id: UUID, headers: dict[str, str]) -> httpx.Response:
     """A request that the route would take from somebody who may."""
     noun = route.path.removeprefix("/api").split("/")[1]
-    path = route.path.replace("{name:text}", NAMES.get(noun, "")).replace("{id}", str(id)).replace("{action}", "1")
+    name = NAMES.get(route.path.rpartition("/")[2]) or NAMES.get(noun, "")
+    path = route.path.replace("{name:text}", name).replace("{id}", str(id)).replace("{action}", "1")
     body = BODIES.get(f"{route.method} {route.path}")
     return web.request(route.method, path, json=body, headers=headers)
 
 
 def everything(world: World) -> list[tuple[Any, ...]]:
     """Every row of every table that a change could touch."""
-    tables = ("live", "dead", "archive", "queues", "workers", "schedules", "heads", "audit", "permits", "idempotency")
+    rows = ("live", "dead", "archive", "queues", "workers", "schedules", "heads", "audit", "permits", "idempotency")
+    tables = (*rows, "checkpoints", "steps", "signals")
     found = [row for table in tables for row in sorted(world.sql(f"SELECT {table}::text FROM {table}"))]
     return [row for row in found if "login_failed" not in row[0]]
 
@@ -71,9 +76,12 @@ def furnished(world: World) -> World:
     world.enqueue(key="order:1", ordered=True, hold=True)
     (job,) = world.claim_ordered()
     world.fail(job.lease)
-    world.enqueue()
+    world.enqueue(headers={"tenure-flow": "checkout", "tenure-version": "1"})
     world.run(fleet.register("W1"))
     world.run(schedules.plan(schedules.Schedule("nightly", "30 2 * * *", "report")))
+    for name in ("totals", "stuck"):
+        world.run(plan_projection(name, shards=1, like=None))
+    world.sql("UPDATE checkpoints SET state = 'stopped', stopped_at = 1, error = 'e' WHERE projection = 'stuck'")
     return world
 
 
@@ -115,7 +123,7 @@ def test_with_a_read_only_token_every_change_is_refused_and_no_row_is_touched(fu
     before = everything(furnished)
     with served(furnished, access=door()) as web:
         answers = {f"{each.method} {each.path}": ask(web, each, id, bearer(READ)) for each in changes()}
-        assert len(answers) == 12
+        assert len(answers) == 18
         assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
     assert everything(furnished) == before
 
