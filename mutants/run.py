@@ -28,6 +28,7 @@ import servers  # noqa: E402
 
 AT_ONCE = 3  # on two cores: they also wait for locks
 KILLERS = ROOT / "mutants/killers.tsv"  # who killed what in the last whole run: asked first, so that a run is short
+REACH = ROOT / "mutants/reach.json"  # what each test runs and what it costs, as the last baseline found
 SECONDS_A_MUTANT = 1200
 SECONDS_FOR_ALL = 3600
 TRIES = 3  # when the interpreter itself fell over, which says nothing of the guard
@@ -39,17 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, _servers(Path(folder), options.at_once) as urls:
         bench = Bench(ROOT, Path(folder), urls)
-        witnesses = Witnesses(bench.root, KILLERS, likely=options.likely)
+        witnesses = Witnesses(bench.root, KILLERS, stages=options.stages)
+        witnesses.recall(REACH)
         mutants = _chosen(every_mutant(bench.package / "sql"), witnesses, options)
+        bench.warm_up(witnesses.needed(mutants))
         if not options.quick and not options.no_baseline and (red := _baseline(bench, witnesses)):
             print("red without any mutant:", *red, sep="\n  ")
             if not options.despite_red:
                 return 1
             witnesses.left_out = red
+        if options.baseline:
+            return 0
         verdicts = []
         for verdict in _judge(bench, witnesses, mutants):
             print(_line(verdict), flush=True)
             verdicts.append(verdict)
+            if not options.quick:
+                _remember(verdicts, witnesses, whole=False)
+        bench.close()
     _summary(verdicts, time.monotonic() - began)
     if not options.quick:
         _remember(verdicts, witnesses, whole=len(mutants) == len(every_mutant(ROOT / "src/tenure/sql")))
@@ -67,8 +75,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="so many trials side by side")
     parser.add_argument("--unknown", action="store_true", help="only those that no test is known to miss")
     parser.add_argument("--no-baseline", action="store_true", help="trust that the tests are green without a mutant")
+    parser.add_argument("--baseline", action="store_true", help="only learn what each test runs and what it costs")
     parser.add_argument("--despite-red", action="store_true", help="leave out the tests that are red without a mutant")
-    parser.add_argument("--likely", action="store_true", help="only tests that speak of the statement: a first look")
+    parser.add_argument("--stages", type=int, metavar="N", help="a first look: only the first N groups of tests")
     parser.add_argument("--list", action="store_true", help="only name the mutants")
     return parser.parse_args(arguments)
 
@@ -114,9 +123,9 @@ def _servers(folder: Path, at_once: int) -> Iterator[list[str]]:
 
 def _baseline(bench: Bench, witnesses: Witnesses) -> list[str]:
     """The tests that are red without any mutant: none, or the mutants would prove little."""
-    trial = Trial(bench, None, [[*witnesses.files, "--maxfail=50", "--durations=0"]], SECONDS_FOR_ALL)
-    code, output = trial.end()
-    witnesses.measured(output)
+    stages = [[*witnesses.files, "--maxfail=50", "--durations=0"]]
+    code, output = Trial(bench, None, stages, SECONDS_FOR_ALL, reach=str(REACH)).end()
+    witnesses.measured(output, REACH)
     red = sorted(set(re.findall(r"^(?:FAILED|ERROR) ([\w/.:]+)", output, re.MULTILINE)))
     return red if code == 0 or red else [output[-2000:]]
 
@@ -136,7 +145,7 @@ def _judge(bench: Bench, witnesses: Witnesses, mutants: Sequence[Mutant]) -> Ite
             running.remove((mutant, trial))
             verdict = verdict_of(mutant, *trial.end())
             tries[mutant] += 1
-            if trial.crashed and tries[mutant] < TRIES:
+            if verdict.word == "CRASHED" and tries[mutant] < TRIES:
                 waiting.append(mutant)
                 continue
             if verdict.word == "killed":
@@ -152,7 +161,9 @@ def _line(verdict: Verdict) -> str:
 def _summary(verdicts: Sequence[Verdict], took: float) -> None:
     words = [verdict.word for verdict in verdicts]
     told = ", ".join(
-        f"{words.count(word)} {word}" for word in ("killed", "implied", "SURVIVED", "BROKEN") if word in words
+        f"{words.count(word)} {word}"
+        for word in ("killed", "implied", "SURVIVED", "BROKEN", "CRASHED")
+        if word in words
     )
     print(f"\n{len(verdicts)} mutants: {told} in {took:.0f} s")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import LiteralString
@@ -51,103 +51,131 @@ class Verdict:
 
 
 class Bench:
-    """Where mutants are tried: a copy of package, tests and docs as they are now, and servers for one trial each."""
+    """Where mutants are tried: a copy of package, tests and docs as they are now, and places for one trial each."""
 
     def __init__(self, project: Path, folder: Path, urls: Sequence[str]) -> None:
-        self.folder, self.free = folder, list(urls)
         self.root = folder / "root"  # what is edited meanwhile does not disturb the run
         self.package = self.root / "src/tenure"
         for name in ("src", "tests", "mutants", "docs"):
             shutil.copytree(project / name, self.root / name)
         shutil.copy(project / "pyproject.toml", self.root)
+        self.free = [Place(self, folder / str(n), url) for n, url in enumerate(urls)]
+        self.places = list(self.free)
+
+    def warm_up(self, files: Iterable[str]) -> None:
+        """Import these tests, and begin to wait for trials."""
+        for place in self.places:
+            place.warm_up(files)
+
+    def close(self) -> None:
+        """End the processes."""
+        for place in self.places:
+            place.close()
+
+
+class Place:
+    """A server, a copy of the package, and a process that has imported the tests and forks for each trial."""
+
+    def __init__(self, bench: Bench, tree: Path, url: str) -> None:
+        self.bench, self.tree, self.url = bench, tree, url
+        self.output, self.ended = tree / "output", tree / "ended"
+        shutil.copytree(bench.package, tree / "tenure")
+        self.process: subprocess.Popen[str] | None = None
+
+    def warm_up(self, files: Iterable[str]) -> None:
+        command = [sys.executable, "-m", "mutants.warm", str(self.tree), *files]
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(self.tree),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_ADDOPTS": "",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the plugins of others take four fifths of a short run
+            "TENURE_TEST_DATABASE_URL": self.url,
+            "TENURE_TEST_STEPS": "1000",
+            "TENURE_TEST_SECONDS": "20",
+            "TENURE_TEST_SHRINK": "no",
+        }
+        self.process = subprocess.Popen(
+            command, cwd=self.bench.root, env=env, stdin=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def begin(self, url: str, stages: list[list[str]], seconds: int, reach: str) -> None:
+        """Have the tests run in a fork, stage after stage until one is red."""
+        assert self.process
+        assert self.process.stdin
+        self.ended.unlink(missing_ok=True)
+        options = ["--maxfail=1", "-q", f"--timeout={SECONDS_A_TEST}", "--timeout-method=signal", "--tb=short", "-rfE"]
+        common = ["-p", "pytest_timeout", *options, f"--basetemp={self.tree / 'temp'}"]
+        asked = {"url": url, "stages": [[*common, *stage] for stage in stages], "seconds": seconds, "reach": reach}
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
+
+    @property
+    def over(self) -> bool:
+        """True when the tests have ended, or have had their time."""
+        assert self.process
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the process that forks for trials ended with {self.process.returncode}")
+        return self.ended.exists()
+
+    def close(self) -> None:
+        """End the process, which waits for more."""
+        if self.process and self.process.stdin:
+            self.process.stdin.close()
+            self.process.wait()
 
 
 class Trial:
-    """One mutant on its bench: a tree, a database, and the tests running in processes of their own."""
+    """One mutant at its place: its line is changed there, and the tests run on a database of their own."""
 
-    def __init__(self, bench: Bench, mutant: Mutant | None, stages: list[list[str]], seconds: int) -> None:
+    def __init__(
+        self, bench: Bench, mutant: Mutant | None, stages: list[list[str]], seconds: int, reach: str = ""
+    ) -> None:
         Trial.count += 1
-        self.bench, self.url, self.name = bench, bench.free.pop(), f"mutant_{os.getpid()}_{Trial.count}"
-        self.tree = bench.folder / self.name
-        shutil.copytree(bench.package, self.tree / "tenure")
+        self.bench, self.place, self.name = bench, bench.free.pop(), f"mutant_{os.getpid()}_{Trial.count}"
+        self.mutant = mutant
         if mutant:
-            file = self.tree / "tenure/sql" / mutant.file
-            file.write_text(mutant.apply(file.read_text(encoding="utf-8")), encoding="utf-8")
+            self._write(mutant.apply(self._text(bench.package, mutant)))
         self._sql("CREATE DATABASE {}")
-        url = urlunsplit(urlsplit(self.url)._replace(path=f"/{self.name}"))
-        self.process = _start_tests(bench.root, self.tree, url, stages)
-        self.deadline = time.monotonic() + seconds
+        url = urlunsplit(urlsplit(self.place.url)._replace(path=f"/{self.name}"))
+        self.place.begin(url, stages, seconds, reach)
 
     count = 0
 
     @property
     def over(self) -> bool:
         """True when the tests have ended, or have had their time."""
-        if self.process.poll() is None and time.monotonic() > self.deadline:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        return self.process.poll() is not None
-
-    @property
-    def crashed(self) -> bool:
-        """True when the interpreter itself fell over: that says nothing of the guard."""
-        return self.process.returncode == 128 + signal.SIGSEGV
+        return self.place.over
 
     def end(self) -> tuple[int, str]:
         """The exit code of the tests and what they said; what the trial took is given back."""
-        self.process.wait()
-        output = (self.tree / "output").read_text(encoding="utf-8", errors="replace")
+        while not self.over:
+            time.sleep(0.05)
+        output = self.place.output.read_text(encoding="utf-8", errors="replace")
+        code = int(self.place.ended.read_text())
         self._sql("DROP DATABASE {} WITH (FORCE)")
-        shutil.rmtree(self.tree)
-        self.bench.free.append(self.url)
-        return self.process.returncode, output
+        if self.mutant:
+            self._write(self._text(self.bench.package, self.mutant))
+        self.bench.free.append(self.place)
+        return code, output
+
+    def _text(self, package: Path, mutant: Mutant) -> str:
+        return (package / "sql" / mutant.file).read_text(encoding="utf-8")
+
+    def _write(self, text: str) -> None:
+        assert self.mutant
+        (self.place.tree / "tenure/sql" / self.mutant.file).write_text(text, encoding="utf-8")
 
     def _sql(self, statement: LiteralString) -> None:
-        with psycopg.connect(self.url, autocommit=True) as conn:
+        with psycopg.connect(self.place.url, autocommit=True) as conn:
             conn.execute(identifiers.SQL(statement).format(identifiers.Identifier(self.name)))
-
-
-def _start_tests(root: Path, tree: Path, url: str, stages: list[list[str]]) -> subprocess.Popen[bytes]:
-    """Stage after stage until one is red, in a process group of its own, the copy shadowing the installed package."""
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(tree),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTEST_ADDOPTS": "",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the plugins of others take four fifths of a short run
-        "TENURE_TEST_DATABASE_URL": url,
-        "TENURE_TEST_STEPS": "1000",
-        "TENURE_TEST_SECONDS": "20",
-        "TENURE_TEST_SHRINK": "no",
-    }
-    pytest = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "pytest_timeout",
-        "--maxfail=1",
-        "-q",
-        f"--timeout={SECONDS_A_TEST}",
-        "--timeout-method=signal",
-        "--tb=short",
-        "-rfE",
-        f"--basetemp={tree / 'temp'}",
-    ]
-    check = "import sys, tenure; sys.exit(0 if tenure.__file__.startswith(sys.argv[1]) else 70)"
-    commands = [[sys.executable, "-c", check, str(tree)], *([*pytest, *stage] for stage in stages)]
-    script = tree / "stages"  # a file: all tests by name are more than one argument may be long
-    script.write_text(" && ".join(shlex.join(command) for command in commands), encoding="utf-8")
-    with (tree / "output").open("wb") as output:
-        return subprocess.Popen(
-            ["sh", str(script)], cwd=root, env=env, stdout=output, stderr=output, start_new_session=True
-        )
 
 
 def verdict_of(mutant: Mutant, code: int, output: str) -> Verdict:
     """Read off how the tests ended, and what they said."""
-    if code < 0:
+    if code == -signal.SIGKILL:
         return Verdict(mutant, "SURVIVED", "no test missed it in the time they had")
+    if code == -signal.SIGSEGV:
+        return Verdict(mutant, "CRASHED", "the interpreter itself fell over, which says nothing of the guard")
     if code == 0:
         return Verdict(mutant, "SURVIVED", "")
     found = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+::\w+)", output, re.MULTILINE)

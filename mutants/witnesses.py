@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .guards import Mutant
 
-LIKELY = (8, 40)
+LIKELY = (8, 40, 150)  # the best few; as many as speak of it; all that run it, if they are no more than these
 KILLERS_FIRST = 4
 MACHINE = "tests/properties/test_state_machine.py"
 SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
@@ -137,19 +138,31 @@ WORDS = {
 class Witnesses:
     """The fast tests below a root, what each of them costs, and what they have noticed before."""
 
-    def __init__(self, root: Path, killers: Path, *, likely: bool) -> None:
+    def __init__(self, root: Path, killers: Path, *, stages: int | None) -> None:
         self.files = {path: (root / path).read_text(encoding="utf-8") for path in _test_files(root)}
         self.tests = dict(part for path, text in self.files.items() for part in _test_functions(path, text))
         self.seconds = {test: 1.0 for test in self.tests if SLOW_WORDS.search(test)}
         self.known = [line.split("\t") for line in killers.read_text(encoding="utf-8").splitlines()]
         self.killers = list(self.known)
         self.left_out: list[str] = []
-        self.likely = likely
+        self.stages = stages
+        self.runs: dict[str, set[str]] = {}  # by statement: the tests that run it
 
-    def measured(self, durations: str) -> None:
-        """Take in what each test cost, as pytest prints it."""
-        for seconds, test in re.findall(r"^([\d.]+)s \w+ +([\w/.:]+)", durations, re.MULTILINE):
-            self.seconds[test] = self.seconds.get(test, 0.0) + float(seconds)
+    def measured(self, durations: str, reach: Path) -> None:
+        """Take in what each test cost, as pytest prints it, and write it beside what each of them ran."""
+        seconds: dict[str, float] = {}
+        for cost, test in re.findall(r"^([\d.]+)s \w+ +([\w/.:]+)", durations, re.MULTILINE):
+            seconds[test] = seconds.get(test, 0.0) + float(cost)
+        runs = json.loads(reach.read_text(encoding="utf-8"))
+        reach.write_text(json.dumps({"seconds": seconds, "runs": runs}, indent=0), encoding="utf-8")
+        self.recall(reach)
+
+    def recall(self, reach: Path) -> None:
+        """What the last baseline has found, if there was one."""
+        if reach.exists():
+            found = json.loads(reach.read_text(encoding="utf-8"))
+            self.seconds |= found["seconds"]
+            self.runs = {name: set(tests) for name, tests in found["runs"].items()}
 
     def noticed(self, mutant: Mutant, test: str) -> None:
         """This one turned red: ask it first about the other guards of the statement."""
@@ -162,24 +175,32 @@ class Witnesses:
         }
         return any(test.endswith(tuple(killers)) for test in self.tests)
 
+    def needed(self, mutants: Sequence[Mutant]) -> list[str]:
+        """The files of the tests that are asked first about these."""
+        first = {test.split("::")[0] for mutant in mutants for test in self.in_order(mutant)[0]}
+        return sorted(first & self.files.keys())
+
     def in_order(self, mutant: Mutant) -> list[list[str]]:
         """Who killed it last time; the tests that speak most of the statement and take least; more; all."""
         statement = mutant.statement
         words = WORDS.get(statement, (f"{statement}(",))
+        runs = self.runs.get(statement, set())
         score = {
-            test: _mentions(words, text, self.files[test.split("::")[0]]) / (0.2 + self.seconds.get(test, 0.0))
+            test: ((test in runs) + _mentions(words, text, self.files[test.split("::")[0]]))
+            / (0.2 + self.seconds.get(test, 0.0))
             for test, text in self.tests.items()
             if not test.startswith((MACHINE, *SLOWER)) and test not in self.left_out
         }
         ranked = sorted(score, key=lambda test: -score[test])
         slower = [path for path in self.files if path in SLOWER]
-        machine = [] if statement in BEYOND_THE_MACHINE else [[MACHINE]]
-        few, more = LIKELY[0], max(LIKELY[0], min(LIKELY[1], sum(score[test] > 0 for test in ranked)))
-        stages = [self._killers_of(mutant), ranked[:few], ranked[few:more], *machine]
-        if not self.likely:
-            stages.append([*ranked[more:], *slower])
+        reached = not runs or any(test.startswith(MACHINE) for test in runs)
+        machine = [[MACHINE]] if reached and statement not in BEYOND_THE_MACHINE else []
+        most = len(runs) if len(runs) <= LIKELY[2] else 0
+        few, more = LIKELY[0], max(LIKELY[0], most, min(LIKELY[1], sum(score[test] > 0 for test in ranked)))
+        rest = [*ranked[more:], *slower]
+        stages = [self._killers_of(mutant), ranked[:few], ranked[few:more], *machine, rest]
         left_out = [f"--deselect={test}" for test in self.left_out]
-        return [[*stage, *left_out] for stage in stages if stage]
+        return [[*stage, *left_out] for stage in stages if stage][: self.stages]
 
     def _killers_of(self, mutant: Mutant) -> list[str]:
         """The tests that killed this mutant before, or the latest few that killed another of its statement."""
