@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parametrize("server_url", servers.available()[:1], indi
 
 
 def test_all_flows_end_right_though_workers_are_killed_and_replaced(world: World, tmp_path: Path) -> None:
-    soak = Soak(world, tmp_path, Plan(flows=40, workers=2, seed=3, seconds_max=80))
+    soak = Soak(world, tmp_path, Plan(flows=40, workers=2, seed=3, seconds_max=400))
     assert soak.run() == []
     assert {order.version for order in soak.orders} == {1, 2, 3}
     first = soak.orders[0].id

@@ -442,9 +442,9 @@ def test_a_running_job_can_be_cancelled(world: World, pool: str) -> None:
         id = world.enqueue("long")
         hired.saw(LeaseAcquired)
         eventually(lambda: status(world, id) == "processing")
-        assert world.run(verbs.cancel([id])) == {id: "asked"}
+        assert world.run(verbs.cancel([id], reason="sent by mistake")) == {id: "asked"}
         hired.saw(JobCancelled)
-    assert status(world, id) == "cancelled"
+    assert (status(world, id), world.row(id).last_error) == ("cancelled", "sent by mistake")
 
 
 def test_a_job_asks_for_its_own_cancellation_by_raising_cancelled(world: World) -> None:
@@ -557,7 +557,7 @@ def test_more_urgent_rows_run_first_and_every_queue_gets_its_share(world: World)
     with working(world, inbox, queues={"a": 9.0, "b": 1.0}, slots=1) as hired:
         hired.saw(JobCompleted, 200)
     of_a = [n for queue, n in ran if queue == "a"]
-    assert of_a == [*range(1, 100, 2), *range(0, 100, 2)]
+    assert [n % 2 for n in of_a] == [1] * 50 + [0] * 50
     a_in_first_half = sum(1 for queue, _ in ran[:100] if queue == "a")
     assert 65 <= a_in_first_half <= 99
 

@@ -26,8 +26,10 @@ def outcome_of(attempt: Attempt, error: BaseException, shared: Shared) -> Outcom
     if isinstance(error, StaleLease) or (job.lost and isinstance(error, asyncio.CancelledError)):
         # Not a failure of the job. If the database has not confirmed it, we may still hold the row: release it.
         return Release() if job.lost in OUR_OWN else None
-    if isinstance(error, Cancelled) or job.cancel_asked:
-        return Release("cancelled on request")
+    if job.cancel_asked:
+        return Release()  # without a word of ours: the row keeps the reason that it was cancelled with
+    if isinstance(error, Cancelled):
+        return Release("cancelled by its handler")
     if isinstance(error, Poison):
         return DeadLetter(str(error))
     if isinstance(error, NotStarted):
