@@ -14,6 +14,7 @@ LIKELY = (8, 40, 150)  # the best few; as many as speak of it; all that run it, 
 KILLERS_FIRST = 4
 MACHINE = "tests/properties/test_state_machine.py"
 SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
+ROOMS = ("guarantees", "properties", "shapes")
 LEFT_OUT = (
     "test_mutants_slice.py",
     "test_embedded.py",
@@ -28,6 +29,9 @@ LEFT_OUT = (
     "test_worker.py",
     "test_worker_crash_points.py",
     "test_worker_queues.py",
+    # Brokers.
+    "test_example_shop_events.py",
+    "test_transports.py",
 )
 
 BEYOND_THE_MACHINE = (
@@ -212,8 +216,8 @@ class Witnesses:
 
 
 def _test_files(root: Path) -> list[str]:
-    rooms = [*(root / "tests/guarantees").glob("test_*.py"), *(root / "tests/properties").glob("test_*.py")]
-    return sorted(str(path.relative_to(root)) for path in rooms if path.name not in LEFT_OUT)
+    found = [path for room in ROOMS for path in (root / "tests" / room).glob("test_*.py")]
+    return sorted(str(path.relative_to(root)) for path in found if path.name not in LEFT_OUT)
 
 
 def _mentions(words: Sequence[str], test: str, file: str) -> float:
