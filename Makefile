@@ -36,6 +36,7 @@ tools: setup
 	@tools/promtool
 	@tools/brokers
 	@tools/chromium
+	@tools/django6
 
 promises: setup ## the promises alone, e.g. on a server of yours: TENURE_TEST_DATABASE_URL=postgresql://...
 	@$(PYTEST) tests/guarantees tests/properties tests/house
@@ -146,6 +147,7 @@ pin: $(VENV)/release-ready ## write requirements/*.txt with the hash of every fi
 	@$(COMPILE) pyproject.toml --extra dev requirements/demo.in -o requirements/demo.txt
 	@$(COMPILE) requirements/dev.in -o requirements/dev.txt
 	@$(COMPILE) requirements/release.in -o requirements/release.txt
+	@$(subst 3.11,3.12,$(COMPILE)) requirements/django6.in -o requirements/django6.txt
 
 audit: $(VENV)/release-ready ## known vulnerabilities of what is pinned
 	@for lock in demo dev release; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
@@ -154,4 +156,4 @@ dist: $(VENV)/release-ready ## build sdist and wheel into dist/, and what they d
 	@tools/dist "$(BIN)"
 
 clean: ## remove what setup and dist built
-	rm -rf $(VENV) dist sbom .peers tools/js/node_modules
+	rm -rf $(VENV) .django6 dist sbom .peers tools/js/node_modules

@@ -28,6 +28,7 @@ FLOORS = [
     ["doctor", "web"],
     ["demo"],
     ["cli"],
+    ["contrib"],
     ["__main__"],
 ]
 PURE = ("model", "verbs")  # they say what to run, and run nothing
