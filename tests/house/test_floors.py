@@ -24,7 +24,7 @@ FLOORS = [
     ["operate"],
     ["shapes"],
     ["console", "embedded"],
-    ["drills"],
+    ["drills", "testing"],
     ["doctor", "web"],
     ["demo"],
     ["cli"],

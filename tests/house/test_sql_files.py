@@ -276,6 +276,7 @@ SQL_IN_PYTHON = {
     "embedded": "makes the database in which the schema will live",
     "doctor": "tells people what to type, and runs none of it",
     "drills": "plays the user, whose tables and clock are not Tenure's",
+    "testing": "plays the clock, and empties schemas by what the catalogue says",
     "demo": "plays the shop, and asks its database what a reader would",
 }
 
