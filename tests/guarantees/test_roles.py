@@ -262,6 +262,7 @@ OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
     "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow", "enter_batch", "lock_checkpoints",
     "replay", "send_webhook", "add_endpoint", "set_endpoint", "rotate_secret", "resend_webhook", "erase_tenant",
+    "try_endpoint",
     "postpone",
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again",
     "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",

@@ -214,6 +214,8 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "endpoints.rotate_secret": [endpoints.rotate_secret(ID, "s", 60.0)],
     "endpoints.send_webhook": [endpoints.send_webhook("t", "k", b"{}", queue="webhooks")],
     "endpoints.resend_webhook": [endpoints.resend_webhook(ID, [ID], queue="webhooks")],
+    "endpoints.try_endpoint": [endpoints.try_endpoint(ID, queue="webhooks")],
+    "endpoints.endpoint_calls": [endpoints.endpoint_calls([ID])],
     "endpoints.begin_delivery": [endpoints.begin_delivery(LEASE, ID, ID)],
     "endpoints.log_delivery": [
         endpoints.log_delivery(LEASE, 1, ID, ID, status=200, ms=1, address=None, note=None, verdict="ok")

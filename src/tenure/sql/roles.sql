@@ -95,6 +95,7 @@ GRANT UPDATE (state, failures, failing_since, open_until, probe_until, note) ON 
 GRANT EXECUTE ON FUNCTION tenure.begin_delivery, tenure.log_delivery, tenure.begin_webhooks, tenure.keep_webhooks TO tenure_worker;
 GRANT INSERT (id, tenant, url, kinds, secret), UPDATE (state, url, kinds, failures, failing_since, open_until, probe_until, note), DELETE ON tenure.endpoints
   TO tenure_operator;
+GRANT INSERT (tenant, kind, body) ON tenure.webhooks TO tenure_operator;  -- try_endpoint
 GRANT DELETE ON tenure.webhooks, tenure.deliveries TO tenure_operator;  -- erase
 GRANT EXECUTE ON FUNCTION tenure.rotate_secret, tenure.deliver_to TO tenure_operator;
 

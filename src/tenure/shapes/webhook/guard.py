@@ -14,7 +14,7 @@ from ipaddress import ip_network
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ...errors import BadSettings, TenureError
+from ...errors import USAGE, BadSettings, TenureError
 from .addresses import Network, may_call, read_address
 
 URL_CHARS_MAX = 2048
@@ -41,6 +41,8 @@ _LOCAL = (
 
 class ForbiddenUrl(TenureError, ValueError):
     """A URL that is not called, whoever asks."""
+
+    exit_code = USAGE
 
 
 class ForbiddenAddress(TenureError):
