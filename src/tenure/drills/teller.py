@@ -49,6 +49,10 @@ _WORDS = {
     "event_published": ("published", "order={order}"),
     "event_sent": ("event sent", "the broker says: {answer}"),
     "broker_started": ("broker started", "NATS, pid {pid}"),
+    "card_charged": ("card charged", "order={order}"),
+    "card_refunded": ("card refunded", "order={order}, the charge was {charge}"),
+    "parcel_scanned": ("parcel scanned", "order={order} signal: {signal}"),
+    "order_cancelled": ("order cancelled", "order={order}"),
     "stream_read": ("stream read", "events={events}"),
     "seen": ("seen", "{words}"),
 }
