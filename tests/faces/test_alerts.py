@@ -37,6 +37,7 @@ ANCHORS = {
     "housekeeping",
     "broker-away",
     "projections",
+    "webhooks",
     "database",
 }
 GIVEN_BY_PROMETHEUS = {"instance", "job", "le"}

@@ -30,6 +30,7 @@ ANCHORS = (
     "housekeeping",
     "broker-away",
     "projections",
+    "webhooks",
     "database",
 )
 # doctor says no on a server that has given up durability for the tests; nobody answers on the worker's port.

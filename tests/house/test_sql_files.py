@@ -215,6 +215,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "endpoints.send_webhook": [endpoints.send_webhook("t", "k", b"{}", queue="webhooks")],
     "endpoints.resend_webhook": [endpoints.resend_webhook(ID, [ID], queue="webhooks")],
     "endpoints.try_endpoint": [endpoints.try_endpoint(ID, queue="webhooks")],
+    "endpoints.endpoint_states": [endpoints.endpoint_states()],
     "endpoints.endpoint_calls": [endpoints.endpoint_calls([ID])],
     "endpoints.begin_delivery": [endpoints.begin_delivery(LEASE, ID, ID)],
     "endpoints.log_delivery": [

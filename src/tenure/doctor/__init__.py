@@ -16,6 +16,7 @@ from ..postgres.connection import QueueConnection, connect
 from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs import queues, search
+from ..verbs.endpoints import endpoint_states
 from ..verbs.fleet import echo
 from ..verbs.journal import horizon, journal_facts
 from ..verbs.projections import projections
@@ -98,6 +99,7 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
     yield _look("journal", lambda: shapes.journal(ask(journal_facts())))
     yield _look("projections", lambda: shapes.projections(ask(projections(ask(horizon()).position))))
+    yield _look("webhooks", lambda: shapes.webhooks(ask(endpoint_states())))
     yield _look("bottleneck", lambda: _bottleneck(ask))
 
 

@@ -52,6 +52,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. These are made so by their migration.
 --   send_webhook   keeps a webhook and sends rows for it; rotate_secret   replaces a secret that nobody may read;
 --   begin_delivery   tells the secrets of an endpoint to who holds a row for it; begin_webhooks   sets one limit where none is set;
+--   endpoint_states   counts endpoints, and those whose secret is in clear;
 --   keep_webhooks   forgets what is past retention, and never what is younger than four days. All are made so by their migration.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -98,6 +99,7 @@ GRANT INSERT (id, tenant, url, kinds, secret), UPDATE (state, url, kinds, failur
 GRANT INSERT (tenant, kind, body) ON tenure.webhooks TO tenure_operator;  -- try_endpoint
 GRANT DELETE ON tenure.webhooks, tenure.deliveries TO tenure_operator;  -- erase
 GRANT EXECUTE ON FUNCTION tenure.rotate_secret, tenure.deliver_to TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.endpoint_states TO tenure_readonly, tenure_operator;
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,

@@ -12,6 +12,7 @@ from .. import __version__
 from ..model.rows import Depth
 from ..postgres import migrate
 from ..postgres.runner import run
+from ..verbs.endpoints import EndpointStates, endpoint_states
 from ..verbs.journal import journal_facts
 from ..verbs.projections import ShardLag, projections
 from ..verbs.questions import depth, oldest_runnable, workers
@@ -38,6 +39,7 @@ class Fleet(NamedTuple):
     schema: int
     shards: Sequence[ShardLag] = ()
     mark_seconds: float = 0.0
+    endpoints: EndpointStates = EndpointStates(0, 0, 0, 0, 0)
 
 
 class FleetMetrics:
@@ -75,12 +77,20 @@ class FleetMetrics:
             schema=migrate.newest(),
             shards=shards,
             mark_seconds=facts.held_seconds or 0.0,
+            endpoints=run(conn, endpoint_states(), self._schema),
         )
 
 
 def fleet_text(fleet: Fleet, known: set[str]) -> str:
     """As text. A queue once seen is always listed, with 0 if it is empty; new queues are added to `known`."""
-    families = (_rows(fleet, known), _lag(fleet, known), _workers(fleet), *_journal(fleet), _build(fleet))
+    families = (
+        _rows(fleet, known),
+        _lag(fleet, known),
+        _workers(fleet),
+        *_journal(fleet),
+        _endpoints(fleet),
+        _build(fleet),
+    )
     return "".join(line for family in families for line in written(family, family.lines()))
 
 
@@ -136,6 +146,14 @@ def _journal(fleet: Fleet) -> tuple[Family, ...]:
     )
     mark.set((), fleet.mark_seconds)
     return events, seconds, stopped, mark
+
+
+def _endpoints(fleet: Fleet) -> Family:
+    says = "Endpoints of webhooks by state; of those that are active, tripped ones have an open circuit."
+    family = Family("endpoints", "gauge", says, "state")
+    for state in ("active", "tripped", "paused", "disabled"):
+        family.set((state,), getattr(fleet.endpoints, state))
+    return family
 
 
 def _build(fleet: Fleet) -> Family:

@@ -15,6 +15,10 @@ from ..events import (
     ChoreDone,
     ClaimAnswered,
     DatabaseUnreachable,
+    DeliveryMade,
+    EndpointDisabled,
+    EndpointRestored,
+    EndpointTripped,
     Event,
     JobCancelled,
     JobCompleted,
@@ -151,9 +155,23 @@ class Metrics:
             "When this worker last did each chore.",
             "chore",
         )
+        self._of_shapes()
+        self._hear = self._heard_by()
+
+    def _of_shapes(self) -> None:
+        """What outboxes and webhooks count."""
         self.published = Family("published_total", "counter", "Events handed to a broker.", "outbox", "outcome")
         self.away = Family("broker_away", "gauge", "1 while this worker cannot reach a broker.", "outbox")
-        self._hear = self._heard_by()
+        self.deliveries = Family(
+            "deliveries_total", "counter", "Calls of webhooks by class of answer; none: nobody answered.", "answer"
+        )
+        self.called = Histogram("delivery_seconds", "From calling an endpoint of webhooks to its answer.")
+        self.endpoints = Family(
+            "endpoint_changes_total",
+            "counter",
+            "Circuits of endpoints opened or closed, endpoints disabled.",
+            "change",
+        )
 
     def __call__(self, event: Event) -> None:
         """Count one event."""
@@ -190,9 +208,17 @@ class Metrics:
             ChoreDone: lambda event: self.chores.set((event.chore,), self._clock()),
             MessagePublished: lambda event: self.published.add((event.outbox, event.outcome)),
             MessageRefused: lambda event: self.published.add((event.outbox, "refused")),
+            DeliveryMade: self._delivered,
+            EndpointTripped: lambda _event: self.endpoints.add(("tripped",)),
+            EndpointRestored: lambda _event: self.endpoints.add(("restored",)),
+            EndpointDisabled: lambda _event: self.endpoints.add(("disabled",)),
             BrokerAway: lambda event: self.away.set((event.outbox,), 1),
             BrokerBack: lambda event: self.away.set((event.outbox,), 0),
         }
+
+    def _delivered(self, event: DeliveryMade) -> None:
+        self.deliveries.add((f"{event.status // 100}xx" if event.status else "none",))
+        self.called.observe((), event.run_seconds)
 
     def _enqueued(self, event: RowEnqueued) -> None:
         if event.outcome == "enqueued":

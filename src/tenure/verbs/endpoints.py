@@ -81,6 +81,16 @@ class EndpointCalls(NamedTuple):
     answers: tuple[int | None, ...]  # the newest first; None: no answer
 
 
+class EndpointStates(NamedTuple):
+    """How many endpoints are in which state, and how many have a secret in clear."""
+
+    active: int
+    tripped: int  # active, but the circuit is open
+    paused: int
+    disabled: int
+    in_clear: int
+
+
 class SentWebhook(NamedTuple):
     """A webhook that is kept, and to how many endpoints it goes."""
 
@@ -179,6 +189,11 @@ def endpoints(tenant: str | None = None, n: int = 1000, *, id: UUID | None = Non
     """The endpoints of a tenant, or of all; or the one with this id."""
     params = {"tenant": tenant, "id": id, "n": n}
     return Statement("endpoints", params, lambda rows: [EndpointRow(*row) for row in rows])
+
+
+def endpoint_states() -> Statement[EndpointStates]:
+    """How many endpoints are in which state."""
+    return Statement("endpoint_states", {}, lambda rows: EndpointStates(*rows[0]))
 
 
 def endpoint_calls(ids: Sequence[UUID]) -> Statement[dict[UUID, EndpointCalls]]:

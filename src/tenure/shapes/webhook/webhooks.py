@@ -40,9 +40,11 @@ class Webhooks(Registry):
         queue: str = QUEUE,
         retention_seconds: float = RETENTION_SECONDS,
         caller: Caller | None = None,
+        proxy: str | None = None,
     ) -> None:
         super().__init__(inbox, guard=guard, queue=queue)
-        self._deliverer = Deliverer(self.guard, caller or Caller(self.guard), queue, inbox.codec, inbox.bus)
+        caller = caller or Caller(self.guard, proxy=proxy)
+        self._deliverer = Deliverer(self.guard, caller, queue, inbox.codec, inbox.bus)
         inbox.lifespan(self._deliverer.lifespan)
         inbox.at_start.append(endpoints.begin_webhooks(queue))
         inbox.chore("webhooks:keep", KEEP_EVERY_SECONDS, endpoints.keep_webhooks(retention_seconds))
