@@ -29,6 +29,7 @@ ANCHORS = (
     "leases-expire",
     "housekeeping",
     "broker-away",
+    "flows",
     "projections",
     "webhooks",
     "database",

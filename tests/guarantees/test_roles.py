@@ -252,7 +252,7 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
     "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
-    "vacuum_live", "set_waiting",
+    "tell_batches", "vacuum_live", "set_waiting",
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",

@@ -83,6 +83,7 @@ GRANT SELECT, INSERT, UPDATE (state, fence_token, tries, recorded_at, until, res
 GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (value) ON tenure.shown TO tenure_worker;
 GRANT SELECT ON tenure.groups, tenure.results TO tenure_worker;
+GRANT UPDATE (told) ON tenure.groups TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.park, tenure.anew, tenure.keep_flows, tenure.flow_lock TO tenure_worker;
 
 -- Webhooks: a secret is read by nobody, begin_delivery alone gives it to the holder of a delivery.

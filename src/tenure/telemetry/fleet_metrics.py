@@ -13,6 +13,7 @@ from ..model.rows import Depth
 from ..postgres import migrate
 from ..postgres.runner import run
 from ..verbs.endpoints import EndpointStates, endpoint_states
+from ..verbs.flows import FlowCounts, flow_counts
 from ..verbs.journal import journal_facts
 from ..verbs.projections import ShardLag, projections
 from ..verbs.questions import depth, oldest_runnable, workers
@@ -40,6 +41,7 @@ class Fleet(NamedTuple):
     shards: Sequence[ShardLag] = ()
     mark_seconds: float = 0.0
     endpoints: EndpointStates = EndpointStates(0, 0, 0, 0, 0)
+    flows: FlowCounts = FlowCounts([], 0.0, 0, 0.0)
 
 
 class FleetMetrics:
@@ -78,6 +80,7 @@ class FleetMetrics:
             shards=shards,
             mark_seconds=facts.held_seconds or 0.0,
             endpoints=run(conn, endpoint_states(), self._schema),
+            flows=run(conn, flow_counts(), self._schema),
         )
 
 
@@ -89,6 +92,7 @@ def fleet_text(fleet: Fleet, known: set[str]) -> str:
         _workers(fleet),
         *_journal(fleet),
         _endpoints(fleet),
+        *_flows(fleet),
         _build(fleet),
     )
     return "".join(line for family in families for line in written(family, family.lines()))
@@ -154,6 +158,22 @@ def _endpoints(fleet: Fleet) -> Family:
     for state in ("active", "tripped", "paused", "disabled"):
         family.set((state,), getattr(fleet.endpoints, state))
     return family
+
+
+def _flows(fleet: Fleet) -> tuple[Family, ...]:
+    says = "Live workflows: running, waiting, pending; differs: its code was changed; no_version: no worker has it."
+    flows = Family("flows", "gauge", says, "workflow", "version", "state")
+    for each in fleet.flows.counts[:QUEUES_MAX]:
+        flows.set((each.workflow, str(each.version), each.state), each.flows)
+    signal = Family(
+        "oldest_signal_seconds", "gauge", "The age of the oldest signal that its workflow has not asked for."
+    )
+    signal.set((), fleet.flows.oldest_signal_seconds)
+    batches = Family("batches_open", "gauge", "Batches of which rows have not ended.")
+    batches.set((), fleet.flows.open_batches)
+    batch = Family("oldest_batch_seconds", "gauge", "The age of the oldest batch that is open.")
+    batch.set((), fleet.flows.oldest_batch_seconds)
+    return flows, signal, batches, batch
 
 
 def _build(fleet: Fleet) -> Family:

@@ -211,13 +211,14 @@ def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = Fa
         return DeadLetter(str(error)) if blocking else _ready(DeadLetter(str(error)))
     began = (job.id.int >> 80) / 1000.0  # ids are time-ordered
     core = made.flows.core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
-    driver = Blocking(job, core, recorder) if blocking else Awaiting(job, core, recorder)
+    bus = made.flows.inbox.bus
+    driver = Blocking(job, core, recorder, bus) if blocking else Awaiting(job, core, recorder, bus)
     main = Branch("", driver.me())
     BRANCH.set(main)
     driver.sleepers.enter(main)
     flow = Flow(driver, core, main)
     begun = Main(definition.function, (flow, *args), fields)
-    return driver.live(life(core, begun, recalled=job.token > 1, token=job.token))
+    return driver.live(life(core, begun, recalled=job.token > 1, token=job.token, worker=job.claimed.worker))
 
 
 async def _ready(value: Any) -> Any:
