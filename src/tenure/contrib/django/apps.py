@@ -11,7 +11,7 @@ from django.core import checks
 from . import conf
 
 
-class TenureConfig(AppConfig):  # type: ignore[misc]
+class TenureConfig(AppConfig):
     """Tenure's tables, its pages of the admin, and its checks."""
 
     name = "tenure.contrib.django"

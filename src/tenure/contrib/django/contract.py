@@ -41,7 +41,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenureTask(Task):  # type: ignore[misc]
+class TenureTask(Task):
     """A task with what a row can have besides: `@task(max_attempts=3)`, `send.using(idempotency_key="k").enqueue()`."""
 
     key: str | None = None

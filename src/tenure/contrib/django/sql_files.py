@@ -82,7 +82,7 @@ def _models() -> Iterator[Operation]:
         )
 
 
-class Apply(Operation):  # type: ignore[misc]
+class Apply(Operation):
     """Run one SQL file, on Django's connection and in its transaction; nothing to do where it was run before."""
 
     reversible = False

@@ -42,7 +42,7 @@ STATUSES = {
 }
 
 
-class TenureBackend(BaseTaskBackend):  # type: ignore[misc]
+class TenureBackend(BaseTaskBackend):
     """Tasks are enqueued on Django's own connection: in the transaction that is open there, with your own writes."""
 
     task_class = TenureTask

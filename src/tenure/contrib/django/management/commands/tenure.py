@@ -16,7 +16,7 @@ WITH_INBOX = ("worker", "dev")
 INBOX = "tenure.contrib.django.inbox:inbox"
 
 
-class Command(BaseCommand):  # type: ignore[misc]
+class Command(BaseCommand):
     """All that stands after `tenure` is for Tenure, but for --database first."""
 
     help = "Tenure's own commands on Django's database, e.g. manage.py tenure worker, manage.py tenure rows."
