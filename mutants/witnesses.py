@@ -107,6 +107,8 @@ WORDS = {
     "enqueue_many": ("idempotency_key", "enqueue_many"),
     "enqueue_keyed": ("idempotency_key",),
     "enqueue_again": ("after_end",),
+    "enqueue_unique": ("unique",),
+    "declare_limits": ("declare_limits",),
     "enqueue_one": ("listener", "enqueue_one"),
     **dict.fromkeys(("enqueue", "enqueue_as_given"), ("InvalidParameterValue", "max_attempts")),
     **dict.fromkeys(("refuse_row", "fault_of", "bytes_of"), ("door", "CheckViolation", "InvalidParameterValue")),

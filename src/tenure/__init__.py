@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .app.inbox import Inbox
     from .app.job import Job
     from .app.key_ring import keys_from_env, keys_from_file
+    from .app.kind_limits import Limits
+    from .app.provider import injected
+    from .app.unique import Unique
+    from .embedded.script import connect, connect_async
     from .errors import (
         Cancelled,
         IdempotencyConflict,
@@ -49,9 +53,13 @@ _HOME_OF = {
     "Codec": "app.codec",
     "Inbox": "app.inbox",
     "Job": "app.job",
+    "Limits": "app.kind_limits",
     "Terms": "worker.config",
+    "Unique": "app.unique",
     "Worker": "worker.worker",
+    **dict.fromkeys(("connect", "connect_async"), "embedded.script"),
     "fenced": "app.fence",
+    "injected": "app.provider",
     "run": "postgres",
 }
 _MODULES = {"migrate": "postgres.migrate", "questions": "verbs.questions", "settle": "verbs.settle"}
@@ -75,6 +83,7 @@ __all__ = [
     "Job",
     "Lane",
     "Lease",
+    "Limits",
     "Linear",
     "NewRow",
     "Release",
@@ -88,8 +97,12 @@ __all__ = [
     "StaleLease",
     "TenureError",
     "Terms",
+    "Unique",
     "Worker",
+    "connect",
+    "connect_async",
     "fenced",
+    "injected",
     "keys_from_env",
     "keys_from_file",
     "run",

@@ -244,7 +244,7 @@ SIGNALLERS = {"signal", "cancel_flow"}
 PRODUCERS = SIGNALLERS | {
     "send_webhook",
     "append", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "open_group", "copy", "migrations", "bucket",
-    "ping", "clock",
+    "enqueue_unique", "ping", "clock",
 }  # fmt: skip
 WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"} | {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
@@ -256,7 +256,7 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",
-    "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
+    "enqueue_unique", "declare_limits", "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
 }  # fmt: skip
 OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
@@ -264,7 +264,7 @@ OPERATORS = SIGNALLERS | {"wake"} | {
     "replay", "send_webhook", "add_endpoint", "set_endpoint", "rotate_secret", "resend_webhook", "erase_tenant",
     "try_endpoint",
     "postpone",
-    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again",
+    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again", "enqueue_unique",
     "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
     "open_group", "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now",
     "tell", "unplan",
@@ -392,6 +392,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_roles |= {"anew", "signal", "cancel_flow", "keep_flows"}
     of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
     of_roles |= {"endpoint_states"}
+    of_roles |= {"enqueue_unique", "declare_limits"}
     triggers |= {"leave_mark", "refuse_event"}
     of_notes = {"wake", "wake_for", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}

@@ -60,6 +60,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
         verbs.enqueue(NewRow("k")),
         verbs.enqueue(NewRow("k", idempotency_key="k")),
         verbs.enqueue(NewRow("k", idempotency_key="k", again="after_end")),
+        verbs.enqueue(NewRow("k", idempotency_key="k", again="after_start")),
     ],
     "sending.enqueue_written": [sending.enqueue_written(sending.row_params(NewRow("k")), "{}", None)],
     "results.left": [results.left(ID)],
@@ -237,6 +238,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "queues.claim_limited": [queues.claim_limited("A", 1, "default")],
     "queues.pause": [queues.pause("default")],
     "queues.resume": [queues.resume("default")],
+    "queues.declare_limits": [queues.declare_limits("default", max_running=1)],
     "queues.limit": [queues.limit("default", max_running=1)],
     "queues.queues": [queues.queues()],
     "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]

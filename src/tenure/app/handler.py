@@ -22,10 +22,12 @@ from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..postgres.callers import Awaiting, Blocking
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
+from .author_hooks import Hooks
 from .encryption import CLEAR, Encryption
 from .job import Job
 from .sender import Sender
 from .signature import Signature
+from .unique import Unique, check_unique
 
 C = ParamSpec("C")  # how it is called
 P = ParamSpec("P")  # how it is sent: the same without the job
@@ -48,10 +50,13 @@ class Options:
     delay_seconds: float = 0.0
     idempotency_key: str | None = None
     headers: Mapping[str, str] | None = None
-    again: Literal["never", "after_end"] = "never"
+    again: Literal["never", "after_end", "after_start"] = "never"
+    again_seconds: float = 0.0
+    unique: Literal["pending"] | Unique | None = None
 
 
 _OPTIONS = tuple(Options.__dataclass_fields__)
+_OF_ROWS = tuple(name for name in _OPTIONS if name != "unique")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +109,17 @@ class Handler(Generic[C, P, R]):
         bus: Bus | None = None,
         tracing: Tracing | None = None,
         encryption: Encryption = CLEAR,
+        hooks: Hooks | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.kind, self.schema = function, kind, schema
         self.options, self.handling = check_options(kind, options), handling
-        self.signature = Signature(function, kind, payload)
+        self.hooks = hooks or Hooks()
+        self.signature = Signature(function, kind, payload, self.hooks.providers)
         check_key(kind, options.key, self.signature.fields)
         self.encryption = encryption.checked(kind, self.signature.fields, fields_of_key(options.key))
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
+        check_unique(kind, options.unique, keyless=options.key is None, encrypted=self.encryption.on)
         self.sent_with = {name: getattr(options, name) for name in _OPTIONS}
         self._sender: Sender[P] = Sender(self)
 
@@ -157,6 +165,18 @@ class Handler(Generic[C, P, R]):
             return self.signature.arguments(job, text)
         except InvalidPayload:
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}; {veil.why}") from None
+
+    @property
+    def awaits(self) -> bool:
+        """True if its function is async."""
+        return self.handling.pool == "loop"
+
+    def run(self, job: Job, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+        """Call the function for a job, within the hooks of the application; awaitable if it is async."""
+        if not (self.hooks.attempting or self.signature.injected):
+            return self.function(*args, **fields)
+        call = self.hooks.run_async if self.awaits else self.hooks.run_plain
+        return call(self, job, args, fields)
 
     def sealed(self, value: Any, job: Job) -> str:
         """A value as the row's result: JSON text, encrypted as its payload is; InvalidPayload if it cannot be kept."""
@@ -224,7 +244,7 @@ def fields_of_key(key: object) -> list[str]:
 
 def check_options(kind: str, options: Options) -> Options:
     """The options themselves, or BadSettings if no row could be sent with them."""
-    plain = {name: getattr(options, name) for name in _OPTIONS}
+    plain = {name: getattr(options, name) for name in _OF_ROWS}
     try:
         check_row(NewRow(kind, **{**plain, "key": "made" if callable(options.key) else options.key}))
     except InvalidPayload as error:

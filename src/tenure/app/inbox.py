@@ -18,13 +18,16 @@ from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
 from ..verbs.statement import Statement
+from .author_hooks import Hooks
 from .awaiting import wait_for_end, wait_for_end_async
 from .batch import Batch, Then
 from .chore import Chore, check_chore
 from .codec import Codec
 from .encryption import Encryption
 from .handler import Decorator, Handler, Handling, Options, Pool, check_pool, default_pool
+from .kind_limits import Limits, check_limits
 from .lifespan import Lifespan, Opening, check_lifespan
+from .unique import Unique
 
 _SOME_TICK = "2000-01-01T00:00:00Z"  # an example of a time to come
 
@@ -39,12 +42,15 @@ class Inbox:
     def __init__(self, *, schema: str | None = None, trace: Mode | None = None, codec: Codec | None = None) -> None:
         found = find("TENURE_SCHEMA", schema, "schema")
         self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
-        self.bus, self.tracing, self.codec = Bus(), Tracing(trace), codec
+        self.bus, self.tracing, self.codec, self.hooks = Bus(), Tracing(trace), codec, Hooks()
         self.handlers: dict[str, Handler[..., ..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self.lifespans: list[Lifespan] = []
         self.chores: dict[str, Chore] = {}
         self.at_start: list[Statement[Any]] = []  # what a worker runs before its first claim
+        self._limited: set[str] = set()  # kinds with limits of their own
+        self.around_attempt, self.around_enqueue = self.hooks.around_attempt, self.hooks.around_enqueue
+        self.on_error, self.provides, self.carry = self.hooks.on_error, self.hooks.provides, self.hooks.carry
 
     def use_schema(self, schema: str) -> None:
         """Use this schema: with a worker of another schema, its handlers must enqueue there too."""
@@ -57,7 +63,7 @@ class Inbox:
         kind: str,
         *,
         key: str | Callable[..., str] | None = None,
-        queue: str = "default",
+        queue: str | None = None,
         priority: int = 0,
         ordered: bool = False,
         hold: bool = False,
@@ -71,32 +77,56 @@ class Inbox:
         encrypt: bool | Sequence[str] | None = None,
         keep_payload: bool = True,
         result: bool = False,
+        unique: Literal["pending"] | Unique | None = None,
+        limits: Limits | None = None,
         **unknown: Never,
     ) -> Decorator:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
 
-        `encrypt` names fields, or True for all (a codec makes that the default); `result` keeps what it returns."""
+        `encrypt` names fields, or True for all (a codec makes that the default); `result` keeps what it returns.
+        `limits` are those of its queue, which is its own: by default it has the name of the kind."""
         self._check_new(kind, unknown, ordered and key is None)
 
         def decorate(function: Callable[..., Any]) -> Handler[..., ..., Any]:
             where = default_pool(function) if pool is None else pool
             handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload, result)
-            check_pool(kind, function, where)
-            made: Handler[..., ..., Any] = Handler(
-                function,
-                kind,
-                schema=self.schema,
-                options=Options(queue, key, priority, max_attempts, ordered, hold),
-                handling=handling,
-                payload=payload,
-                bus=self.bus,
-                tracing=self.tracing,
-                encryption=Encryption(self.codec, encrypt),
-            )
-            self.handlers[kind] = made
-            return made
+            where_to = queue if queue is not None else kind if limits is not None else "default"
+            self._limit(kind, where_to, limits)
+            options = Options(where_to, key, priority, max_attempts, ordered, hold, unique=unique)
+            return self._made(function, kind, options, handling, payload, encrypt)
 
         return cast("Decorator", decorate)
+
+    def _made(
+        self,
+        function: Callable[..., Any],
+        kind: str,
+        options: Options,
+        handling: Handling,
+        payload: type[Any] | None,
+        encrypt: bool | Sequence[str] | None,
+    ) -> Handler[..., ..., Any]:
+        check_pool(kind, function, handling.pool)
+        self.handlers[kind] = Handler(
+            function,
+            kind,
+            schema=self.schema,
+            options=options,
+            handling=handling,
+            payload=payload,
+            bus=self.bus,
+            tracing=self.tracing,
+            encryption=Encryption(self.codec, encrypt),
+            hooks=self.hooks,
+        )
+        return self.handlers[kind]
+
+    def _limit(self, kind: str, queue: str, limits: Limits | None) -> None:
+        taken = {other: (made.options.queue, other in self._limited) for other, made in self.handlers.items()}
+        check_limits(kind, queue, limits, taken)
+        if limits is not None:
+            self._limited.add(kind)
+            self.at_start.append(limits.of(queue))
 
     def _check_new(self, kind: Any, unknown: Mapping[str, Any], keyless: bool) -> None:
         _check_known(kind, unknown)
@@ -213,6 +243,8 @@ def _check_can_tick(name: str, row: NewRow) -> None:
         raise BadSettings(
             f"schedule {name!r} calls {row.kind!r}, which has hold=True: a schedule cannot hold, remove it"
         )
+    if row.again == "after_start":
+        raise BadSettings(f"schedule {name!r} calls {row.kind!r}, which is unique: each tick is sent once, remove it")
     if _SOME_TICK in (row.key or ""):
         raise BadSettings(
             f"schedule {name!r} has its tick in key={row.key!r}: all its rows share one key, remove the tick"

@@ -51,6 +51,7 @@ class Worker:
 
     def __init__(self, inbox: Inbox, terms: Terms, bus: Bus | None = None) -> None:
         self.inbox, self.terms, self.bus = inbox, terms, bus or Bus()
+        inbox.hooks.check(inbox.handlers)
         self._error: BaseException | None = None
         self._asked = itertools.count()  # to stop, so often: next() is one step for threads and signals alike
         self._draining = self._leave_now = False
