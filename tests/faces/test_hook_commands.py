@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tenure.cli import tenure
+from tenure.shapes.webhook import public_key
 from tenure.verbs import endpoints, operators
 from world import World
 
@@ -82,7 +83,7 @@ def test_the_list_says_what_waits_and_how_the_last_calls_went(world: World) -> N
     assert "9000 ms" in line
     shown = call(world, "show", id).output
     assert "no answer" in shown
-    assert "1 row waiting" in shown
+    assert "1 row pending" in shown
     world.sql("UPDATE endpoints SET open_until = clock_timestamp() + interval '1 hour', failures = 5 WHERE id = %s", id)
     assert "circuit open until" in call(world).output
 
@@ -117,6 +118,17 @@ def test_a_secret_is_rotated_once_until_the_overlap_is_over(world: World) -> Non
     assert refused.exit_code == 78
     assert "a rotation is open" in refused.output
     assert [line.verb for line in world.run(operators.audit())] == ["rotate_secret", "add_endpoint"]
+
+
+def test_a_receiver_is_given_a_public_key_and_the_signing_key_is_never_printed(world: World) -> None:
+    made = answer(world, "add", "acme", URL, "--kind", "*", "--ed25519")
+    assert made["public_key"].startswith("whpk_")
+    assert "secret" not in made
+    ((kept,),) = world.sql("SELECT secret FROM endpoints")
+    assert public_key(kept) == made["public_key"]
+    rotated = call(world, "rotate", made["endpoint"], "--ed25519").output
+    assert "public key whpk_" in rotated
+    assert "whsk_" not in rotated
 
 
 def test_a_test_is_sent_to_one_endpoint_whatever_it_wants(world: World) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from crew import eventually, working
@@ -28,7 +31,7 @@ from tenure.events import (
 )
 from tenure.model.rows import Lease
 from tenure.postgres.runner import run
-from tenure.shapes.webhook import ForbiddenUrl, Webhooks
+from tenure.shapes.webhook import ForbiddenUrl, Webhooks, new_secret, new_signing_key, public_key
 from tenure.shapes.webhook.delivery import SCHEDULE_SECONDS, after_seconds, judged, retry_after
 from tenure.verbs import endpoints
 from world import World
@@ -121,6 +124,34 @@ def test_the_public_library_verifies_before_during_and_after_a_rotation(world: W
     for secret, sent in ((second.secret, before), (first.secret, after)):
         with pytest.raises(WebhookVerificationError):
             verified(secret, sent)
+
+
+def test_a_signing_key_signs_as_v1a_and_its_public_half_verifies_while_a_secret_signs_too(
+    world: World, receiver: Receiving
+) -> None:
+    inbox, hooks = shop(world, receiver)
+    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"], secret=new_signing_key())
+    shared = hooks.rotate(world.conn, made.id, secret=new_secret())
+    hooks.send(world.conn, "acme", "order.paid", {"n": 1})
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted)
+    (got,) = receiver.of("/a")
+    found = dict(each.split(",") for each in got.headers["webhook-signature"].split(" "))
+    assert sorted(found) == ["v1", "v1a"]
+    assert verified(shared.secret, got) == {"n": 1}
+    key = Ed25519PublicKey.from_public_bytes(b64decode(public_key(made.secret).removeprefix("whpk_")))
+    told = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode()
+    key.verify(b64decode(found["v1a"]), told + got.body)
+    with pytest.raises(InvalidSignature):
+        key.verify(b64decode(found["v1a"]), told + got.body + b" ")
+
+
+@pytest.mark.parametrize("secret", ["x", "whsec_x", "whsec_AAAA", "whsk_AAAA", "whsk_x", 7])
+def test_a_secret_that_cannot_sign_is_refused_when_it_is_given(world: World, receiver: Receiving, secret: Any) -> None:
+    _, hooks = shop(world, receiver)
+    with pytest.raises(BadSettings, match=r"must (be|have)"):
+        hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"], secret=secret)
+    assert world.count("endpoints") == 0
 
 
 def test_every_attempt_sends_the_same_bytes_under_the_same_id(world: World, receiver: Receiving) -> None:

@@ -1,10 +1,9 @@
-"""Commands of `tenure hooks` that are not on the dashboard: add, set, rotate, replay, and erase what a tenant left."""
+"""Commands of `tenure hooks` that change endpoints and are not on the dashboard: add, set, rotate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,22 +11,21 @@ import click
 
 from .. import operate, postgres
 from ..app.inbox import Inbox
+from ..console.terminal import echo
 from ..errors import BadSettings, NoEndpoint
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
-from ..shapes.webhook.endpoint_registry import Registry
+from ..shapes.webhook.endpoint_registry import Endpoint, Registry
+from ..shapes.webhook.signing import new_signing_key, public_key
 from ..shapes.webhook.webhooks import hooks_of
-from ..telemetry.log import printable
-from ..verbs import endpoints, operators
+from ..verbs import endpoints
 from ..verbs.kinds import declared
-from ..verbs.questions import clock
 from ..verbs.statement import Statement, insisting
 from .database import Database, opened
-from .operators import agreed, answer, attended, me, noting
+from .operators import answer, me, noting
 from .option_types import RowId, Span
 from .worker import load
 
-BATCH = 500
 LISTS = "`tenure hooks` lists the endpoints"
 
 
@@ -85,16 +83,28 @@ of_app = click.option(
 )
 
 
+ed25519 = click.option(
+    "--ed25519", "asymmetric", is_flag=True, help="Sign with a key of ours; the receiver is given its public half."
+)
+
+
+def told(made: Endpoint, asymmetric: bool) -> dict[str, str]:
+    """What the receiver needs: a secret to share, or a public key. A signing key is never printed."""
+    return {"public_key": public_key(made.secret)} if asymmetric else {"secret": made.secret}
+
+
 @click.command("add", short_help="Tell an address of a tenant's webhooks from now on.")
 @click.argument("tenant")
 @click.argument("url")
 @click.option("--kind", "kinds", multiple=True, required=True, help="order.paid, or order.*; may be repeated.")
+@ed25519
 @of_app
 @noting
 def add(
     tenant: str,
     url: str,
     kinds: tuple[str, ...],
+    asymmetric: bool,
     app: str | None,
     reason: str,
     as_json: bool,
@@ -106,9 +116,13 @@ def add(
     If the application encrypts, give --app, or the secret stands in clear in the database.
     """
     with opened(database_url, schema) as database, hooks_at(database) as conn:
-        adding = registry_of(app, queue_at(conn, database.schema)).adding(tenant=tenant, url=url, kinds=kinds)
+        secret = new_signing_key() if asymmetric else None
+        registry = registry_of(app, queue_at(conn, database.schema))
+        adding = registry.adding(tenant=tenant, url=url, kinds=kinds, secret=secret)
         made = operate.noted(conn, adding, me(), adding.name, str(adding.params["id"]), database.schema, reason=reason)
-    answer(as_json, f"endpoint {made.id}\nsecret {made.secret}", endpoint=made.id, secret=made.secret)
+    facts = told(made, asymmetric)
+    answer(as_json, f"endpoint {made.id}", endpoint=made.id, **facts)
+    _print(as_json, facts)
 
 
 @click.command("set", short_help="Change the address or the kinds of an endpoint, or disable it.")
@@ -147,11 +161,13 @@ def change(
 @click.option(
     "--overlap", "seconds", type=Span(), default="1d", show_default=True, help="For how long the one before signs too."
 )
+@ed25519
 @of_app
 @noting
 def rotate(
     id: UUID,
     seconds: float,
+    asymmetric: bool,
     app: str | None,
     reason: str,
     as_json: bool,
@@ -163,87 +179,18 @@ def rotate(
     Refused while an earlier rotation is open. If the application encrypts, give --app.
     """
     with opened(database_url, schema) as database, hooks_at(database) as conn:
-        rotating = registry_of(app, queue_at(conn, database.schema)).rotating(id, overlap_seconds=seconds)
+        secret = new_signing_key() if asymmetric else None
+        registry = registry_of(app, queue_at(conn, database.schema))
+        rotating = registry.rotating(id, overlap_seconds=seconds, secret=secret)
         made = operate.noted(conn, rotating, me(), rotating.name, str(id), database.schema, reason=reason)
-    answer(as_json, f"secret {made.secret}", endpoint=id, secret=made.secret, overlap_seconds=seconds)
+    facts = told(made, asymmetric)
+    answer(as_json, f"endpoint {id}", endpoint=id, overlap_seconds=seconds, **facts)
+    _print(as_json, facts)
 
 
-@click.command("replay", short_help="Send an endpoint again all that is kept since a time.")
-@click.argument("id", type=EndpointId())
-@click.option("--since", "seconds", type=Span(), required=True, help="What was sent in the last 2h, 7d …")
-@click.option("--dry-run", is_flag=True, help="Say how many webhooks match, and send none.")
-@click.option("--yes", is_flag=True, help="Do it without asking.")
-@noting
-def replay(
-    id: UUID,
-    seconds: float,
-    dry_run: bool,
-    yes: bool,
-    reason: str,
-    as_json: bool,
-    database_url: str | None,
-    schema: str | None,
-) -> None:
-    """Send an endpoint again what it wants and is kept since a time, the oldest first, each under its own id.
-
-    Webhooks that it has never seen count too: it may have been added since. At most 10,000 at a time.
-    """
-    with opened(database_url, schema) as database, hooks_at(database) as conn:
-        since = postgres.run(conn, clock(), database.schema) - timedelta(seconds=seconds)
-        if not postgres.run(conn, endpoints.endpoints(id=id), database.schema):
-            raise NoEndpoint(missing(id))
-        ids = postgres.run(conn, endpoints.kept_webhooks(id, since), database.schema)
-        webhooks = f"{len(ids):,} webhook{'s' * (len(ids) != 1)}"
-        if dry_run or not ids:
-            answer(as_json, f"{webhooks} would be sent again", endpoint=id, matched=len(ids), dry_run=dry_run, sent=0)
-            return
-        if not yes:
-            attended(f"replay would send {webhooks} again")
-            agreed(f"send {webhooks} again?")
-        line, sent = _replayed(conn, database.schema, id, ids, reason)
-    said = f"{sent:,} of {webhooks} will be sent again · line {line} of the audit"
-    answer(as_json, said, endpoint=id, matched=len(ids), dry_run=False, sent=sent, action=line)
+def _print(as_json: bool, facts: dict[str, str]) -> None:
+    for name, value in facts.items() if not as_json else ():
+        echo(f"{name.replace('_', ' ')} {value}")
 
 
-def _replayed(conn: QueueConnection, schema: str, id: UUID, ids: list[UUID], reason: str) -> tuple[int, int]:
-    """In batches under one line of the audit; its number, and how many."""
-    actor, queue, sent = me(), queue_at(conn, schema), 0
-    line = postgres.run(
-        conn, operators.begin_audit(actor.name, actor.via, "replay", f"webhooks to {id}", reason), schema
-    )
-    for first in range(0, len(ids), BATCH):
-        with conn.transaction():
-            done = postgres.run(conn, endpoints.resend_webhook(id, ids[first : first + BATCH], queue=queue), schema)
-            postgres.run(conn, operators.mark(line, done, done=False), schema)
-        sent += done
-    postgres.run(conn, operators.mark(line, 0, done=True), schema)
-    operate.sealed(conn, schema)
-    return line, sent
-
-
-@click.command("erase", short_help="Erase what is kept of a tenant: endpoints, bodies, calls.")
-@click.argument("tenant")
-@click.option("--yes", is_flag=True, help="Do it without asking.")
-@noting
-def erase(tenant: str, yes: bool, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
-    """Erase what is kept of TENANT: its endpoints with their secrets, the bodies that were sent, the log of calls.
-
-    What waits to be sent finds nothing and fails. The audit does not keep the name.
-    """
-    if not yes:
-        attended(f"erase would erase every endpoint and webhook of the tenant {printable(tenant)}")
-        agreed(f"erase every endpoint and webhook of the tenant {printable(tenant)}?")
-    total = [0, 0, 0]
-    with opened(database_url, schema) as database, hooks_at(database) as conn:
-        while True:
-            erasing = endpoints.erase_tenant(tenant)
-            found = operate.noted(conn, erasing, me(), erasing.name, "a tenant", database.schema, reason=reason)
-            total = [before + more for before, more in zip(total, found, strict=True)]
-            if found[1] < endpoints.FORGET_MAX:
-                break
-    made = dict(zip(("endpoints", "webhooks", "deliveries"), total, strict=True))
-    said = f"erased {total[0]:,} endpoints, {total[1]:,} webhooks and {total[2]:,} lines of the log of calls"
-    answer(as_json, said, **made)
-
-
-CHANGES = (add, change, rotate, replay, erase)
+CHANGES = (add, change, rotate)

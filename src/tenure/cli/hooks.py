@@ -16,13 +16,14 @@ from ..verbs.endpoints import DeliveryRow, EndpointCalls, EndpointRow, State
 from ..verbs.statement import Statement
 from .database import opened, options
 from .hook_changes import CHANGES, EndpointId, hooks_at, missing, noted
+from .hook_history import erase, replay
 from .operators import answer, named, noting
 from .option_types import RowId
 from .output import as_json as one_document
 from .output import remark, said, show
 from .suggest import Suggesting
 
-HEAD = ("endpoint", "tenant", "url", "state", "waiting", "last answers", "p50", "p99", "note")
+HEAD = ("endpoint", "tenant", "url", "state", "pending", "last answers", "p50", "p99", "note")
 CALLS = ("at", "webhook", "kind", "attempt", "answer", "ms", "address", "note")
 LISTED_MAX = 1000
 
@@ -99,7 +100,7 @@ def show_one(id: UUID, n: int, as_json: bool, database_url: str | None, schema: 
         echo(one_document({"schema": 1, **_plain(one, calls.get(id)), "deliveries": [each._asdict() for each in log]}))
         return
     echo(printable(f"{one.tenant}  {one.url}  {', '.join(one.kinds)}"))
-    waits = f"{one.pending:,} row{'s' * (one.pending != 1)} waiting"
+    waits = f"{one.pending:,} row{'s' * (one.pending != 1)} pending"
     failing = f", failed {one.failures} times in a row since {said(one.failing_since)}" if one.failing_since else ""
     rotating = f", two secrets sign until {said(one.rotating_until)}" if one.rotating_until else ""
     echo(f"{_state(one)}, {waits}{failing}{rotating}{f': {printable(one.note)}' if one.note else ''}")
@@ -173,5 +174,5 @@ def resend(
     answer(as_json, f"{sent:,} {plural} will be sent again", endpoint=id, asked=len(set(webhooks)), sent=sent)
 
 
-for each in CHANGES:
+for each in (*CHANGES, replay, erase):
     command.add_command(each)

@@ -4,6 +4,8 @@ from .endpoint_registry import Endpoint as Endpoint
 from .guard import ForbiddenUrl as ForbiddenUrl
 from .guard import Guard as Guard
 from .signing import new_secret as new_secret
+from .signing import new_signing_key as new_signing_key
+from .signing import public_key as public_key
 from .verifiers import GitHubSignature as GitHubSignature
 from .verifiers import HmacSignature as HmacSignature
 from .verifiers import StandardSignature as StandardSignature

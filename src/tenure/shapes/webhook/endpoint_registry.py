@@ -17,7 +17,7 @@ from ...verbs.endpoints import QUEUE, State
 from ...verbs.statement import Statement
 from .guard import Guard
 from .sealing import seal
-from .signing import new_secret
+from .signing import check_secret, new_secret
 
 OVERLAP_SECONDS = 86_400.0
 OVERLAP_SECONDS_MAX = 30 * 86_400.0
@@ -50,22 +50,26 @@ class Registry:
     def adding(self, *, tenant: str, url: str, kinds: Sequence[str], secret: str | None = None) -> Statement[Endpoint]:
         """BadSettings when it is run and the tenant has as many as it may."""
         self.guard.target(url)
-        made = Endpoint(uuid4(), secret or new_secret())
+        made = Endpoint(uuid4(), check_secret(secret or new_secret()))
         kept = seal(self._inbox.codec, made.secret, "secret", str(made.id))
         asked = endpoints.add_endpoint(made.id, check_tenant(tenant), url, check_kinds(kinds), kept)
         return Statement(asked.name, asked.params, lambda rows: _added(bool(rows), tenant, made))
 
-    def rotate(self, conn: Any, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS) -> Any:
+    def rotate(
+        self, conn: Any, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
+    ) -> Any:
         """Another secret, shown once; the one before signs too for a while. BadSettings while a rotation is open."""
-        return self._run(conn, self.rotating(endpoint, overlap_seconds=overlap_seconds))
+        return self._run(conn, self.rotating(endpoint, overlap_seconds=overlap_seconds, secret=secret))
 
-    def rotating(self, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS) -> Statement[Endpoint]:
+    def rotating(
+        self, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
+    ) -> Statement[Endpoint]:
         """BadSettings when it is run while a rotation is open."""
         if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
             raise BadSettings(
                 f"overlap_seconds={overlap_seconds!r} must be from 0 to {OVERLAP_SECONDS_MAX:.0f}, 30 days"
             )
-        made = Endpoint(endpoint, new_secret())
+        made = Endpoint(endpoint, check_secret(secret or new_secret()))
         kept = seal(self._inbox.codec, made.secret, "secret", str(endpoint))
         asked = endpoints.rotate_secret(endpoint, kept, overlap_seconds)
         return Statement(asked.name, asked.params, lambda rows: _rotated(asked.read(rows), made))

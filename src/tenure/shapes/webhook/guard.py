@@ -100,7 +100,7 @@ class Guard:
         address = read_address(host)
         if address is not None:
             if not may_call(address, self.networks):
-                raise ForbiddenUrl(f"{host} is not an address of the public internet")
+                raise ForbiddenUrl(f"{host} is not an address of the public internet: allow its network in the Guard")
             return str(address)
         labels = host.removesuffix(".").split(".")
         if len(host) > 253 or not all(_LABEL.fullmatch(each) for each in labels):
