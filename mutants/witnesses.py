@@ -132,6 +132,7 @@ WORDS = {
     "forget_audit": ("forgotten(",),
     **dict.fromkeys(("note_reading", "end_reading"), ("witness.end_reading",)),
     **dict.fromkeys(("use_token", "revoke_token", "create_token", "tokens"), ("used(",)),
+    "deliver_to": ("send_webhook(", "resend_webhook("),
     "search": ("finding.",),
     "rouse": ("notes()",),
     **dict.fromkeys(("keep_values", "keep_results", "results"), ("results",)),
