@@ -114,8 +114,8 @@ bench-snapshot: setup ## claim time and rate while a snapshot is held for three 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim
 
-bench-flows: setup ## 3-step workflows beside plain jobs, counted in steps; parks and wakes
-	@$(BIN)/python -m bench.flows
+bench-flows: setup ## 3-step workflows beside plain jobs and DBOS; parks and wakes, recalls, claims beside parked flows; judged (FLOWS= PARKED=1000000)
+	@$(BIN)/python -m bench.flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(PARKED),--parked $(PARKED))
 
 bench-log: setup ## bytes of the server's log that a job writes, by the size of its payload
 	@$(BIN)/python -m bench.log_bytes
