@@ -281,6 +281,7 @@ NO_TABLE |= {"enqueue", "tally", "seal", "forget_audit", "note_reading", "end_re
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
     "postgres/migrate.py": "asks whether there is a schema at all, before any file of ours could",
+    "contrib/alembic.py": "the same by asyncpg, which takes a script only as a whole",
     "embedded": "makes the database in which the schema will live",
     "doctor": "tells people what to type, and runs none of it",
     "drills": "plays the user, whose tables and clock are not Tenure's",

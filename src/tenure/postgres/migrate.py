@@ -76,6 +76,11 @@ def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0, 
     return "\n".join([*parts, _addressed(_text("closed"), schema), "COMMIT;", ""])
 
 
+def within(script: str) -> str:
+    """The same script for a transaction that somebody has begun, with the search path as it was before."""
+    return script.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n") + "SET LOCAL search_path TO DEFAULT;\n"
+
+
 def apply(
     conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None, *, force: bool = False
 ) -> list[Migration]:

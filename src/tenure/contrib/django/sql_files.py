@@ -100,7 +100,7 @@ class Apply(Operation):
             return
         if schema_editor.collect_sql:
             text = migrate.script(conf.schema(), self.version, self.version - 1, force=True)
-            schema_editor.collected_sql.append(text.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n"))  # Django's own
+            schema_editor.collected_sql.append(migrate.within(text))
             return
         try:
             raw = conf.raw(conn.alias)
