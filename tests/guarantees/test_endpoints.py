@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,8 +12,10 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from crew import eventually
+from patience import SECONDS_MAX
 from tenure.model.rows import Claimed, Lane
-from tenure.verbs import endpoints
+from tenure.verbs import endpoints, questions
 from tenure.verbs.endpoints import Call, EndpointRow, EndpointStates
 from world import World
 
@@ -218,6 +221,22 @@ def test_while_the_circuit_is_open_nobody_calls_then_one_probes_by_the_clock(wor
         assert again.outcome == "go"
 
 
+def test_who_waited_while_the_circuit_was_opened_again_gets_no_probe(world: World) -> None:
+    id = add(world)
+    job, webhook = held(world)
+    world.sql("UPDATE endpoints SET failures = 5, open_until = clock_timestamp()")
+    asking, tripping = world.connect(), world.connect()
+    waits = "SELECT 1 FROM pg_locks WHERE pid = %s AND NOT granted"
+    with ThreadPoolExecutor(1) as pool:
+        with tripping.transaction():
+            tripping.execute("UPDATE endpoints SET open_until = clock_timestamp() + interval '1 hour'")
+            asked = pool.submit(ask, world, job, webhook, id, asking)
+            eventually(lambda: world.sql(waits, asking.info.backend_pid))
+        call = asked.result(SECONDS_MAX)
+    assert call is not None
+    assert (call.outcome, call.secret) == ("open", None)
+
+
 def test_failures_in_a_row_open_the_circuit_for_longer_and_longer_and_a_success_closes_it(world: World) -> None:
     other, id = add(world, "other"), add(world)
     job, _ = held(world)
@@ -315,7 +334,10 @@ def test_rows_that_are_due_held_or_locked_are_left_as_they_are(world: World) -> 
 
 
 def test_a_limit_of_the_queue_is_set_once_and_never_over_an_operators(world: World) -> None:
+    listener = world.connect()
+    listener.execute(f'LISTEN "{world.run(questions.channel())}"'.encode())
     assert world.run(endpoints.begin_webhooks(QUEUE))
+    assert [each.payload for each in listener.notifies(timeout=SECONDS_MAX, stop_after=1)] == ["queues"]
     world.sql("UPDATE queues SET max_per_key = 9")
     assert not world.run(endpoints.begin_webhooks(QUEUE))
     assert world.sql("SELECT queue, max_per_key FROM queues") == [(QUEUE, 9)]
