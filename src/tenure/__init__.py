@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app.batch import Batch
+    from .app.clock_times import TICK, Cron
     from .app.codec import Codec
     from .app.fence import fenced
     from .app.inbox import Inbox
@@ -51,6 +52,7 @@ _HOME_OF = {
     **dict.fromkeys(("BatchEnd", "Ended"), "model.ended"),
     "Batch": "app.batch",
     "Codec": "app.codec",
+    **dict.fromkeys(("Cron", "TICK"), "app.clock_times"),
     "Inbox": "app.inbox",
     "Job": "app.job",
     "Limits": "app.kind_limits",
@@ -65,12 +67,14 @@ _HOME_OF = {
 _MODULES = {"migrate": "postgres.migrate", "questions": "verbs.questions", "settle": "verbs.settle"}
 
 __all__ = [
+    "TICK",
     "Batch",
     "BatchEnd",
     "Cancelled",
     "Claimed",
     "Codec",
     "Completed",
+    "Cron",
     "DeadLetter",
     "Ended",
     "Enqueued",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Never, cast
+from typing import Any, Literal, Never, ParamSpec, cast, overload
 from uuid import UUID
 
 from ..errors import BadSettings, UnknownHandler
@@ -22,6 +22,7 @@ from .author_hooks import Hooks
 from .awaiting import wait_for_end, wait_for_end_async
 from .batch import Batch, Then
 from .chore import Chore, check_chore
+from .clock_times import Cron, cron_of
 from .codec import Codec
 from .encryption import Encryption
 from .handler import Decorator, Handler, Handling, Options, Pool, check_pool, default_pool
@@ -29,6 +30,8 @@ from .kind_limits import Limits, check_limits
 from .lifespan import Lifespan, Opening, check_lifespan
 from .unique import Unique
 
+P = ParamSpec("P")
+AnyHandler = Handler[..., ..., Any]
 _SOME_TICK = "2000-01-01T00:00:00Z"  # an example of a time to come
 
 
@@ -137,21 +140,29 @@ class Inbox:
         if keyless:
             raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
 
+    @overload
     def schedule(
-        self,
-        name: str,
-        cron: str,
-        handler: Handler[..., ..., Any],
-        *payload: Any,
-        zone: str = "UTC",
-        misfire: Literal["once", "skip", "all"] = "once",
-        tick_as: str | None = None,
-        **fields: Any,
-    ) -> Schedule:
-        """Call a handler by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
+        self, name: str, cron: str | Cron, handler: Handler[..., P, Any], *payload: P.args, **fields: P.kwargs
+    ) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, cron: str, handler: AnyHandler, *, zone: str, **fields: Any) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, cron: str, handler: AnyHandler, *, misfire: str, **fields: Any) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, cron: str, handler: AnyHandler, *, tick_as: str, **fields: Any) -> Schedule: ...
+    def schedule(self, name: str, cron: str | Cron, handler: AnyHandler, *payload: Any, **fields: Any) -> Schedule:
+        """Call a handler by the clock: schedule("nightly", Cron("30 2 * * *", zone="Europe/Berlin"), report, day=1).
 
-        `tick_as` names the field with the time of the tick, in UTC like "2026-10-25T00:30:00Z".
+        A field that is TICK has the time of the tick, in UTC like "2026-10-25T00:30:00Z". Instead of a Cron, its text
+        and `zone`, `misfire` and `tick_as` by name do the same; then a type checker does not look at the fields.
         """
+        when, fields = cron_of(cron, fields)
+        return self._scheduled(name, when, handler, payload, fields)
+
+    def _scheduled(
+        self, name: str, when: Cron, handler: AnyHandler, payload: tuple[Any, ...], fields: dict[str, Any]
+    ) -> Schedule:
+        cron, zone, misfire, tick_as = when.text, when.zone, when.misfire, when.tick_as
         if name in self.schedules:
             raise BadSettings(f"schedule {name!r} exists already: {self.schedules[name].cron}")
         if not isinstance(handler, Handler):
@@ -184,14 +195,14 @@ class Inbox:
         """
         return Batch(conn, self.schema, then, name)
 
-    async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
+    async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """How a row ended, as soon as it has: Ended(status, value, error). TimeoutError if it has not by then.
 
         The value is what a handler with result=True returned. The database is that of TENURE_DATABASE_URL, or `url`.
         """
         return await wait_for_end_async(url, self.schema, row_id, timeout_seconds, self.codec)
 
-    def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
+    def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """The same for code without a loop."""
         return wait_for_end(url, self.schema, row_id, timeout_seconds, self.codec)
 

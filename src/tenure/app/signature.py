@@ -10,6 +10,7 @@ import msgspec
 import msgspec.inspect
 
 from ..errors import BadSettings, InvalidPayload
+from ..model.ended import Ended
 from ..model.plain_json import plain_json
 from .provider import injected
 
@@ -28,6 +29,9 @@ class Signature:
     ) -> None:
         self.kind = kind
         parameters = list(_parameters(function, kind))
+        self._returns = inspect.signature(function, eval_str=True).return_annotation
+        if self._returns in (inspect.Signature.empty, Any):
+            self._returns = None  # nothing is known of it
         self.takes_job = bool(parameters) and parameters[0].name == "job"
         taken = parameters[1:] if self.takes_job else parameters
         self.injected = {each.name: each.annotation for each in taken if _is_given(each, provided)}
@@ -69,6 +73,15 @@ class Signature:
         if self._in_order:
             return (*first, *msgspec.structs.astuple(value)), {}
         return first, {name: getattr(value, name) for name in self._names}
+
+    def typed(self, ended: Ended[Any]) -> Ended[Any]:
+        """The end of a row with its value as the type that the function returns; InvalidPayload if it does not fit."""
+        if ended.value is None or self._returns is None:
+            return ended
+        try:
+            return ended._replace(value=msgspec.convert(ended.value, self._returns))
+        except (TypeError, ValueError) as error:
+            raise InvalidPayload(f"the result of {self.kind!r} is not what its function returns: {error}") from None
 
     def written(self, given: tuple[Any, ...], fields: dict[str, Any]) -> tuple[Any, str | None]:
         """The same payload, and its JSON text if that was made on the way: read as the worker will read it."""
