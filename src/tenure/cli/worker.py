@@ -60,6 +60,7 @@ serving = click.option(
 @click.option("--health-host", metavar="HOST", help=setting("HEALTH_HOST"))
 @click.option("--json", "as_json", is_flag=True, help="Log one JSON object a line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
+@click.option("--jobs", is_flag=True, help="Print each job with its time, each failure with its traceback.")
 @options
 def command(app: str, queues: str | None, **rest: Any) -> None:
     """Run the handlers of an inbox, e.g. `tenure worker shop.jobs:inbox` or `tenure worker ./shop.py:inbox`.
@@ -73,7 +74,7 @@ def command(app: str, queues: str | None, **rest: Any) -> None:
 
 
 def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
-    from ..events import Bus
+    from ..events import Bus, Subscriber
     from ..telemetry.log import Log
     from ..worker.config import Terms
     from ..worker.health import Health
@@ -101,7 +102,13 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
         )
         host = _said("health_host", rest["health_host"]) or ""
         bus = Bus()
-        bus.subscribe(Log(sys.stderr, as_json=rest["as_json"]), each_job=rest["verbose"])
+        log: Subscriber = Log(sys.stderr, as_json=rest["as_json"])
+        if rest["jobs"] and not rest["as_json"]:
+            from .job_lines import JobLines
+
+            bus.subscribe(JobLines(log))
+        else:
+            bus.subscribe(log, each_job=rest["verbose"])
         worker = Worker(inbox, terms, bus)
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
