@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from crew import eventually, working
+from guarantees.facts import Beside, waits_for_a_lock
+from guarantees.test_notes import Listener
 from tenure.app.inbox import Inbox
 from tenure.app.kind_limits import Limits
 from tenure.errors import BadSettings
@@ -21,10 +23,37 @@ def _set(world: World) -> list[tuple[Any, ...]]:
 
 
 def test_what_code_declares_is_set_and_changed_by_the_next_version_of_the_code(world: World) -> None:
+    world.run(limit("beside", max_running=7))
+    assert world.run(declare_limits("beside", max_running=7)) == "same"
     assert world.run(declare_limits("llm", max_running=2)) == "set"
     assert world.run(declare_limits("llm", max_running=2)) == "same"
     assert world.run(declare_limits("llm", rate_per_second=0.5)) == "set"
-    assert _set(world) == [("llm", None, None, 0.5, 1)]
+    assert sorted(_set(world)) == [("beside", 7, None, None, None), ("llm", None, None, 0.5, 1)]
+    ((changed, start),) = world.sql("SELECT updated_at, refilled_at FROM queues WHERE queue = 'llm'")
+    with world.conn.transaction():
+        world.sql("SELECT pg_sleep(0.1)")
+        world.run(declare_limits("llm", rate_per_second=0.7))
+        times = "SELECT updated_at, refilled_at, now() FROM queues WHERE queue = 'llm'"
+        ((now_changed, now_refilled, began),) = world.sql(times)
+    assert min(now_changed, now_refilled) > began > max(changed, start), "in a long transaction, too"
+
+
+def test_an_operator_who_sets_a_limit_at_the_same_time_wins(world: World) -> None:
+    operator, worker = world.connect(), world.connect()
+    world.run(declare_limits("llm", max_running=8))
+    with operator.transaction():
+        world.run(limit("llm", max_running=1), operator)
+        declared = Beside(lambda: world.run(declare_limits("llm", max_running=9), worker))
+        waits_for_a_lock(world, worker)
+    assert declared.result() == "kept"
+    assert _set(world) == [("llm", 1, None, None, None)]
+
+
+@pytest.mark.one_server
+def test_workers_are_told_of_limits_that_have_changed(world: World) -> None:
+    listener = Listener(world)
+    world.run(declare_limits("llm", max_running=8))
+    assert listener.notes() == ["queues"]
 
 
 def test_what_an_operator_has_set_stays(world: World) -> None:

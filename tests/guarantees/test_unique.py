@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from crew import eventually
+from guarantees.test_notes import Listener
 from tenure.app.handler import Handler
 from tenure.app.inbox import Inbox
 from tenure.app.unique import Unique
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.rows import Enqueued, NewRow
 from tenure.verbs.sending import enqueue, enqueue_many
+from tenure.worker.news import Note
 from world import World
 
 
@@ -42,11 +44,13 @@ def test_control_without_unique_each_is_a_row(world: World) -> None:
 
 def test_once_it_has_begun_the_next_one_is_a_row_of_its_own(world: World) -> None:
     reindex = _handler(world)
+    beside = reindex.using(delay_seconds=600).enqueue(world.conn, shop=2)  # pending, under a name of its own
     first = reindex.enqueue(world.conn)
     job = world.claim_one()
     second = reindex.enqueue(world.conn)
     assert (second.outcome, second.id == first.id) == ("enqueued", False), "it may have read what has changed since"
     assert reindex.enqueue(world.conn) == Enqueued(second.id, "duplicate")
+    assert reindex.enqueue(world.conn, shop=2) == Enqueued(beside.id, "duplicate")
     world.complete(job.lease)
     world.complete(world.claim_one().lease)
     assert reindex.enqueue(world.conn).outcome == "enqueued"
@@ -72,7 +76,47 @@ def test_for_a_time_it_is_unique_whatever_became_of_the_first(world: World) -> N
     world.complete(world.claim_one().lease)
     assert reindex.enqueue(world.conn) == Enqueued(first.id, "duplicate")
     world.sql("UPDATE idempotency SET created_at = created_at - interval '61 seconds'")
+    reindex.enqueue(world.conn, shop=2)  # sent just now, under a name of its own
     assert reindex.enqueue(world.conn).outcome == "enqueued"
+
+
+def test_in_a_long_transaction_time_goes_on(world: World) -> None:
+    reindex = _handler(world, Unique(seconds=60))
+    reindex.enqueue(world.conn)
+    world.complete(world.claim_one().lease)
+    world.sql("UPDATE idempotency SET created_at = clock_timestamp() - interval '59.9 seconds'")
+    with world.conn.transaction():
+        world.sql("SELECT pg_sleep(0.3)")
+        sent = reindex.enqueue(world.conn)
+        assert sent.outcome == "enqueued"
+        times = (
+            "SELECT k.created_at - now(), i.available_at - now() FROM idempotency AS k, live AS i WHERE i.id = k.row_id"
+        )
+        ((named, due),) = world.sql(times)
+        assert min(named, due).total_seconds() > 0.2
+
+
+def test_who_finds_a_duplicate_waits_for_nobody_who_found_it_too(world: World) -> None:
+    reindex, other = _handler(world), world.connect()
+    first = reindex.enqueue(world.conn)
+    other.execute("SET lock_timeout = '1s'")
+    with world.conn.transaction():
+        assert reindex.enqueue(world.conn) == Enqueued(first.id, "duplicate")
+        assert reindex.enqueue(other) == Enqueued(first.id, "duplicate")
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_row_after_one_that_has_begun_wakes_a_worker_that_waits(world: World, ordered: bool) -> None:
+    reindex = _handler(world, key="k", ordered=ordered)
+    reindex.enqueue(world.conn)
+    world.sql("DELETE FROM live")
+    listener = Listener(world)
+    reindex.enqueue(world.conn)
+    assert [Note(note).ordered for note in listener.notes()] == [ordered]
+    world.sql("UPDATE workers SET waiting = false")
+    world.sql("DELETE FROM live")
+    reindex.enqueue(world.conn)
+    assert listener.notes() == []
 
 
 def test_a_rolled_back_row_makes_no_other_a_duplicate(world: World) -> None:
