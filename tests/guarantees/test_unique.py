@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crew import eventually
+from guarantees.facts import Beside, waits_for_a_lock
 from guarantees.test_notes import Listener
 from tenure.app.handler import Handler
 from tenure.app.inbox import Inbox
@@ -153,6 +154,17 @@ def test_of_ten_at_once_one_is_sent(world: World, waiting: list[threading.Thread
     for thread in waiting:
         thread.join(60)
     assert sorted(answers) == ["duplicate"] * 9 + ["enqueued"]
+
+
+def test_who_comes_second_after_one_that_has_begun_waits_for_the_first(world: World) -> None:
+    reindex, other = _handler(world), world.connect()
+    reindex.enqueue(world.conn)
+    world.claim_one()
+    with world.conn.transaction():
+        first = reindex.enqueue(world.conn)
+        second = Beside(lambda: reindex.enqueue(other))
+        waits_for_a_lock(world, other)
+    assert (first.outcome, second.result()) == ("enqueued", Enqueued(first.id, "duplicate"))
 
 
 def test_a_change_is_never_committed_without_a_row_that_begins_after_it(world: World) -> None:
