@@ -34,6 +34,7 @@ tools: setup
 	@tools/postgres15
 	@tools/pgbouncer
 	@tools/promtool
+	@tools/shells
 	@tools/brokers
 	@tools/chromium
 	@tools/django6

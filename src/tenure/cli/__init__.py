@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from .. import __version__
 from ..operator_verbs import ON_ROWS
+from .examples import with_examples
 from .suggest import Suggesting
 
 COMMANDS = {
@@ -103,10 +104,10 @@ class Lazy(Suggesting):
         if name in ON_ROWS:
             from .operators import acting
 
-            return acting(ON_ROWS[name])
+            return with_examples(name, acting(ON_ROWS[name]))
         command = importlib.import_module(f"tenure.cli.{name}").command
         assert isinstance(command, click.Command)
-        return command
+        return with_examples(name, command)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
