@@ -43,6 +43,7 @@ STARTS = {
     "cli.door": "web",
     "cli.drill": "drills",
     "cli.drill_explore": "drills",
+    "cli.drill_failover": "drills",
     "cli.drill_tune": "drills",
     "cli.serve": "web",
 }
