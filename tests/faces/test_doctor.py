@@ -32,10 +32,13 @@ from tenure.verbs.statement import Statement
 from world import World
 
 CHECKS = [
-    "settings", "lease", "versions", "clock", "primary", "durability", "public", "connections", "pooler", "listen",
+    "settings", "lease", "versions", "clock", "primary", "durability", "standbys", "address", "public",
+    "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
     "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "journal", "projections", "webhooks",
     "bottleneck",
+    "leases", "paused", "fleet", "gap", "served", "kinds", "encryption", "keys", "lag", "journal",
+    "projections", "bottleneck",
 ]  # fmt: skip
 
 

@@ -236,6 +236,7 @@ CATALOG = {
     "indexes",
     "live_pages",
     "server_facts",
+    "standbys",
     "tables_written",
     "transactions",
 }  # Postgres shows those to everybody

@@ -206,6 +206,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "operators.audit": [operators.audit()],
     "operators.lock_free": [operators.lock_free([ID])],
     "doctor.questions.server_facts": [doctor_questions.server_facts()],
+    "doctor.questions.standbys": [doctor_questions.standbys()],
     "doctor.questions.transactions": [doctor_questions.transactions()],
     "doctor.questions.indexes": [doctor_questions.indexes()],
     "doctor.questions.hot_table": [doctor_questions.hot_table()],

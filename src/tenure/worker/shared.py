@@ -19,6 +19,7 @@ class Shared:
     bus: Bus
     failed: Callable[[BaseException], None]  # a thread ended with a bug: the worker must stop, not go on without it
     drain: Callable[[], None]  # an operator asks this worker to drain
+    away_seconds: float = 0.0  # how long the database was away the last time
     worker_id: str = ""  # changes if this worker was declared dead
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)

@@ -251,6 +251,7 @@ class Worker:
             "slots_used": self.held.slots_used,
             "slots_stuck": self.held.slots_stuck,
             "cpu_share": self._cpu_share(),
+            "away_seconds": round(self.shared.away_seconds, 1),
             "wakeup": "notify" if self.lease_keeper.listening else "poll",
             **self._resources.told,
         }

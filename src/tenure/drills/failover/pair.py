@@ -25,7 +25,6 @@ from ..stage.actor import DrillFailed
 # The machine does not crash here, only the server. Shared memory in files goes with the folder of a killed server.
 SETTINGS = {
     "fsync": "off",
-    "synchronous_commit": "on",
     "dynamic_shared_memory_type": "mmap",
     "wal_retrieve_retry_interval": "200ms",
     "shared_buffers": "32MB",
@@ -74,6 +73,11 @@ class Pair:
         both: dict[str, Any] = {name: ",".join(str(each[name]) for each in words) for name in ("host", "port")}
         return make_conninfo(self._folders[0].url, **both, target_session_attrs="read-write", connect_timeout=2)
 
+    @property
+    def primary_url(self) -> str:
+        """The address of the primary alone."""
+        return self._folders[self._primary].url
+
     def start(self) -> None:
         """Start the primary alone."""
         self._servers[0] = embedded.attach(self._folders[0].path, linger_seconds=0.2, settings=SETTINGS)
@@ -84,7 +88,7 @@ class Pair:
         self._leave(n)
         embedded.reset(self._folders[n].path)
         with self._ask(self._primary) as primary:
-            address = make_conninfo(self._folders[self._primary].url, application_name="standby")
+            address = make_conninfo(self.primary_url, application_name="standby")
             self._servers[n] = embedded.attach(
                 self._folders[n].path, linger_seconds=0.2, settings=SETTINGS, standby_of=address
             )
