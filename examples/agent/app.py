@@ -3,6 +3,7 @@
     tenure dev examples/agent/app.py             # or: tenure worker examples/agent/app.py
     python examples/agent/app.py                 # in another terminal: one question
     tenure flows                                 # its id
+    tenure flow listen ID                        # what it says while it works
     tenure flow signal ID approval '{"ok": true}'
 
 The model here is a script, so that nothing leaves this machine: put your own in `ask_model`.
@@ -10,6 +11,7 @@ The model here is a script, so that nothing leaves this machine: put your own in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -24,10 +26,12 @@ inbox = Inbox()
 flows = Flows(inbox)
 
 Message = dict[str, Any]
+TRIES = Tries(4, Fixed(1))
 
 
-async def ask_model(messages: list[Message]) -> Message:
+async def ask_model(messages: list[Message], say: Callable[[str], None]) -> Message:
     """What a model would say: first it looks something up, then it wants to write a mail, then it is done."""
+    say(f"thinking about {len(messages)} messages\n")  # people see it at once: tenure flow listen ID
     used = [message["tool"] for message in messages if message["role"] == "tool"]
     if not used:
         return {
@@ -50,7 +54,9 @@ async def research(flow: Flow, ask_id: str, question: str) -> str | Fail:
     """Every answer of the model and of its tools is a step: none is asked for twice."""
     messages: list[Message] = [{"role": "user", "content": question, "ask": ask_id}]
     for turn in flow.turns(40):
-        reply = await flow.step("model", ask_model, messages, timeout_seconds=600, retry=Tries(4, Fixed(1)))
+        reply = await flow.step(
+            "model", ask_model, messages, say=flow.say, timeout_seconds=600, retry=Tries(4, Fixed(1))
+        )
         messages.append(reply)
         flow.show("turn", turn + 1)
         tools = reply.get("tools", [])

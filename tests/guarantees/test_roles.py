@@ -253,7 +253,7 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
     "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
-    "tell_batches", "vacuum_live", "set_waiting",
+    "say", "tell_batches", "vacuum_live", "set_waiting",
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",
@@ -338,7 +338,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "refusals_id_seq",
         "membership_id_seq",
     }  # identities: the insert is enough
-    nobody |= {"signals_n_seq", "steps_rest"}
+    nobody |= {"signals_n_seq", "said_n_seq", "steps_rest"}
     nobody |= {"groups_id_seq", "results_rest", "make_due", "follow"}  # an identity, a partition, and as below
     nobody |= {"content", "retentions", "days", "thin_day", "thinned"}  # called by functions that run as the owner
     nobody |= {"audit_words", "forget_audit"}  # the owner's

@@ -140,6 +140,8 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "flows.flows": [flows.flows()],
     "flows.stuck_flows": [flows.stuck_flows()],
     "flows.flow_counts": [flows.flow_counts()],
+    "flows.said": [flows.said(ID)],
+    "steps.say": [steps.say([steps.Saying(LEASE, "a")])],
     "steps.anew": [steps.anew(LEASE, "{}")],
     "kinds.declare": [kinds.declare("A", [Declaration("k")])],
     "kinds.declared": [kinds.declared("k")],

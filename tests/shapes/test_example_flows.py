@@ -92,9 +92,9 @@ def test_an_agent_waits_for_a_person_and_goes_on_in_another_worker(
     asked: list[int] = []
     model = app.ask_model
 
-    async def counted(messages: Any) -> Any:
+    async def counted(messages: Any, say: Any) -> Any:
         asked.append(len(messages))
-        return await model(messages)
+        return await model(messages, say)
 
     monkeypatch.setattr(app, "ask_model", counted)
     with working(world, app.inbox, url=_url(world)):
@@ -105,6 +105,7 @@ def test_an_agent_waits_for_a_person_and_goes_on_in_another_worker(
     assert app.approve(world.conn, "7", not ok) == "duplicate"
     with working(world, app.inbox, url=_url(world)):
         _ended(world, id, "completed" if ok else "failed")
+    assert world.sql("SELECT chunk FROM said ORDER BY n")[0] == ("thinking about 1 messages\n",)
     assert asked == ([1, 4, 6] if ok else [1, 4])  # no answer of the model was asked for twice
     if ok:
         said = "Done: search lamp, search desk, mail to all customers."

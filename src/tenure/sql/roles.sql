@@ -79,11 +79,12 @@ GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_a
 
 -- Flows: whoever may enqueue may signal.
 GRANT EXECUTE ON FUNCTION tenure.signal, tenure.cancel_flow TO tenure_producer, tenure_worker, tenure_operator;
-GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown TO tenure_readonly, tenure_operator;
-GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown TO tenure_operator;  -- erase
+GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_readonly, tenure_operator;
+GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_operator;  -- erase
 GRANT SELECT, INSERT, UPDATE (state, fence_token, tries, recorded_at, until, result, error) ON tenure.steps TO tenure_worker;
 GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (value) ON tenure.shown TO tenure_worker;
+GRANT SELECT, INSERT (row_id, chunk) ON tenure.said TO tenure_worker;
 GRANT SELECT ON tenure.groups, tenure.results TO tenure_worker;
 GRANT UPDATE (told) ON tenure.groups TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.park, tenure.anew, tenure.keep_flows, tenure.flow_lock TO tenure_worker;

@@ -113,6 +113,19 @@ class FlowCounts(NamedTuple):
     oldest_batch_seconds: float
 
 
+class Said(NamedTuple):
+    """One chunk of what a flow told people."""
+
+    n: int
+    at: datetime
+    chunk: str
+
+
+def said(id: UUID, after: int = 0, n: int = 500) -> Statement[list[Said]]:
+    """What a flow told people after that number, in order."""
+    return Statement("said", {"id": id, "after": after, "n": n}, lambda rows: [Said(*row) for row in rows])
+
+
 class Told:
     """A signal or a cancel for the audit: `asked` answers whether it changed anything, `outcome` what became of it."""
 

@@ -148,6 +148,19 @@ def recall(runs: Sequence[tuple[UUID, int]]) -> Statement[dict[UUID, list[Step]]
     return Statement("recall", {"ids": array([id for id, _ in runs]), "runs": array([run for _, run in runs])}, read)
 
 
+class Saying(NamedTuple):
+    """What a held instance tells people."""
+
+    lease: Held
+    chunk: str
+
+
+def say(sayings: Sequence[Saying]) -> Statement[list[UUID]]:
+    """Add to what flows tell people: the ids of those whose lease is current; the others have said nothing."""
+    params = {**lease_params([each.lease for each in sayings]), "chunks": text_array([each.chunk for each in sayings])}
+    return Statement("say", params, lambda rows: [row[0] for row in rows])
+
+
 class Signalled(NamedTuple):
     """delivered: into the step that waited · queued: kept until it is asked for · duplicate · ended · unknown."""
 

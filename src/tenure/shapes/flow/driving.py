@@ -13,13 +13,13 @@ from ...app.job import Job
 from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Step, record
+from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .recorder import Recorder
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import written
+from .step_values import nothing, written
 from .writing import (
     applied,
     fenced_recording,
@@ -140,6 +140,10 @@ class Awaiting:
             return await future
         finally:
             self.sleepers.woken(effect.wait)
+
+    def say(self, chunk: str) -> None:
+        """Tell people, soon."""
+        self._recorder.send(self.job, Saying(self.job.claimed, chunk), nothing)
 
     async def record(self, steps: tuple[Step, ...]) -> Recorded:
         """Record these, with others of this worker."""

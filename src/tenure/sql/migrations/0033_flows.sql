@@ -43,6 +43,15 @@ CREATE TABLE tenure.shown (
   PRIMARY KEY (row_id, key)
 ) WITH (fillfactor = 50);
 
+-- What flows tell people while they work.
+CREATE TABLE tenure.said (
+  row_id uuid        NOT NULL,
+  n      bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  chunk  text        NOT NULL,
+  PRIMARY KEY (row_id, n)
+);
+
 -- The advisory lock of an instance: exclusive to go to sleep, shared to signal.
 CREATE FUNCTION tenure.flow_lock(row_id uuid) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
   AS 'SELECT hashtextextended(row_id::text, 6)';

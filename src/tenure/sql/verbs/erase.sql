@@ -72,6 +72,9 @@ WITH waiting AS (
 ), called AS (
   DELETE FROM tenure.deliveries AS c USING gone
   WHERE c.row_id = gone.id
+), said AS (
+  DELETE FROM tenure.said AS t USING gone
+  WHERE t.row_id = gone.id
 ), keys AS (
   DELETE FROM tenure.idempotency AS k USING gone
   WHERE k.key = gone.idempotency_key  -- implied: of one row there is one key; finds it by the primary key
