@@ -88,6 +88,10 @@ soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds 
 soak-flows: setup ## 1,000 workflows of three versions, a worker killed every second, a deploy, random signals: all end right (FLOWS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(SEED),--seed $(SEED))
 
+drill-ha: setup ## Patroni and etcd from deploy/ha on loopback: a switchover and a kill under load, judged
+	@tools/ha "$(PYTHON)"
+	@PYTHONPATH=tests $(BIN)/python -m chaos.drill_ha
+
 readme: setup ## make the race log and the pictures of the README, and the recorded race, anew from real runs
 	@$(BIN)/python tools/race_log.py
 	@$(BIN)/python tools/record_drill.py lease-race src/tenure/web/static/recordings/lease-race.json
@@ -149,6 +153,7 @@ pin: $(VENV)/release-ready ## write requirements/*.txt with the hash of every fi
 	@$(COMPILE) requirements/dev.in -o requirements/dev.txt
 	@$(COMPILE) requirements/release.in -o requirements/release.txt
 	@$(subst 3.11,3.12,$(COMPILE)) requirements/django6.in -o requirements/django6.txt
+	@$(COMPILE) requirements/ha.in -o requirements/ha.txt
 
 audit: $(VENV)/release-ready ## known vulnerabilities of what is pinned
 	@for lock in demo dev release; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done

@@ -57,11 +57,11 @@ def _round(pair: Pair, load: Load, *, synchronous: bool) -> Failover:
     load.stock()
     load.say("drill", "standby_joined", how="synchronous" if synchronous else "asynchronous")
     before = epoch_at_work(load)
-    _wait(load, *BEFORE)
+    wait(load, *BEFORE)
     pair.stall()
     stalled = time.monotonic()
     load.say("drill", "standby_stalled")
-    _wait(load, *(STUCK if not synchronous else (0, 0)))
+    wait(load, *(STUCK if not synchronous else (0, 0)))
     time.sleep(STUCK_SECONDS if synchronous else 0.0)
     load.say("drill", "primary_killed", pid=pair.kill())
     failover = Failover(time.monotonic(), before)
@@ -77,7 +77,7 @@ def _round(pair: Pair, load: Load, *, synchronous: bool) -> Failover:
     return failover
 
 
-def _wait(load: Load, rows: int, claims: int) -> None:
+def wait(load: Load, rows: int, claims: int) -> None:
     """Until so many more rows were acknowledged and claimed."""
     acks, leases, by = len(load.acks) + rows, len(load.leases) + claims, time.monotonic() + WAIT_SECONDS_MAX
     while len(load.acks) < acks or len(load.leases) < leases:

@@ -112,7 +112,7 @@ def _pause(load: Load, at: float) -> float:
 
 def judge(load: Load, failover: Failover) -> None:
     """Count what is lost, and try every token of before against rows that have a new holder."""
-    told = [ack.id for ack in list(load.acks) if ack.answered < failover.at]
+    told = [ack.id for ack in list(load.acks)]
     before = [lease for answered, lease in list(load.leases) if answered < failover.at]
     load.leases[:] = [each for each in load.leases if each[0] >= failover.at]
     with load.connect() as conn:
