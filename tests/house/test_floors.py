@@ -24,11 +24,10 @@ FLOORS = [
     ["operate"],
     ["shapes"],
     ["console", "embedded"],
-    ["drills", "testing"],
+    ["drills"],
     ["doctor", "web"],
     ["demo"],
     ["cli"],
-    ["contrib"],
     ["__main__"],
 ]
 PURE = ("model", "verbs")  # they say what to run, and run nothing
@@ -43,7 +42,6 @@ STARTS = {
     "cli.door": "web",
     "cli.drill": "drills",
     "cli.drill_explore": "drills",
-    "cli.drill_failover": "drills",
     "cli.drill_tune": "drills",
     "cli.serve": "web",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 RESULT_BYTES_MAX = 262_144
@@ -30,12 +30,9 @@ class BatchEnd(NamedTuple):
     cancelled: int
 
 
-T = TypeVar("T")
-
-
-class Ended(NamedTuple, Generic[T]):
+class Ended(NamedTuple):
     """How a row ended: completed with the value its handler returned, or else with its last error."""
 
     status: Literal["completed", "failed", "dead_letter", "cancelled"]
-    value: T | None = None
+    value: Any = None
     error: str | None = None

@@ -29,8 +29,6 @@ PAGES = (
     "/projections",
     "/batches",
     "/batches/{id}",
-    "/hooks",
-    "/hooks/{id}",
     "/audit",
 )
 NOT_PAGES = ("api", "static", "health", "metrics")  # by the first part of the path

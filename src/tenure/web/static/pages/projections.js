@@ -130,7 +130,7 @@ function Acts({ each, stopped }) {
       ${stopped && !paused && can("resume_projection") && html`
         <button
           class="button small"
-          aria-label=${`Try again: ${projection}`}
+          aria-label=${`Try ${projection} again`}
           onClick=${() => resume(projection)}
         >
           Try again

@@ -1,1 +1,0 @@
-"""The commands that `manage.py` has from Tenure: one, with all of ours below it."""
