@@ -34,8 +34,10 @@ tools: setup
 	@tools/postgres15
 	@tools/pgbouncer
 	@tools/promtool
+	@tools/shells
 	@tools/brokers
 	@tools/chromium
+	@tools/django6
 
 promises: setup ## the promises alone, e.g. on a server of yours: TENURE_TEST_DATABASE_URL=postgresql://...
 	@$(PYTEST) tests/guarantees tests/properties tests/house
@@ -86,6 +88,10 @@ soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds 
 soak-flows: setup ## 1,000 workflows of three versions, a worker killed every second, a deploy, random signals: all end right (FLOWS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(SEED),--seed $(SEED))
 
+drill-ha: setup ## Patroni and etcd from deploy/ha on loopback: a switchover and a kill under load, judged
+	@tools/ha "$(PYTHON)"
+	@PYTHONPATH=tests $(BIN)/python -m chaos.drill_ha
+
 readme: setup ## make the race log and the pictures of the README, and the recorded race, anew from real runs
 	@$(BIN)/python tools/race_log.py
 	@$(BIN)/python tools/record_drill.py lease-race src/tenure/web/static/recordings/lease-race.json
@@ -113,8 +119,8 @@ bench-snapshot: setup ## claim time and rate while a snapshot is held for three 
 bench-claim: setup ## claim time by backlog, and our loop against the best raw design
 	@$(BIN)/python -m bench.claim
 
-bench-flows: setup ## 3-step workflows beside plain jobs, counted in steps; parks and wakes
-	@$(BIN)/python -m bench.flows
+bench-flows: setup ## 3-step workflows beside plain jobs and DBOS; parks and wakes, recalls, claims beside parked flows; judged (FLOWS= PARKED=1000000)
+	@$(BIN)/python -m bench.flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(PARKED),--parked $(PARKED))
 
 bench-log: setup ## bytes of the server's log that a job writes, by the size of its payload
 	@$(BIN)/python -m bench.log_bytes
@@ -146,6 +152,8 @@ pin: $(VENV)/release-ready ## write requirements/*.txt with the hash of every fi
 	@$(COMPILE) pyproject.toml --extra dev requirements/demo.in -o requirements/demo.txt
 	@$(COMPILE) requirements/dev.in -o requirements/dev.txt
 	@$(COMPILE) requirements/release.in -o requirements/release.txt
+	@$(subst 3.11,3.12,$(COMPILE)) requirements/django6.in -o requirements/django6.txt
+	@$(COMPILE) requirements/ha.in -o requirements/ha.txt
 
 audit: $(VENV)/release-ready ## known vulnerabilities of what is pinned
 	@for lock in demo dev release; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
@@ -154,4 +162,4 @@ dist: $(VENV)/release-ready ## build sdist and wheel into dist/, and what they d
 	@tools/dist "$(BIN)"
 
 clean: ## remove what setup and dist built
-	rm -rf $(VENV) dist sbom .peers tools/js/node_modules
+	rm -rf $(VENV) .django6 dist sbom .peers tools/js/node_modules

@@ -49,9 +49,9 @@ class Stage:
         answer = self._ask("one", "nothing", str(self._take(rows)), str(rows), "0")
         return rows / float(answer["sent"][-1][1] - answer["ready"])
 
-    def bulk(self, rows: int) -> float:
+    def bulk(self, rows: int, kind: str = "nothing") -> float:
         """Rows a second, in bulk."""
-        answer = self._ask("many", "nothing", str(self._take(rows)), str(rows), "0")
+        answer = self._ask("many", kind, str(self._take(rows)), str(rows), "0")
         return rows / float(answer["sent"][-1][1] - answer["ready"])
 
     def drain(self, workers: int, jobs: int) -> float:

@@ -13,9 +13,8 @@ from typing import Any
 
 import psycopg
 
-from tenure import Inbox
+from tenure import Inbox, connect_async
 from tenure.model.journal import Event
-from tenure.settings import load
 from tenure.shapes.projection import Journal
 
 inbox = Inbox()
@@ -53,7 +52,7 @@ async def sell(conn: psycopg.AsyncConnection[Any], order_id: int, customer: str,
 
 async def main() -> None:
     """Sell a few things."""
-    async with await psycopg.AsyncConnection.connect(load().database_url, autocommit=True) as conn:
+    async with await connect_async(autocommit=True) as conn:
         await conn.execute(TABLE)
         for order_id, customer, amount in ((1, "ann", 4200), (2, "bob", 999), (3, "ann", 100)):
             await sell(conn, order_id, customer, amount)

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app.batch import Batch
+    from .app.clock_times import TICK, Cron
     from .app.codec import Codec
     from .app.fence import fenced
     from .app.inbox import Inbox
     from .app.job import Job
     from .app.key_ring import keys_from_env, keys_from_file
+    from .app.kind_limits import Limits
+    from .app.provider import injected
+    from .app.unique import Unique
+    from .embedded.script import connect, connect_async
     from .errors import (
         Cancelled,
         IdempotencyConflict,
@@ -47,22 +52,29 @@ _HOME_OF = {
     **dict.fromkeys(("BatchEnd", "Ended"), "model.ended"),
     "Batch": "app.batch",
     "Codec": "app.codec",
+    **dict.fromkeys(("Cron", "TICK"), "app.clock_times"),
     "Inbox": "app.inbox",
     "Job": "app.job",
+    "Limits": "app.kind_limits",
     "Terms": "worker.config",
+    "Unique": "app.unique",
     "Worker": "worker.worker",
+    **dict.fromkeys(("connect", "connect_async"), "embedded.script"),
     "fenced": "app.fence",
+    "injected": "app.provider",
     "run": "postgres",
 }
 _MODULES = {"migrate": "postgres.migrate", "questions": "verbs.questions", "settle": "verbs.settle"}
 
 __all__ = [
+    "TICK",
     "Batch",
     "BatchEnd",
     "Cancelled",
     "Claimed",
     "Codec",
     "Completed",
+    "Cron",
     "DeadLetter",
     "Ended",
     "Enqueued",
@@ -75,6 +87,7 @@ __all__ = [
     "Job",
     "Lane",
     "Lease",
+    "Limits",
     "Linear",
     "NewRow",
     "Release",
@@ -88,8 +101,12 @@ __all__ = [
     "StaleLease",
     "TenureError",
     "Terms",
+    "Unique",
     "Worker",
+    "connect",
+    "connect_async",
     "fenced",
+    "injected",
     "keys_from_env",
     "keys_from_file",
     "run",

@@ -106,6 +106,12 @@ class InvalidPayload(TenureError, ValueError):
     exit_code = USAGE
 
 
+class NoEndpoint(TenureError):
+    """There is no such endpoint of webhooks, or nothing of it that could be changed; nothing was."""
+
+    exit_code = NO
+
+
 class CountChanged(TenureError):
     """More rows match than the operator confirmed; nothing was changed."""
 

@@ -21,7 +21,7 @@ class OperatorVerb(NamedTuple):
 
     name: str
     on: Literal[
-        "rows", "queue", "key", "worker", "schedule", "projection", "flow"
+        "rows", "queue", "key", "worker", "schedule", "projection", "flow", "endpoint"
     ]  # rows by a filter, all others by name
     role: Role
     does: str
@@ -45,7 +45,7 @@ class OperatorVerb(NamedTuple):
     @property
     def audited(self) -> str:
         """What the audit calls it."""
-        return self.name if self.on == "rows" else self.statement
+        return self.name if self.on in ("rows", "endpoint") else self.statement
 
 
 OPERATOR_VERBS = {
@@ -310,6 +310,52 @@ OPERATOR_VERBS = {
             button="Cancel",
             asks="on a click",
             grave=True,
+        ),
+        OperatorVerb(
+            "pause_endpoint",
+            on="endpoint",
+            role="operate",
+            does="Pause an endpoint of webhooks; it is not called until it is resumed, and what is sent to it waits.",
+            past="paused",
+            command="hooks pause",
+            statement="set_endpoint",
+            button="Pause",
+            asks="never",
+        ),
+        OperatorVerb(
+            "resume_endpoint",
+            on="endpoint",
+            role="operate",
+            does="Call an endpoint again that is paused, disabled or failing; its circuit is closed, and what waits is "
+            "due now.",
+            past="resumed",
+            command="hooks resume",
+            statement="set_endpoint",
+            button="Resume",
+            asks="never",
+        ),
+        OperatorVerb(
+            "test_endpoint",
+            on="endpoint",
+            role="operate",
+            does="Send an endpoint one webhook that says it is a test; it is signed and tried like all others.",
+            past="tested",
+            command="hooks test",
+            statement="try_endpoint",
+            button="Send a test",
+            asks="never",
+        ),
+        OperatorVerb(
+            "resend_webhooks",
+            on="endpoint",
+            role="operate",
+            does="Send an endpoint webhooks again that are kept; each keeps its id, so a receiver that dedupes drops "
+            "what it has seen.",
+            past="sent again",
+            command="hooks resend",
+            statement="resend_webhook",
+            button="Resend",
+            asks="on a click",
         ),
     )
 }

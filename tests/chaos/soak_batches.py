@@ -28,6 +28,7 @@ from tenure.verbs.batches import WAITING_SECONDS
 from world import World, new_world
 
 CLAIM = 40
+IDLE_LOOKS = 8  # without a row at work: a batch that is open then stays so
 
 
 class Plan(NamedTuple):
@@ -114,10 +115,10 @@ def soak(world: World, plan: Plan) -> list[str]:
             then = world.enqueue("then", queue="then", delay_seconds=WAITING_SECONDS)
             rows = [NewRow("part", {"n": n}, max_attempts=3) for _ in range(plan.rows)]
             follower[world.run(batches.open_group(rows, then_row=then)).id] = then
-    by = time.monotonic() + plan.seconds_max
-    while world.sql("SELECT FROM live WHERE queue <> 'then' LIMIT 1") or _open(world):
-        if time.monotonic() > by:
-            break
+    by, idle = time.monotonic() + plan.seconds_max, 0
+    while idle < IDLE_LOOKS and time.monotonic() < by:
+        busy = world.sql("SELECT 1 FROM live WHERE queue <> 'then' LIMIT 1")
+        idle = 0 if busy else idle + 1 if _open(world) else IDLE_LOOKS
         time.sleep(0.2)
     for thread in crew:
         thread.over.set()
@@ -140,7 +141,7 @@ def _uncounted(world: World) -> int:
 def judge(world: World, plan: Plan, follower: dict[int, UUID]) -> list[str]:
     """Every batch has ended, its follower is due, once, and was told what the rows say."""
     wrong = [f"{_open(world)} batches are open"] if _open(world) else []
-    if any(world.sql("SELECT FROM group_slots WHERE open <> 0 LIMIT 1")):
+    if world.sql("SELECT 1 FROM group_slots WHERE open <> 0 LIMIT 1"):
         wrong.append("a slot is not empty")
     due = {row.id: row for row in world.claim("judge", 10_000, buckets=None, lanes=[Lane("then", 0)])}
     for group, then in follower.items():

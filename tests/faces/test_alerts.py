@@ -22,6 +22,7 @@ from tenure.postgres import migrate
 from tenure.telemetry.fleet_metrics import KEPT_SECONDS, KEPT_SHARE, QUEUES_MAX, Fleet, FleetMetrics, fleet_text
 from tenure.telemetry.metrics import Metrics, Reading
 from tenure.verbs import fleet
+from tenure.verbs.flows import FlowCount, FlowCounts
 from tenure.verbs.projections import ShardLag
 from world import World
 
@@ -36,7 +37,9 @@ ANCHORS = {
     "leases-expire",
     "housekeeping",
     "broker-away",
+    "flows",
     "projections",
+    "webhooks",
     "database",
 }
 GIVEN_BY_PROMETHEUS = {"instance", "job", "le"}
@@ -111,7 +114,9 @@ def test_names_that_somebody_makes_up_do_not_grow_without_end() -> None:
 
 def server_text(queue: str = "mail") -> str:
     shard = ShardLag(queue, 0, 1, 5, 3, 1.5, "running", False, None, None, 0, datetime(2026, 1, 1, tzinfo=UTC))
-    return fleet_text(Fleet([Depth(queue, "pending", 3)], {queue: 1.5}, {"alive": 2}, 9, [shard], 2.5), set())
+    counts = FlowCounts([FlowCount(queue, 1, "waiting", 3)], 1.5, 2, 2.5)
+    depth = [Depth(queue, "pending", 3)]
+    return fleet_text(Fleet(depth, {queue: 1.5}, {"alive": 2}, 9, [shard], 2.5, flows=counts), set())
 
 
 def worker_text() -> str:

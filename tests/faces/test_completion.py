@@ -7,11 +7,13 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import tenure.cli
@@ -19,6 +21,7 @@ import warm
 from faces.test_fleet_commands import tenure as tenure_on
 from tenure import errors, sql
 from tenure.cli import COMMANDS, EPILOG, PURPOSES
+from tenure.cli.examples import EXAMPLES
 from tenure.errors import NO, USAGE
 from world import World
 
@@ -71,6 +74,43 @@ def test_the_other_shells_take_their_scripts(bin_folder: Path, shell: str) -> No
     assert checked.returncode == 0, checked.stderr
 
 
+ZSH = """
+compdef() { print "registered $*" }
+_describe() { print -l -- "${(@P)3}" }
+compadd() { print -l -- "${(@P)@[-1]}" }
+eval "$(tenure completion zsh)"
+words=(tenure do); CURRENT=2; _tenure_completion
+words=(tenure health --ur); CURRENT=3; _tenure_completion
+words=(tenure completion ""); CURRENT=3; _tenure_completion
+"""
+FISH = """
+tenure completion fish | source
+complete -C "tenure do"
+complete -C "tenure health --ur"
+complete -C "tenure completion "
+"""
+
+
+@pytest.mark.parametrize(("shell", "script", "between"), [("zsh", ZSH, ":"), ("fish", FISH, "\t")])
+def test_zsh_and_fish_complete_with_what_each_word_means(
+    bin_folder: Path, shell: str, script: str, between: str
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed here")
+    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "HOME": str(bin_folder)}
+    file = bin_folder / "script"
+    file.write_text(script)
+    start = [program, "-f", str(file)] if shell == "zsh" else [program, "--no-config", str(file)]
+    told = subprocess.run(start, capture_output=True, text=True, timeout=240, env=env).stdout.splitlines()
+    if shell == "zsh":
+        assert told.pop(0) == "registered _tenure_completion tenure"
+    command, option, *shells = told
+    assert command == f"doctor{between}{COMMANDS['doctor']}", "whole, with its commas"
+    assert option.startswith(f"--url{between}The address to ask")
+    assert sorted(shells) == ["bash", "fish", "zsh"]
+
+
 def test_a_shell_that_is_none_is_refused() -> None:
     answer = run("completion", "tcsh")
     assert answer.returncode == USAGE
@@ -116,6 +156,23 @@ def test_every_command_has_help_and_an_unknown_option_is_a_usage_error(name: str
     wrong = run(name, "--no-such-option")
     assert wrong.returncode == USAGE
     assert "Traceback" not in wrong.stderr
+
+
+@pytest.mark.parametrize(("name", "words"), [(name, words) for name, many in EXAMPLES.items() for words, _ in many])
+def test_every_example_of_the_help_can_be_typed(name: str, words: str) -> None:
+    first, *rest = shlex.split(words)
+    assert first == name
+    group = tenure.cli.tenure
+    with click.Context(group, info_name="tenure") as ctx:
+        command = group.get_command(ctx, name)
+        assert command is not None
+        made = command.make_context(name, rest, parent=ctx)
+        if isinstance(command, click.Group) and made._protected_args:
+            sub, found, left = command.resolve_command(made, [*made._protected_args, *made.args])
+            assert found is not None
+            found.make_context(sub, left, parent=made)
+        said = command.get_help(made)
+    assert f"  tenure {words}" in said
 
 
 def test_help_groups_the_commands_by_purpose() -> None:

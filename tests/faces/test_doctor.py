@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ from tenure.doctor import questions as doctor_questions
 from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
 from tenure.events import JobReleased
 from tenure.postgres import migrate
-from tenure.verbs import fleet, questions, queues
+from tenure.verbs import endpoints, fleet, questions, queues
 from tenure.verbs.capacity import busy_queues
 from tenure.verbs.questions import spoken
 from tenure.verbs.roles import grants
@@ -31,9 +32,13 @@ from tenure.verbs.statement import Statement
 from world import World
 
 CHECKS = [
-    "settings", "lease", "versions", "clock", "primary", "durability", "public", "connections", "pooler", "listen",
+    "settings", "lease", "versions", "clock", "primary", "durability", "standbys", "address", "public",
+    "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
-    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "journal", "projections", "bottleneck",
+    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "journal", "projections", "webhooks",
+    "bottleneck",
+    "leases", "paused", "fleet", "gap", "served", "kinds", "encryption", "keys", "lag", "journal",
+    "projections", "bottleneck",
 ]  # fmt: skip
 
 
@@ -598,3 +603,22 @@ def test_its_questions_take_little_time_with_many_rows(well: World) -> None:
         )  # with slack: what is counted in full takes longer on a busy machine
         postgres.run(conn, statement, well.schema)
     conn.close()
+
+
+@pytest.mark.one_server
+def test_endpoints_that_fail_and_secrets_in_clear_are_told(well: World) -> None:
+    assert findings(well)["webhooks"].level == "ok"  # the control: there is none
+    for n, secret in ((1, '{"tenure": "sealed"}'), (2, '{"tenure": "sealed"}')):
+        well.run(endpoints.add_endpoint(UUID(int=n), "acme", "https://acme.example", ["*"], secret))
+    assert findings(well)["webhooks"].level == "ok"
+    well.sql("UPDATE endpoints SET open_until = clock_timestamp() WHERE id = %s", UUID(int=1))
+    well.sql("UPDATE endpoints SET state = 'disabled' WHERE id = %s", UUID(int=2))
+    found = findings(well)["webhooks"]
+    assert (found.level, found.said) == ("warn", "2 endpoints, 1 with an open circuit and 1 disabled")
+    well.sql(
+        "UPDATE endpoints SET state = 'active', open_until = NULL, secret_before = 'whsec_x' WHERE id = %s", UUID(int=1)
+    )
+    well.sql("UPDATE endpoints SET state = 'paused', secret = 'whsec_x' WHERE id = %s", UUID(int=2))
+    found = findings(well)["webhooks"]
+    assert (found.level, found.said) == ("warn", "2 of 2 endpoints with a secret in clear")
+    assert "codec" in found.next

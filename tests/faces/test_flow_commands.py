@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,19 @@ def test_a_flow_is_listed_shown_signalled_checked_and_cancelled(world: World, tm
         ("signal", f"{id} shipped", ""),
     ]
     assert _say(flow, world, "show", str(lease.id).replace("0", "1")).exit_code == 1
+
+
+def test_flows_that_are_stuck_are_listed_with_their_reason(world: World) -> None:
+    assert _say(flows, world, "--stuck").output == "no flow is stuck\n"
+    world.enqueue("checkout", headers={"tenure-flow": "checkout"}, idempotency_key="flow:checkout:order:9")
+    world.run(steps.park([Parking(world.claim_one(), [Wait("", 0, "ship", "retrying", tries=3, seconds=60.0)])]))
+    said = _say(flows, world, "checkout", "--stuck").output
+    assert "order:9" in said
+    assert "step ship failed, 3 tries so far" in said
+    (found,) = json.loads(_say(flows, world, "--stuck", "--json").output)["stuck"]
+    assert (found["reason"], found["why"], found["version"]) == ("retrying", "step ship failed, 3 tries so far", 1)
+    refused = _say(flows, world, "--stuck", "--state", "failed")
+    assert (refused.exit_code, "leave --state out" in refused.output) == (2, True)
 
 
 def test_why_says_that_a_flow_sleeps_or_tries_a_step_again(world: World) -> None:

@@ -15,6 +15,7 @@ from faces.web_tools import served
 from tenure.console.loopback import is_loopback
 from tenure.errors import BadSettings
 from tenure.verbs import fleet, schedules
+from tenure.verbs.endpoints import add_endpoint
 from tenure.verbs.projections import plan_projection
 from tenure.web.access import PUBLIC, VERBS, Access
 from tenure.web.app import ROUTES
@@ -35,6 +36,7 @@ BODIES: dict[str, Any] = {
     "POST /api/blocked/postpone": {"queue": "default", "key": "order:1", "seconds": 60},
     "POST /api/flows/{id}/signal": {"name": "paid"},
     "POST /api/flows/{id}/cancel": {"reason": "no stock"},
+    "POST /api/hooks/{id}/resend": {"webhooks": [str(UUID(int=7))]},
 }
 NAMES = {"queues": "default", "workers": "W1", "schedules": "nightly", "projections": "totals", "skip": "stuck"}
 OPEN_CHANGES = {"POST /api/login", "POST /api/logout"}  # change nothing but the cookie of whoever asks
@@ -65,7 +67,7 @@ def ask(web: httpx.Client, route: Route, id: UUID, headers: dict[str, str]) -> h
 def everything(world: World) -> list[tuple[Any, ...]]:
     """Every row of every table that a change could touch."""
     rows = ("live", "dead", "archive", "queues", "workers", "schedules", "heads", "audit", "permits", "idempotency")
-    tables = (*rows, "checkpoints", "steps", "signals")
+    tables = (*rows, "checkpoints", "steps", "signals", "endpoints", "webhooks")
     found = [row for table in tables for row in sorted(world.sql(f"SELECT {table}::text FROM {table}"))]
     return [row for row in found if "login_failed" not in row[0]]
 
@@ -82,6 +84,9 @@ def furnished(world: World) -> World:
     for name in ("totals", "stuck"):
         world.run(plan_projection(name, shards=1, like=None))
     world.sql("UPDATE checkpoints SET state = 'stopped', stopped_at = 1, error = 'e' WHERE projection = 'stuck'")
+    (id,) = world.sql("SELECT id FROM live")[0]  # routes are asked by one id: the endpoint bears that of the row
+    world.run(add_endpoint(id, "acme", "https://acme.example/hook", ["*"], "whsec_x"))
+    world.sql("INSERT INTO webhooks (id, tenant, kind, body) VALUES (%s, 'acme', 'order.paid', '{}')", UUID(int=7))
     return world
 
 
@@ -123,7 +128,7 @@ def test_with_a_read_only_token_every_change_is_refused_and_no_row_is_touched(fu
     before = everything(furnished)
     with served(furnished, access=door()) as web:
         answers = {f"{each.method} {each.path}": ask(web, each, id, bearer(READ)) for each in changes()}
-        assert len(answers) == 18
+        assert len(answers) == 22
         assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
     assert everything(furnished) == before
 

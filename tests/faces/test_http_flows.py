@@ -45,6 +45,16 @@ def test_a_flow_is_listed_and_shown_with_its_waits_and_its_children_counted(worl
     assert (children["size"], children["open"], children["ended"]) == (3, 2, False)
 
 
+def test_flows_that_somebody_should_look_at_are_listed(world: World) -> None:
+    id = _waiting(world)
+    with served(world, access=lambda _request: Access("ann", "read")) as web:
+        assert web.get("/api/flows/stuck").json() == {"stuck": []}
+        world.run(steps.cancel_flow(id, reason="no stock"))
+        (line,) = web.get("/api/flows/stuck?workflow=checkout").json()["stuck"]
+        assert (line["id"], line["reason"]) == (str(id), "cleaning")
+        assert line["why"] == "cancelled, and still undoing what it did"
+
+
 def test_an_operator_signals_and_cancels_and_the_audit_knows(world: World) -> None:
     id = _waiting(world)
     roles = iter([Access("ann", "operate")] * 3 + [Access("eve", "read")] * 2)

@@ -1,13 +1,15 @@
-"""Projections and batches over HTTP: what each shard and batch shows, and what an operator may do with a projection."""
+"""Projections, batches and endpoints over HTTP: what each shows, and what an operator may do with it."""
 
 from __future__ import annotations
+
+from uuid import UUID
 
 import pytest
 
 from faces.web_tools import served
 from tenure.model.journal import NewEvent
 from tenure.model.rows import NewRow
-from tenure.verbs import batches, settle
+from tenure.verbs import batches, endpoints, settle
 from tenure.verbs.journal import append
 from tenure.verbs.projections import plan_projection
 from tenure.verbs.results import progress
@@ -76,3 +78,39 @@ def test_batches_and_the_row_of_one_with_its_progress_and_result(world: World) -
         assert (left["result"], left["result_hidden"]) == (None, True)
     with served(world, redact=["password"]) as web:
         assert "hush" not in web.get(f"/api/rows/{job.id}").json()["left"]["result"]
+
+
+def test_an_endpoint_tells_its_calls_without_a_secret_and_obeys(world: World) -> None:
+    id, url = UUID(int=5), "https://acme.example/hook?key=hush"
+    world.run(endpoints.add_endpoint(id, "acme", url, ["order.*"], "whsec_hush"))
+    sent = world.run(endpoints.send_webhook("acme", "order.paid", b"{}", queue="webhooks")).webhook_id
+    for status, ms in ((200, 20), (503, 40)):
+        world.sql(
+            "INSERT INTO deliveries (row_id, fence_token, attempt, endpoint_id, webhook_id, status, ms, note) "
+            "VALUES (new_id(), 1, 1, %s, %s, %s, %s, 'said')",
+            *(id, sent, status, ms),
+        )
+    world.sql("UPDATE endpoints SET failures = 5, open_until = clock_timestamp() + interval '1 hour'")
+    with served(world) as web:
+        (one,) = web.get("/api/hooks").json()["endpoints"]
+        assert (one["tenant"], one["state"], one["pending"]) == ("acme", "active", 1)
+        assert one["open_until"] is not None
+        assert (one["lately"]["p50_ms"], one["lately"]["p99_ms"], one["lately"]["answers"]) == (20, 40, [503, 200])
+        shown = web.get(f"/api/hooks/{id}")
+        first, _ = shown.json()["calls"]
+        assert (first["status"], first["kind"], first["note"]) == (503, "order.paid", "said")
+        assert shown.json()["endpoint"]["url"] == "https://acme.example/hook?…"
+        assert "hush" not in shown.text
+        for verb, body in (("pause", None), ("resume", None), ("test", None), ("resend", {"webhooks": [str(sent)]})):
+            assert web.post(f"/api/hooks/{id}/{verb}", json=body).status_code == 200, verb
+        assert web.get(f"/api/hooks/{id}").json()["endpoint"]["open_until"] is None
+        assert world.count("live") == 3
+        lines = [each["verb"] for each in web.get("/api/audit").json()["audit"]]
+        assert lines == ["resend_webhooks", "test_endpoint", "resume_endpoint", "pause_endpoint"]
+        nobody = web.post(f"/api/hooks/{UUID(int=6)}/pause")
+        assert (nobody.status_code, "GET api/hooks lists them" in nobody.json()["error"]) == (404, True)
+        assert web.get(f"/api/hooks/{UUID(int=6)}").status_code == 404
+        assert web.post(f"/api/hooks/{id}/resend", json={"webhooks": []}).status_code == 400
+        assert len(web.get("/api/audit").json()["audit"]) == 4
+    with served(world, hide_payloads=True) as web:
+        assert web.get("/api/hooks").json()["endpoints"][0]["url"] == "https://acme.example/…?…"

@@ -21,7 +21,7 @@ from tenure.cli import COMMANDS
 from tenure.cli import tenure as program
 from tenure.model.filter import STATUSES
 from tenure.operator_verbs import ON_ROWS, OPERATOR_VERBS, OperatorVerb
-from tenure.verbs import operators, projections, queues, rebuild, schedules, steps
+from tenure.verbs import endpoints, operators, projections, queues, rebuild, schedules, steps
 from tenure.verbs.statement import Statement
 from tenure.web.access import VERBS, Access
 from tenure.web.app import ROUTES
@@ -39,15 +39,18 @@ def statement_of(verb: OperatorVerb) -> Statement[Any]:
     """Made as a face would make it."""
     makers = {"rows": operators, "worker": operators, "key": operators, "queue": queues, "schedule": schedules}
     makers["projection"] = rebuild if verb.statement == "ask_rebuild" else projections
-    makers["flow"] = steps
+    makers |= {"flow": steps, "endpoint": endpoints}
     make: Callable[..., Statement[Any]] = getattr(makers[verb.on], verb.statement)
     given: dict[str, list[Any]] = {"rows": [[UUID(int=1)]], "key": ["default", "order:1"], "flow": [UUID(int=1)]}
+    of_endpoint: dict[str, list[Any]] = {"set_endpoint": ["paused"], "resend_webhook": [[]]}
+    given["endpoint"] = [UUID(int=1), *of_endpoint.get(verb.statement, [])]
     of_queues: dict[str, dict[str, Any]] = {
         "limit": {"max_running": 1},
         "retain": {"retention_seconds": 86_400.0},
         "signal": {"name": "go"},
         "postpone": {"until": datetime(2026, 11, 1, tzinfo=UTC)},
     }
+    of_queues |= {name: {"queue": "webhooks"} for name in ("set_endpoint", "try_endpoint", "resend_webhook")}
     more: dict[str, Any] = of_queues.get(verb.statement) or ({"reason": "why"} if verb.told else {})
     return make(*given.get(verb.on, ["one"]), **more)
 
@@ -84,11 +87,12 @@ def test_commands_that_note_have_an_entry() -> None:
     """The other way round: what takes a reason for the audit stands in the table."""
     noting = {
         f"{name} {each}"
-        for name in ("queues", "workers", "flow")
+        for name in ("queues", "workers", "flow", "hooks")
         for each, command in _group(name).commands.items()
         if any(option.name == "reason" for option in command.params)
     }
-    assert noting == {verb.command for verb in NAMED.values() if verb.on not in ONE_COMMAND}
+    at_the_terminal_alone = {f"hooks {each}" for each in ("add", "set", "rotate", "replay", "erase")}
+    assert noting - at_the_terminal_alone == {verb.command for verb in NAMED.values() if verb.on not in ONE_COMMAND}
 
 
 def _group(name: str) -> click.Group:

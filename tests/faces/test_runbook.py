@@ -29,7 +29,9 @@ ANCHORS = (
     "leases-expire",
     "housekeeping",
     "broker-away",
+    "flows",
     "projections",
+    "webhooks",
     "database",
 )
 # doctor says no on a server that has given up durability for the tests; nobody answers on the worker's port.

@@ -103,8 +103,33 @@ def claim_limited(world: World, queue: str = "default") -> list[Claimed]:
     return world.run(queues.claim_limited("A", 10, queue=queue))
 
 
+def shaped(world: World) -> UUID:
+    """A row of which every shape has kept something."""
+    id = dead(world)
+    leave(world, id)
+    return id
+
+
+LEFT = {
+    "steps": "run, path, n, name, state, fence_token, recorded_at, result) VALUES (%s, 1, '', 0, 's', 'done', 1, "
+    "clock_timestamp(), to_jsonb(%s::text))",
+    "signals": "name, payload) VALUES (%s, 'paid', to_jsonb(%s::text))",
+    "signals_once": "once) VALUES (%s, %s)",
+    "shown": "key, value) VALUES (%s, 'to', to_jsonb(%s::text))",
+    "results": "queue, value) VALUES (%s, 'default', to_jsonb(%s::text))",
+    "progress": "at, note) VALUES (%s, clock_timestamp(), %s)",
+    "deliveries": "note, fence_token, attempt, endpoint_id, webhook_id, ms) VALUES (%s, %s, 1, 1, new_id(), "
+    "new_id(), 9)",
+}
+
+
+def leave(world: World, id: UUID) -> None:
+    for table, rest in LEFT.items():
+        world.sql(f"INSERT INTO {table} (row_id, {rest}", id, WHO)
+
+
 KEYED = [ordered_and_dead, ordered_and_seen, limited, limited_and_seen, limited_once, limited_and_completed]
-EVERY = pytest.mark.parametrize("made", [completed, dead, ordered, put, *KEYED])
+EVERY = pytest.mark.parametrize("made", [completed, dead, ordered, put, shaped, *KEYED])
 
 
 @EVERY
@@ -351,3 +376,13 @@ def test_a_row_that_failed_keeps_its_payload_for_a_redrive(world: World) -> None
     with working(world, inbox) as hired:
         hired.saw(JobDeadLettered)
     assert WHO in world.row(id).payload
+
+
+def test_what_shapes_have_left_of_a_row_goes_with_it_and_of_others_nothing(world: World) -> None:
+    id, gone, other = world.enqueue("bill", {}), UUID(int=5), UUID(int=6)
+    for each in (id, gone, other):
+        leave(world, each)
+    assert world.run(operators.erase_rest([id, gone])) == len(LEFT), "of a row that is there nothing goes"
+    assert [world.count(table) for table in LEFT] == [2] * len(LEFT)
+    assert world.run(operators.erase([id])) == [id]
+    assert [world.count(table) for table in LEFT] == [1] * len(LEFT), "nor of one that was not named"

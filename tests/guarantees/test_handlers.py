@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, TypedDict
 
@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from crew import eventually, working
+from tenure.app.clock_times import TICK, Cron
 from tenure.app.handler import Handler
 from tenure.app.inbox import Inbox
 from tenure.errors import BadSettings
@@ -181,7 +182,7 @@ def test_what_is_at_the_edge_is_taken() -> None:
 
 def test_a_schedule_calls_handlers_and_nothing_else() -> None:
     with pytest.raises(BadSettings, match=r"'nightly' calls <function plain .*>: give it a handler"):
-        Inbox().schedule("nightly", "@daily", plain, order_id=7)  # type: ignore[arg-type]
+        Inbox().schedule("nightly", "@daily", plain, order_id=7)  # type: ignore[call-overload]
 
 
 def test_a_schedule_keeps_order_but_cannot_hold() -> None:
@@ -225,6 +226,20 @@ def test_a_handler_is_told_which_tick_it_is_called_for(world: World) -> None:
         eventually(called.is_set)
     at, team = heard[0]
     assert (at.utcoffset() is not None, at.microsecond, team) == (True, 0, 7)
+
+
+def test_a_schedule_is_told_when_in_two_ways() -> None:
+    inbox = Inbox()
+
+    @inbox.handler("tick")
+    def tick(at: datetime, zone: str = "") -> None: ...
+
+    one = inbox.schedule("one", Cron("@daily", zone="Europe/Berlin", misfire="skip"), tick, at=TICK, zone="north")
+    two = inbox.schedule("two", "@daily", tick, zone="Europe/Berlin", misfire="skip", tick_as="at")
+    assert (one.payload, two.payload) == ({"zone": "north"}, {})
+    assert replace(one, name="two", payload={}) == two
+    with pytest.raises(BadSettings, match="goes to one field, not to at, zone"):
+        inbox.schedule("three", Cron("@daily"), tick, at=TICK, zone=TICK)
 
 
 def test_an_inbox_lives_where_it_was_told_or_where_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:

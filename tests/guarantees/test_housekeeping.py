@@ -11,18 +11,19 @@ from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.events import ChoreDone, ChoreFailed, JobCompleted
-from tenure.verbs import fleet, questions, schedules
+from tenure.model.rows import NewRow
+from tenure.verbs import batches, fleet, questions, schedules
 from tenure.worker import housekeeping
 from world import World
 
-ALL = {"fleet", "schedules", "leases", "workers", "every_row", "vacuum", "archive", "journal"}
+ALL = {"fleet", "schedules", "leases", "workers", "every_row", "vacuum", "archive", "journal", "batches"}
 
 
 def test_a_turn_is_given_once_until_it_is_due_again(world: World) -> None:
     assert world.run(fleet.take_turn("A")).due == ALL
     assert world.run(fleet.take_turn("B")).due == frozenset()
     world.sql("UPDATE chores SET ran_at = clock_timestamp() - interval '6 seconds'")
-    assert world.run(fleet.take_turn("B")).due == {"fleet", "schedules", "leases"}
+    assert world.run(fleet.take_turn("B")).due == {"fleet", "schedules", "leases", "batches"}
     assert world.sql("SELECT DISTINCT ran_by FROM chores ORDER BY 1") == [("A",), ("B",)]
 
 
@@ -44,7 +45,7 @@ def test_a_worker_stopped_inside_its_turn_keeps_nobody_from_the_next(world: Worl
 
 # -- a turn looks whether there is anything to do
 
-LOOKED_AT = {"fleet", "schedules", "leases"}
+LOOKED_AT = {"fleet", "schedules", "leases", "batches"}
 
 
 def idle(world: World) -> frozenset[str]:
@@ -76,6 +77,15 @@ def test_a_schedule_that_is_due_is_something_to_do(world: World) -> None:
     world.run(schedules.plan(schedules.Schedule("yearly", "0 0 1 1 *", "work")))
     world.sql("UPDATE schedules SET next_at = clock_timestamp() - interval '1 second'")
     assert idle(world) == LOOKED_AT - {"schedules"}
+
+
+def test_a_batch_that_nobody_was_told_of_is_something_to_do(world: World) -> None:
+    world.run(batches.open_group([NewRow("part")]))
+    assert idle(world) == LOOKED_AT
+    world.complete(world.claim_one().lease)
+    assert idle(world) == LOOKED_AT - {"batches"}
+    world.run(batches.tell_batches())
+    assert idle(world) == LOOKED_AT
 
 
 def test_a_worker_that_is_gone_or_back_or_dead_is_something_to_do(world: World) -> None:

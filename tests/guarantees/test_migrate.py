@@ -257,3 +257,13 @@ def test_rows_held_since_before_claims_were_listed_are_swept(empty: Empty) -> No
     )
     migrate.apply(empty.conn, empty.schema)
     assert len(until(lambda: empty.run(verbs.sweep()), "the leases ran out")) == 3
+
+
+def test_inside_a_transaction_of_the_caller_it_is_a_part_of_that_and_leaves_its_search_path(empty: Empty) -> None:
+    """As Django and Alembic run it: their own statements follow in the same transaction."""
+    with empty.conn.transaction(force_rollback=True):
+        empty.sql("SET LOCAL search_path = pg_temp, public")
+        migrate.apply(empty.conn, empty.schema, to=2)
+        assert empty.sql("SELECT current_setting('search_path')") == [("pg_temp, public",)]
+        assert _exists(empty)
+    assert not _exists(empty)

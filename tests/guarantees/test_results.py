@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -292,3 +293,32 @@ def test_progress_of_rows_that_are_gone_and_waits_that_are_over_are_forgotten(wo
     world.sql("UPDATE watched SET until = clock_timestamp()")
     world.run(verbs.archive())
     assert (world.count("progress"), world.count("watched")) == (0, 0)
+
+
+@dataclass
+class Thumbnail:
+    """What a handler returns."""
+
+    path: str
+    width: int
+
+
+@pytest.mark.one_server
+def test_a_handler_gives_its_result_as_the_type_it_returns(world: World) -> None:
+    inbox = Inbox(schema=world.schema)
+
+    @inbox.handler("shrink", result=True)
+    async def shrink(width: int) -> Thumbnail:
+        return Thumbnail("a.png", width)
+
+    @inbox.handler("untyped", result=True)
+    def untyped():  # type: ignore[no-untyped-def]
+        return {"path": "a.png"}
+
+    with working(world, inbox):
+        sent, other = shrink.enqueue(world.conn, width=10), untyped.enqueue(world.conn)
+        ended = asyncio.run(shrink.result(sent, timeout_seconds=60, url=world.url))
+        assert ended == Ended("completed", Thumbnail("a.png", 10))
+        assert untyped.result_blocking(other.id, timeout_seconds=60, url=world.url).value == {"path": "a.png"}
+        with pytest.raises(InvalidPayload, match="the result of 'shrink' is not what its function returns"):
+            shrink.result_blocking(other, timeout_seconds=60, url=world.url)

@@ -236,6 +236,7 @@ CATALOG = {
     "indexes",
     "live_pages",
     "server_facts",
+    "standbys",
     "tables_written",
     "transactions",
 }  # Postgres shows those to everybody
@@ -244,7 +245,7 @@ SIGNALLERS = {"signal", "cancel_flow"}
 PRODUCERS = SIGNALLERS | {
     "send_webhook",
     "append", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "open_group", "copy", "migrations", "bucket",
-    "ping", "clock",
+    "enqueue_unique", "ping", "clock",
 }  # fmt: skip
 WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"} | {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
@@ -252,18 +253,19 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
     "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
-    "vacuum_live", "set_waiting",
+    "say", "tell_batches", "vacuum_live", "set_waiting",
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",
-    "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
+    "enqueue_unique", "declare_limits", "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
 }  # fmt: skip
 OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
     "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow", "enter_batch", "lock_checkpoints",
     "replay", "send_webhook", "add_endpoint", "set_endpoint", "rotate_secret", "resend_webhook", "erase_tenant",
+    "try_endpoint",
     "postpone",
-    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again",
+    "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again", "enqueue_unique",
     "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
     "open_group", "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now",
     "tell", "unplan",
@@ -336,7 +338,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "refusals_id_seq",
         "membership_id_seq",
     }  # identities: the insert is enough
-    nobody |= {"signals_n_seq", "steps_rest"}
+    nobody |= {"signals_n_seq", "said_n_seq", "steps_rest"}
     nobody |= {"groups_id_seq", "results_rest", "make_due", "follow"}  # an identity, a partition, and as below
     nobody |= {"content", "retentions", "days", "thin_day", "thinned"}  # called by functions that run as the owner
     nobody |= {"audit_words", "forget_audit"}  # the owner's
@@ -390,6 +392,8 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_roles |= {"forget_projection", "skip_stopped", "ask_rebuild"}
     of_roles |= {"anew", "signal", "cancel_flow", "keep_flows"}
     of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
+    of_roles |= {"endpoint_states"}
+    of_roles |= {"enqueue_unique", "declare_limits"}
     triggers |= {"leave_mark", "refuse_event"}
     of_notes = {"wake", "wake_for", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}

@@ -304,12 +304,13 @@ def _merged(world: World) -> None:
     """The control: the look at the signals has the snapshot of the statement that waits for the lock."""
     source = world.sql("SELECT pg_get_functiondef('park'::regproc)")[0][0]
     before, lock, after = source.partition("    PERFORM pg_advisory_xact_lock(")
-    merged = before + after.partition("\n")[2].replace(
-        "FROM unnest(ids, delays, cleaning) AS l (id, delay, cleaning) JOIN",
-        "FROM unnest(ids, delays, cleaning) AS l (id, delay, cleaning)"
-        f" CROSS JOIN LATERAL (SELECT pg_advisory_xact_lock({world.schema}.flow_lock(l.id)) OFFSET 0) AS lock JOIN",
-    )
+    looks = "FROM unnest(ids, delays) AS l (id, delay)"
     assert lock
+    assert after.count(looks) == 1
+    merged = before + after.partition("\n")[2].replace(
+        looks,
+        f"{looks} CROSS JOIN LATERAL (SELECT pg_advisory_xact_lock({world.schema}.flow_lock(l.id)) OFFSET 0) AS k",
+    )
     world.sql(merged.replace("%", "%%"))
 
 

@@ -164,7 +164,7 @@ def test_an_option_that_no_handler_has_is_refused_with_those_there_are() -> None
     assert str(refused.value) == (
         "handler 'mail' has the unknown option 'oredred': choose from key, queue, priority, ordered, hold, "
         "max_attempts, lease_seconds, timeout_seconds, backoff, late_completion, payload, pool, encrypt, "
-        "keep_payload, result"
+        "keep_payload, result, unique, limits"
     )
 
 

@@ -24,10 +24,11 @@ FLOORS = [
     ["operate"],
     ["shapes"],
     ["console", "embedded"],
-    ["drills"],
+    ["drills", "testing"],
     ["doctor", "web"],
     ["demo"],
     ["cli"],
+    ["contrib"],
     ["__main__"],
 ]
 PURE = ("model", "verbs")  # they say what to run, and run nothing
@@ -42,6 +43,7 @@ STARTS = {
     "cli.door": "web",
     "cli.drill": "drills",
     "cli.drill_explore": "drills",
+    "cli.drill_failover": "drills",
     "cli.drill_tune": "drills",
     "cli.serve": "web",
 }

@@ -27,6 +27,8 @@ SHARED = {
     "flow": "the room of workflows, the Flow that their functions see, and the command for one",
     "flows": "flows: what is asked about them, how they are made, and printed",
     "health": "whether a worker is live and ready: its answer, and the command that asks",
+    "inbox": "the inbox, and the one that the workers of a Django project run",
+    "hooks": "webhooks: their events, printed, and over HTTP",
     "journal": "the journal: its nouns, its verbs, what an application has of it, and printed",
     "log": "logs: where they are, and where 0.1.0 had them",
     "migrate": "migrations, and their command",

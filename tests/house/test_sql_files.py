@@ -60,6 +60,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
         verbs.enqueue(NewRow("k")),
         verbs.enqueue(NewRow("k", idempotency_key="k")),
         verbs.enqueue(NewRow("k", idempotency_key="k", again="after_end")),
+        verbs.enqueue(NewRow("k", idempotency_key="k", again="after_start")),
     ],
     "sending.enqueue_written": [sending.enqueue_written(sending.row_params(NewRow("k")), "{}", None)],
     "results.left": [results.left(ID)],
@@ -70,6 +71,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "batches.group": [batches.group(1)],
     "batches.groups": [batches.groups()],
     "batches.members": [batches.members(1)],
+    "batches.tell_batches": [batches.tell_batches()],
     "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
     "journal.journal_facts": [journal.journal_facts()],
     "journal.append": [journal.append("order:1", [NewEvent("order.paid")])],
@@ -136,6 +138,10 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "flows.flow_state": [flows.flow_state(ID)],
     "flows.children": [flows.children(1)],
     "flows.flows": [flows.flows()],
+    "flows.stuck_flows": [flows.stuck_flows()],
+    "flows.flow_counts": [flows.flow_counts()],
+    "flows.said": [flows.said(ID)],
+    "steps.say": [steps.say([steps.Saying(LEASE, "a")])],
     "steps.anew": [steps.anew(LEASE, "{}")],
     "kinds.declare": [kinds.declare("A", [Declaration("k")])],
     "kinds.declared": [kinds.declared("k")],
@@ -202,6 +208,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "operators.audit": [operators.audit()],
     "operators.lock_free": [operators.lock_free([ID])],
     "doctor.questions.server_facts": [doctor_questions.server_facts()],
+    "doctor.questions.standbys": [doctor_questions.standbys()],
     "doctor.questions.transactions": [doctor_questions.transactions()],
     "doctor.questions.indexes": [doctor_questions.indexes()],
     "doctor.questions.hot_table": [doctor_questions.hot_table()],
@@ -214,6 +221,9 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "endpoints.rotate_secret": [endpoints.rotate_secret(ID, "s", 60.0)],
     "endpoints.send_webhook": [endpoints.send_webhook("t", "k", b"{}", queue="webhooks")],
     "endpoints.resend_webhook": [endpoints.resend_webhook(ID, [ID], queue="webhooks")],
+    "endpoints.try_endpoint": [endpoints.try_endpoint(ID, queue="webhooks")],
+    "endpoints.endpoint_states": [endpoints.endpoint_states()],
+    "endpoints.endpoint_calls": [endpoints.endpoint_calls([ID])],
     "endpoints.begin_delivery": [endpoints.begin_delivery(LEASE, ID, ID)],
     "endpoints.log_delivery": [
         endpoints.log_delivery(LEASE, 1, ID, ID, status=200, ms=1, address=None, note=None, verdict="ok")
@@ -231,6 +241,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "queues.claim_limited": [queues.claim_limited("A", 1, "default")],
     "queues.pause": [queues.pause("default")],
     "queues.resume": [queues.resume("default")],
+    "queues.declare_limits": [queues.declare_limits("default", max_running=1)],
     "queues.limit": [queues.limit("default", max_running=1)],
     "queues.queues": [queues.queues()],
     "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
@@ -273,9 +284,11 @@ NO_TABLE |= {"enqueue", "tally", "seal", "forget_audit", "note_reading", "end_re
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
     "postgres/migrate.py": "asks whether there is a schema at all, before any file of ours could",
+    "contrib/alembic.py": "the same by asyncpg, which takes a script only as a whole",
     "embedded": "makes the database in which the schema will live",
     "doctor": "tells people what to type, and runs none of it",
     "drills": "plays the user, whose tables and clock are not Tenure's",
+    "testing": "plays the clock, and empties schemas by what the catalogue says",
     "demo": "plays the shop, and asks its database what a reader would",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -25,6 +25,7 @@ class Receiving(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.sent: list[Sent] = []
+        self.before: Callable[[Sent], object] | None = None  # done before a request is answered
         self.answers: dict[str, list[tuple[int, dict[str, str]]]] = {}
 
     def url(self, path: str) -> str:
@@ -43,7 +44,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.sent.append(Sent(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        sent = Sent(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+        self.server.sent.append(sent)
+        if self.server.before is not None:
+            self.server.before(sent)
         told = self.server.answers.get(self.path) or [(200, {})]
         status, headers = told.pop(0) if len(told) > 1 else told[0]
         self.send_response(status)

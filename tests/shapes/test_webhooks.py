@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from crew import eventually, working
@@ -28,7 +31,7 @@ from tenure.events import (
 )
 from tenure.model.rows import Lease
 from tenure.postgres.runner import run
-from tenure.shapes.webhook import ForbiddenUrl, Webhooks
+from tenure.shapes.webhook import ForbiddenUrl, Webhooks, new_secret, new_signing_key, public_key
 from tenure.shapes.webhook.delivery import SCHEDULE_SECONDS, after_seconds, judged, retry_after
 from tenure.verbs import endpoints
 from world import World
@@ -123,6 +126,34 @@ def test_the_public_library_verifies_before_during_and_after_a_rotation(world: W
             verified(secret, sent)
 
 
+def test_a_signing_key_signs_as_v1a_and_its_public_half_verifies_while_a_secret_signs_too(
+    world: World, receiver: Receiving
+) -> None:
+    inbox, hooks = shop(world, receiver)
+    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"], secret=new_signing_key())
+    shared = hooks.rotate(world.conn, made.id, secret=new_secret())
+    hooks.send(world.conn, "acme", "order.paid", {"n": 1})
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted)
+    (got,) = receiver.of("/a")
+    found = dict(each.split(",") for each in got.headers["webhook-signature"].split(" "))
+    assert sorted(found) == ["v1", "v1a"]
+    assert verified(shared.secret, got) == {"n": 1}
+    key = Ed25519PublicKey.from_public_bytes(b64decode(public_key(made.secret).removeprefix("whpk_")))
+    told = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode()
+    key.verify(b64decode(found["v1a"]), told + got.body)
+    with pytest.raises(InvalidSignature):
+        key.verify(b64decode(found["v1a"]), told + got.body + b" ")
+
+
+@pytest.mark.parametrize("secret", ["x", "whsec_x", "whsec_AAAA", "whsk_AAAA", "whsk_x", 7])
+def test_a_secret_that_cannot_sign_is_refused_when_it_is_given(world: World, receiver: Receiving, secret: Any) -> None:
+    _, hooks = shop(world, receiver)
+    with pytest.raises(BadSettings, match=r"must (be|have)"):
+        hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"], secret=secret)
+    assert world.count("endpoints") == 0
+
+
 def test_every_attempt_sends_the_same_bytes_under_the_same_id(world: World, receiver: Receiving) -> None:
     inbox, hooks = shop(world, receiver)
     made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"])
@@ -182,92 +213,6 @@ def held(world: World, hooks: Webhooks) -> tuple[Lease, UUID]:
     )
     ((id,),) = world.sql(f"SELECT id FROM live WHERE payload ->> 'webhook' = '{sent.webhook_id}'")
     return Lease(id, "A", 1, 7, 0.0), sent.webhook_id
-
-
-def test_one_of_two_askers_gets_the_probe(world: World, receiver: Receiving) -> None:
-    _, hooks = shop(world, receiver)
-    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"])
-    lease, webhook = held(world, hooks)
-    asking = endpoints.begin_delivery(lease, webhook, made.id)
-
-    def ask() -> Any:
-        return run(world.conn, asking, world.schema)
-
-    assert ask().outcome == "go"
-    world.sql("UPDATE endpoints SET failures = 5, open_until = clock_timestamp() + interval '9 s'")
-    assert ask().outcome == "open"
-    assert ask().secret is None
-    assert 5 <= ask().wait_seconds <= 9
-    world.sql("UPDATE endpoints SET open_until = clock_timestamp()")
-    assert [ask().outcome, ask().outcome] == ["go", "open"]
-    world.sql("UPDATE endpoints SET probe_until = clock_timestamp()")  # the prober died
-    assert ask().outcome == "go"
-
-
-@pytest.mark.parametrize("wrong", [{"generation": 2}, {"fence": 8}, {"fence": 6}, {"id": UUID(int=1)}])
-def test_only_the_holder_of_a_delivery_learns_a_secret(
-    world: World, receiver: Receiving, wrong: dict[str, Any]
-) -> None:
-    _, hooks = shop(world, receiver)
-    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"])
-    other = hooks.add(world.conn, tenant="other", url=receiver.url("/a"), kinds=["*"])
-    lease, webhook = held(world, hooks)
-    spare = hooks.send(world.conn, "nobody", "order.paid", {}).webhook_id
-
-    def ask(lease: Lease, webhook: UUID, endpoint: UUID) -> Any:
-        return run(world.conn, endpoints.begin_delivery(lease, webhook, endpoint), world.schema)
-
-    assert ask(lease, webhook, made.id).secret == made.secret
-    assert ask(lease._replace(**wrong), webhook, made.id) is None
-    assert ask(lease, webhook, other.id) is None
-    assert ask(lease, spare, made.id) is None
-    world.sql("UPDATE live SET lease_expires_at = clock_timestamp()")
-    assert ask(lease, webhook, made.id) is None
-
-
-def logged(world: World, lease: Lease, webhook: UUID, endpoint: UUID, verdict: Any, slow: float = 0.0) -> str | None:
-    how: dict[str, Any] = {"status": 500, "ms": 1, "address": None, "note": "no", "verdict": verdict}
-    told = endpoints.log_delivery(lease, 1, webhook, endpoint, slow_seconds=slow, **how)
-    return run(world.conn, told, world.schema)[0]
-
-
-def test_failures_in_a_row_are_counted_and_while_the_circuit_is_open_they_tell_nothing_new(
-    world: World, receiver: Receiving
-) -> None:
-    _, hooks = shop(world, receiver)
-    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"])
-    lease, webhook = held(world, hooks)
-    changes = [logged(world, lease._replace(fence=n), webhook, made.id, "failed") for n in range(7)]
-    assert changes == [None] * 4 + ["tripped"] + [None] * 2
-    assert state(world, made.id).failures == 5
-    longer = []
-    for n in range(10, 14):
-        world.sql("UPDATE endpoints SET open_until = clock_timestamp()")
-        assert logged(world, lease._replace(fence=n), webhook, made.id, "failed") == "tripped"
-        longer += world.sql("SELECT round(date_part('epoch', open_until - clock_timestamp())) FROM endpoints")
-    assert longer == [(60,), (120,), (240,), (480,)]
-    assert logged(world, lease._replace(fence=20), webhook, made.id, "ok") == "restored"
-    found = state(world, made.id)
-    assert (found.failures, found.failing_since, found.open_until) == (0, None, None)
-    ((before,),) = world.sql("SELECT xmin FROM endpoints")
-    assert logged(world, lease._replace(fence=21), webhook, made.id, "ok") is None
-    assert world.sql("SELECT xmin FROM endpoints") == [(before,)]  # a healthy endpoint is never written
-    assert logged(world, lease._replace(fence=22), webhook, made.id, "failed", slow=100.0) == "tripped"
-
-
-def test_days_of_failure_disable_an_endpoint_and_a_long_pause_between_two_does_not_by_itself(
-    world: World, receiver: Receiving
-) -> None:
-    _, hooks = shop(world, receiver)
-    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"])
-    lease, webhook = held(world, hooks)
-    assert logged(world, lease, webhook, made.id, "failed") is None
-    world.sql("UPDATE endpoints SET failing_since = clock_timestamp() - interval '4 days 23 hours'")
-    assert logged(world, lease._replace(fence=8), webhook, made.id, "failed") is None
-    world.sql("UPDATE endpoints SET failing_since = clock_timestamp() - interval '5 days 1 minute'")
-    assert logged(world, lease._replace(fence=9), webhook, made.id, "failed") == "disabled"
-    assert state(world, made.id).state == "disabled"
-    assert hooks.send(world.conn, "acme", "order.paid", {}).sent == 0
 
 
 def test_an_endpoint_that_says_410_is_disabled_and_its_rows_fail(world: World, receiver: Receiving) -> None:
@@ -346,48 +291,6 @@ def test_with_a_codec_nothing_of_a_secret_or_a_body_stands_in_clear(world: World
     again = hooks.rotate(world.conn, made.id, overlap_seconds=0)
     assert again.secret != made.secret
     assert not world.sql("SELECT 1 FROM endpoints WHERE secret LIKE '%whsec_%' OR secret_before LIKE '%whsec_%'")
-
-
-def test_a_worker_sets_the_limit_of_the_queue_once_and_never_over_an_operators(world: World) -> None:
-    begin = endpoints.begin_webhooks("webhooks")
-    assert run(world.conn, begin, world.schema)
-    world.sql("UPDATE queues SET max_per_key = 9")
-    assert not run(world.conn, begin, world.schema)
-    assert world.sql("SELECT queue, max_per_key FROM queues") == [("webhooks", 9)]
-
-
-def test_what_is_past_retention_is_forgotten_and_four_days_are_always_kept(world: World, receiver: Receiving) -> None:
-    _, hooks = shop(world, receiver)
-    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/a"), kinds=["*"])
-    old = "id_at(clock_timestamp() - interval '5 days')"
-    young = "id_at(clock_timestamp() - interval '3 days')"
-    for at in (old, young):
-        world.sql(f"INSERT INTO webhooks (id, tenant, kind, body) VALUES ({at}, 'acme', 'k', '{{}}')")
-        world.sql(
-            "INSERT INTO deliveries (row_id, fence_token, attempt, endpoint_id, webhook_id, ms)"
-            f" VALUES ({at}, 1, 1, '{made.id}', {at}, 1)"
-        )
-    assert run(world.conn, endpoints.keep_webhooks(6 * 86_400), world.schema) == (0, 0)
-    assert run(world.conn, endpoints.keep_webhooks(0, n=0), world.schema) == (0, 0)
-    assert run(world.conn, endpoints.keep_webhooks(0), world.schema) == (1, 1)
-    assert world.sql("SELECT count(*) FROM webhooks") == world.sql("SELECT count(*) FROM deliveries") == [(1,)]
-
-
-def test_a_tenant_is_erased_and_no_other(world: World, receiver: Receiving) -> None:
-    _, hooks = shop(world, receiver)
-    for tenant in ("acme", "other"):
-        made = hooks.add(world.conn, tenant=tenant, url=receiver.url("/a"), kinds=["*"])
-        for n in range(3):
-            sent = hooks.send(world.conn, tenant, "order.paid", {})
-            world.sql(
-                "INSERT INTO deliveries (row_id, fence_token, attempt, endpoint_id, webhook_id, ms)"
-                f" VALUES (new_id(), {n}, 1, '{made.id}', '{sent.webhook_id}', 1)"
-            )
-    assert run(world.conn, endpoints.erase_tenant("acme", n=2), world.schema)[:2] == (1, 2)
-    assert run(world.conn, endpoints.erase_tenant("acme"), world.schema)[1] == 1
-    for table in ("endpoints", "webhooks"):
-        assert world.sql(f"SELECT DISTINCT tenant FROM {table}") == [("other",)]
-    assert world.sql("SELECT count(*) FROM deliveries") == [(3,)]
 
 
 def test_a_tenant_has_a_hundred_endpoints_at_most(world: World, receiver: Receiving) -> None:

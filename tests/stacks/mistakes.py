@@ -7,7 +7,7 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from tenure import Inbox, Job
+from tenure import TICK, Cron, Inbox, Job, injected
 
 inbox = Inbox()
 
@@ -68,3 +68,34 @@ async def handling(job: Job, session: AsyncSession) -> None:
     async with job.fenced(session) as lent:
         lent.add(object())
         lent.no_such_thing()  # wrong: it is the session that was given
+
+
+@inbox.handler("report", result=True)
+def report(day: str, *, copies: int = 1, session: Session = injected) -> list[int]:
+    return [copies]
+
+
+def scheduling() -> None:
+    inbox.schedule("nightly", "30 2 * * *", report, day="today")
+    inbox.schedule("nightly", Cron("30 2 * * *", zone="Europe/Berlin"), report, day=TICK, copies=2)
+    inbox.schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin", day="today")
+
+    inbox.schedule("nightly", "30 2 * * *", report)  # wrong: day is missing
+    inbox.schedule("nightly", "30 2 * * *", report, dya="today")  # wrong: no such field
+    inbox.schedule("nightly", Cron("30 2 * * *"), report, day=7)  # wrong: a number
+    inbox.schedule("nightly", Cron("30 2 * * *"), report, day=TICK, copies="2")  # wrong: a text
+    inbox.schedule("nightly", 230, report, day="today")  # wrong: no cron expression
+
+
+async def results(conn: psycopg.Connection) -> None:
+    sent = report.enqueue(conn, day="today")
+    ended = await report.result(sent, timeout_seconds=5)
+    numbers = ended.value or []
+    print(numbers[0] + 1)
+    asked = send_receipt.result_blocking(sent.id, timeout_seconds=5).value
+    print(asked["sent"] + 1 if asked else 0)
+
+    print(numbers[0].upper())  # wrong: a number
+    print(asked["sent"].upper() if asked else 0)  # wrong: a number
+    await report.result("an id", timeout_seconds=5)  # wrong: no id
+    await report.result(sent)  # wrong: for how long?

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 MISTAKES = HERE / "mistakes.py"
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+Found = set[tuple[str, int]]
 
 
-def test_mypy_finds_every_mistake_and_no_other(tmp_path: Path) -> None:
-    wrong = {n for n, line in enumerate(MISTAKES.read_text(encoding="utf-8").splitlines(), 1) if "# wrong:" in line}
-    assert len(wrong) >= 20
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--no-error-summary",
-        "--hide-error-context",
-        "--follow-imports=silent",
-    ]
-    config = ["--config-file", "", "--ignore-missing-imports", "--cache-dir", str(tmp_path)]
-    told = subprocess.run([*command, *config, str(MISTAKES)], capture_output=True, text=True, check=False)
+def _wrong() -> Found:
+    lines = enumerate(MISTAKES.read_text(encoding="utf-8").splitlines(), 1)
+    return {("mistakes.py", n) for n, line in lines if "# wrong:" in line}
+
+
+def _mypy(folder: Path) -> tuple[Found, str]:
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context"]
+    config = ["--config-file", "", "--ignore-missing-imports", "--follow-imports=silent", "--cache-dir", str(folder)]
+    modules = ["--explicit-package-bases", *map(str, [MISTAKES, *EXAMPLES])]
+    told = subprocess.run([*command, *config, *modules], capture_output=True, text=True, check=False, cwd=ROOT)
     lines = [line.split(":", 3) for line in told.stdout.splitlines() if ": error:" in line]
-    assert {int(line[1]) for line in lines} == wrong, told.stdout + told.stderr
+    return {(Path(line[0]).name, int(line[1])) for line in lines}, told.stdout + told.stderr
+
+
+def _pyright(folder: Path) -> tuple[Found, str]:
+    settings = {
+        "include": [str(path) for path in (MISTAKES, *EXAMPLES)],
+        "extraPaths": [str(ROOT / "src")],
+        "typeCheckingMode": "standard",
+        "pythonVersion": "3.11",
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    python = ["--pythonpath", sys.executable]
+    command = [sys.executable, "-m", "basedpyright", "-p", str(folder), "--outputjson", *python]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    errors = [each for each in json.loads(told.stdout)["generalDiagnostics"] if each["severity"] == "error"]
+    found = {(Path(each["file"]).name, each["range"]["start"]["line"] + 1) for each in errors}
+    return found, "\n".join(
+        f"{each['file']}:{each['range']['start']['line'] + 1}: {each['message']}" for each in errors
+    )
+
+
+@pytest.mark.parametrize("check", [_mypy, _pyright], ids=["mypy", "pyright"])
+def test_a_type_checker_finds_every_mistake_and_none_in_the_examples(check: object, tmp_path: Path) -> None:
+    assert len(_wrong()) >= 20
+    assert EXAMPLES
+    assert callable(check)
+    found, told = check(tmp_path)
+    assert found == _wrong(), told

@@ -33,6 +33,15 @@ def _launched(url, best):
     def hang(k: int, email: str, note: str) -> None:
         do("hang", k)
 
+    @DBOS.step(name="step")
+    def step() -> None: ...
+
+    @DBOS.workflow(name="steps")
+    def steps(k: int, email: str, note: str) -> None:
+        for _ in range(3):
+            step()
+        do("nothing", k)
+
     DBOS.launch()
     DBOS.register_queue("default", polling_interval_sec=0.05 if best else 1.0, on_conflict="always_update")
 

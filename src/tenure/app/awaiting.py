@@ -22,7 +22,7 @@ from .encryption import RESULT_OF
 POLL_SECONDS = 1.0  # a note comes sooner, of rows that completed
 
 
-def opened(row: EndedRow, codec: Codec | None) -> Ended:
+def opened(row: EndedRow, codec: Codec | None) -> Ended[Any]:
     """How a row ended, with its value as Python values."""
     text = row.value
     envelope = None if text is None else find(text)
@@ -34,7 +34,7 @@ def opened(row: EndedRow, codec: Codec | None) -> Ended:
     return Ended(row.status, None if text is None else msgspec.json.decode(text), row.error)  # type: ignore[arg-type]
 
 
-def wait_for_end(url: str | None, schema: str, row_id: UUID, seconds: float, codec: Codec | None) -> Ended:
+def wait_for_end(url: str | None, schema: str, row_id: UUID, seconds: float, codec: Codec | None) -> Ended[Any]:
     """Until it ends; TimeoutError after so many seconds."""
     by = _by(seconds)
     with connect(_url(url), application_name="tenure result", schema=schema) as conn:
@@ -45,7 +45,9 @@ def wait_for_end(url: str | None, schema: str, row_id: UUID, seconds: float, cod
     return opened(found, codec)
 
 
-async def wait_for_end_async(url: str | None, schema: str, row_id: UUID, seconds: float, codec: Codec | None) -> Ended:
+async def wait_for_end_async(
+    url: str | None, schema: str, row_id: UUID, seconds: float, codec: Codec | None
+) -> Ended[Any]:
     """The same, awaiting."""
     by = _by(seconds)
     async with await connect_async(_url(url), application_name="tenure result", schema=schema) as conn:

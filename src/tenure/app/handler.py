@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from string import Formatter
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, overload
+from uuid import UUID
 
 from ..errors import BadSettings, InvalidPayload
 from ..events import Bus
 from ..model.backoff import Backoff, check_backoff
 from ..model.declaration import Declaration, keyed_by
-from ..model.ended import RESULT_BYTES_MAX
+from ..model.ended import RESULT_BYTES_MAX, Ended
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..postgres.callers import Awaiting, Blocking
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
+from .author_hooks import Hooks
+from .awaiting import wait_for_end, wait_for_end_async
 from .encryption import CLEAR, Encryption
 from .job import Job
+from .key_template import check_key, fields_of_key
 from .sender import Sender
 from .signature import Signature
+from .unique import Unique, check_unique
 
 C = ParamSpec("C")  # how it is called
 P = ParamSpec("P")  # how it is sent: the same without the job
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)  # what it returns; of an async function, a coroutine
+T = TypeVar("T")
 Pool = Literal["loop", "thread", "process"]
 LEASE_SECONDS_MIN = 1.0  # it is renewed after a third of it, over a network
 
@@ -48,10 +52,13 @@ class Options:
     delay_seconds: float = 0.0
     idempotency_key: str | None = None
     headers: Mapping[str, str] | None = None
-    again: Literal["never", "after_end"] = "never"
+    again: Literal["never", "after_end", "after_start"] = "never"
+    again_seconds: float = 0.0
+    unique: Literal["pending"] | Unique | None = None
 
 
 _OPTIONS = tuple(Options.__dataclass_fields__)
+_OF_ROWS = tuple(name for name in _OPTIONS if name != "unique")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +111,17 @@ class Handler(Generic[C, P, R]):
         bus: Bus | None = None,
         tracing: Tracing | None = None,
         encryption: Encryption = CLEAR,
+        hooks: Hooks | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.kind, self.schema = function, kind, schema
         self.options, self.handling = check_options(kind, options), handling
-        self.signature = Signature(function, kind, payload)
+        self.hooks = hooks or Hooks()
+        self.signature = Signature(function, kind, payload, self.hooks.providers)
         check_key(kind, options.key, self.signature.fields)
         self.encryption = encryption.checked(kind, self.signature.fields, fields_of_key(options.key))
         self.bus, self.tracing = bus or Bus(), tracing or Tracing()
+        check_unique(kind, options.unique, keyless=options.key is None, encrypted=self.encryption.on)
         self.sent_with = {name: getattr(options, name) for name in _OPTIONS}
         self._sender: Sender[P] = Sender(self)
 
@@ -158,6 +168,53 @@ class Handler(Generic[C, P, R]):
         except InvalidPayload:
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}; {veil.why}") from None
 
+    @overload
+    async def result(
+        self: Handler[C, P, Coroutine[Any, Any, T]],
+        sent: Enqueued | UUID,
+        *,
+        timeout_seconds: float,
+        url: str | None = None,
+    ) -> Ended[T]: ...
+    @overload
+    async def result(
+        self: Handler[C, P, T], sent: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None
+    ) -> Ended[T]: ...
+    async def result(self, sent: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
+        """How its row ended, as soon as it has, with the value that the function returned, of the type it says."""
+        row_id = sent if isinstance(sent, UUID) else sent.id
+        ended = await wait_for_end_async(url, self.schema, row_id, timeout_seconds, self.encryption.codec)
+        return self.signature.typed(ended)
+
+    @overload
+    def result_blocking(
+        self: Handler[C, P, Coroutine[Any, Any, T]],
+        sent: Enqueued | UUID,
+        *,
+        timeout_seconds: float,
+        url: str | None = None,
+    ) -> Ended[T]: ...
+    @overload
+    def result_blocking(
+        self: Handler[C, P, T], sent: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None
+    ) -> Ended[T]: ...
+    def result_blocking(self, sent: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
+        """The same for code without a loop."""
+        row_id = sent if isinstance(sent, UUID) else sent.id
+        return self.signature.typed(wait_for_end(url, self.schema, row_id, timeout_seconds, self.encryption.codec))
+
+    @property
+    def awaits(self) -> bool:
+        """True if its function is async."""
+        return self.handling.pool == "loop"
+
+    def run(self, job: Job, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+        """Call the function for a job, within the hooks of the application; awaitable if it is async."""
+        if not (self.hooks.attempting or self.signature.injected):
+            return self.function(*args, **fields)
+        call = self.hooks.run_async if self.awaits else self.hooks.run_plain
+        return call(self, job, args, fields)
+
     def sealed(self, value: Any, job: Job) -> str:
         """A value as the row's result: JSON text, encrypted as its payload is; InvalidPayload if it cannot be kept."""
         text = self.encryption.sealed(value, job.claimed, secret=job.veil is not None)
@@ -178,9 +235,9 @@ class Decorator(Protocol):
     """What `@inbox.handler(...)` is: it makes a handler of a function, which takes the job first, or does not."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Job, P], R], /) -> Handler[Concatenate[Job, P], P, R]: ...
+    def __call__(self, function: Callable[Concatenate[Job, P], T], /) -> Handler[Concatenate[Job, P], P, T]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Handler[P, P, R]: ...
+    def __call__(self, function: Callable[P, T], /) -> Handler[P, P, T]: ...
 
 
 def default_pool(function: Callable[..., Any]) -> Pool:
@@ -202,29 +259,9 @@ def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
         )
 
 
-def check_key(kind: str, key: object, fields: tuple[str, ...] | None) -> None:
-    """BadSettings if a key such as 'order:{order_id}' cannot be made, as far as that is known without a payload."""
-    try:
-        named = fields_of_key(key)
-    except ValueError as error:
-        raise BadSettings(
-            f"handler {kind!r} has key={key!r}, which cannot be read ({error}): write a brace twice"
-        ) from None
-    for name in named:
-        if fields is not None and name not in fields:
-            takes = ", ".join(fields) or "no fields"
-            raise BadSettings(f"handler {kind!r} has key={key!r}, but it does not take {name!r}: it takes {takes}")
-
-
-def fields_of_key(key: object) -> list[str]:
-    """The fields of the payload that a key such as 'order:{order_id}' names."""
-    named = [name for _, name, _, _ in Formatter().parse(key) if name is not None] if isinstance(key, str) else []
-    return [re.split(r"[.\[]", each)[0] for each in named]
-
-
 def check_options(kind: str, options: Options) -> Options:
     """The options themselves, or BadSettings if no row could be sent with them."""
-    plain = {name: getattr(options, name) for name in _OPTIONS}
+    plain = {name: getattr(options, name) for name in _OF_ROWS}
     try:
         check_row(NewRow(kind, **{**plain, "key": "made" if callable(options.key) else options.key}))
     except InvalidPayload as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Never, cast
+from typing import Any, Literal, Never, ParamSpec, cast, overload
 from uuid import UUID
 
 from ..errors import BadSettings, UnknownHandler
@@ -18,14 +18,20 @@ from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
 from ..verbs.statement import Statement
+from .author_hooks import Hooks
 from .awaiting import wait_for_end, wait_for_end_async
 from .batch import Batch, Then
 from .chore import Chore, check_chore
+from .clock_times import Cron, cron_of
 from .codec import Codec
 from .encryption import Encryption
 from .handler import Decorator, Handler, Handling, Options, Pool, check_pool, default_pool
+from .kind_limits import Limits, check_limits
 from .lifespan import Lifespan, Opening, check_lifespan
+from .unique import Unique
 
+P = ParamSpec("P")
+AnyHandler = Handler[..., ..., Any]
 _SOME_TICK = "2000-01-01T00:00:00Z"  # an example of a time to come
 
 
@@ -39,12 +45,15 @@ class Inbox:
     def __init__(self, *, schema: str | None = None, trace: Mode | None = None, codec: Codec | None = None) -> None:
         found = find("TENURE_SCHEMA", schema, "schema")
         self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
-        self.bus, self.tracing, self.codec = Bus(), Tracing(trace), codec
+        self.bus, self.tracing, self.codec, self.hooks = Bus(), Tracing(trace), codec, Hooks()
         self.handlers: dict[str, Handler[..., ..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self.lifespans: list[Lifespan] = []
         self.chores: dict[str, Chore] = {}
         self.at_start: list[Statement[Any]] = []  # what a worker runs before its first claim
+        self._limited: set[str] = set()  # kinds with limits of their own
+        self.around_attempt, self.around_enqueue = self.hooks.around_attempt, self.hooks.around_enqueue
+        self.on_error, self.provides, self.carry = self.hooks.on_error, self.hooks.provides, self.hooks.carry
 
     def use_schema(self, schema: str) -> None:
         """Use this schema: with a worker of another schema, its handlers must enqueue there too."""
@@ -57,7 +66,7 @@ class Inbox:
         kind: str,
         *,
         key: str | Callable[..., str] | None = None,
-        queue: str = "default",
+        queue: str | None = None,
         priority: int = 0,
         ordered: bool = False,
         hold: bool = False,
@@ -71,32 +80,56 @@ class Inbox:
         encrypt: bool | Sequence[str] | None = None,
         keep_payload: bool = True,
         result: bool = False,
+        unique: Literal["pending"] | Unique | None = None,
+        limits: Limits | None = None,
         **unknown: Never,
     ) -> Decorator:
         """Make a function the handler of a kind: async functions run on the loop, others in threads or processes.
 
-        `encrypt` names fields, or True for all (a codec makes that the default); `result` keeps what it returns."""
+        `encrypt` names fields, or True for all (a codec makes that the default); `result` keeps what it returns.
+        `limits` are those of its queue, which is its own: by default it has the name of the kind."""
         self._check_new(kind, unknown, ordered and key is None)
 
         def decorate(function: Callable[..., Any]) -> Handler[..., ..., Any]:
             where = default_pool(function) if pool is None else pool
             handling = Handling(where, lease_seconds, timeout_seconds, backoff, late_completion, keep_payload, result)
-            check_pool(kind, function, where)
-            made: Handler[..., ..., Any] = Handler(
-                function,
-                kind,
-                schema=self.schema,
-                options=Options(queue, key, priority, max_attempts, ordered, hold),
-                handling=handling,
-                payload=payload,
-                bus=self.bus,
-                tracing=self.tracing,
-                encryption=Encryption(self.codec, encrypt),
-            )
-            self.handlers[kind] = made
-            return made
+            where_to = queue if queue is not None else kind if limits is not None else "default"
+            self._limit(kind, where_to, limits)
+            options = Options(where_to, key, priority, max_attempts, ordered, hold, unique=unique)
+            return self._made(function, kind, options, handling, payload, encrypt)
 
         return cast("Decorator", decorate)
+
+    def _made(
+        self,
+        function: Callable[..., Any],
+        kind: str,
+        options: Options,
+        handling: Handling,
+        payload: type[Any] | None,
+        encrypt: bool | Sequence[str] | None,
+    ) -> Handler[..., ..., Any]:
+        check_pool(kind, function, handling.pool)
+        self.handlers[kind] = Handler(
+            function,
+            kind,
+            schema=self.schema,
+            options=options,
+            handling=handling,
+            payload=payload,
+            bus=self.bus,
+            tracing=self.tracing,
+            encryption=Encryption(self.codec, encrypt),
+            hooks=self.hooks,
+        )
+        return self.handlers[kind]
+
+    def _limit(self, kind: str, queue: str, limits: Limits | None) -> None:
+        taken = {other: (made.options.queue, other in self._limited) for other, made in self.handlers.items()}
+        check_limits(kind, queue, limits, taken)
+        if limits is not None:
+            self._limited.add(kind)
+            self.at_start.append(limits.of(queue))
 
     def _check_new(self, kind: Any, unknown: Mapping[str, Any], keyless: bool) -> None:
         _check_known(kind, unknown)
@@ -107,21 +140,29 @@ class Inbox:
         if keyless:
             raise BadSettings(f"handler {kind!r} is ordered without a key: order is kept per key, e.g. 'order:{{id}}'")
 
+    @overload
     def schedule(
-        self,
-        name: str,
-        cron: str,
-        handler: Handler[..., ..., Any],
-        *payload: Any,
-        zone: str = "UTC",
-        misfire: Literal["once", "skip", "all"] = "once",
-        tick_as: str | None = None,
-        **fields: Any,
-    ) -> Schedule:
-        """Call a handler by the clock: schedule("nightly", "30 2 * * *", report, zone="Europe/Berlin").
+        self, name: str, cron: str | Cron, handler: Handler[..., P, Any], *payload: P.args, **fields: P.kwargs
+    ) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, cron: str, handler: AnyHandler, *, zone: str, **fields: Any) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, cron: str, handler: AnyHandler, *, misfire: str, **fields: Any) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, cron: str, handler: AnyHandler, *, tick_as: str, **fields: Any) -> Schedule: ...
+    def schedule(self, name: str, cron: str | Cron, handler: AnyHandler, *payload: Any, **fields: Any) -> Schedule:
+        """Call a handler by the clock: schedule("nightly", Cron("30 2 * * *", zone="Europe/Berlin"), report, day=1).
 
-        `tick_as` names the field with the time of the tick, in UTC like "2026-10-25T00:30:00Z".
+        A field that is TICK has the time of the tick, in UTC like "2026-10-25T00:30:00Z". Instead of a Cron, its text
+        and `zone`, `misfire` and `tick_as` by name do the same; then a type checker does not look at the fields.
         """
+        when, fields = cron_of(cron, fields)
+        return self._scheduled(name, when, handler, payload, fields)
+
+    def _scheduled(
+        self, name: str, when: Cron, handler: AnyHandler, payload: tuple[Any, ...], fields: dict[str, Any]
+    ) -> Schedule:
+        cron, zone, misfire, tick_as = when.text, when.zone, when.misfire, when.tick_as
         if name in self.schedules:
             raise BadSettings(f"schedule {name!r} exists already: {self.schedules[name].cron}")
         if not isinstance(handler, Handler):
@@ -154,14 +195,14 @@ class Inbox:
         """
         return Batch(conn, self.schema, then, name)
 
-    async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
+    async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """How a row ended, as soon as it has: Ended(status, value, error). TimeoutError if it has not by then.
 
         The value is what a handler with result=True returned. The database is that of TENURE_DATABASE_URL, or `url`.
         """
         return await wait_for_end_async(url, self.schema, row_id, timeout_seconds, self.codec)
 
-    def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended:
+    def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """The same for code without a loop."""
         return wait_for_end(url, self.schema, row_id, timeout_seconds, self.codec)
 
@@ -213,6 +254,8 @@ def _check_can_tick(name: str, row: NewRow) -> None:
         raise BadSettings(
             f"schedule {name!r} calls {row.kind!r}, which has hold=True: a schedule cannot hold, remove it"
         )
+    if row.again == "after_start":
+        raise BadSettings(f"schedule {name!r} calls {row.kind!r}, which is unique: each tick is sent once, remove it")
     if _SOME_TICK in (row.key or ""):
         raise BadSettings(
             f"schedule {name!r} has its tick in key={row.key!r}: all its rows share one key, remove the tick"

@@ -16,10 +16,13 @@ from ..postgres.callers import Awaiting, Blocking, awaits
 from ..postgres.runner import run
 from ..telemetry.tracing import Span
 from ..verbs.sending import enqueue, enqueue_written, row_params
+from .around import within, within_async
+from .unique import check_unique
 
 if TYPE_CHECKING:
     from ..events import Bus
     from ..telemetry.tracing import Tracing
+    from .author_hooks import Hooks
     from .encryption import Encryption
     from .signature import Signature
 
@@ -35,6 +38,7 @@ class Sending(Protocol):
     sent_with: dict[str, Any]  # its options by name
     signature: Signature
     encryption: Encryption
+    hooks: Hooks
     bus: Bus
     tracing: Tracing
 
@@ -46,7 +50,11 @@ class Sender(Generic[P]):
         self.handler = handler
         self._options = {**handler.sent_with, **(changed or {})}
         self._checked: dict[str, Any] | None = None
-        if len(self._options) > len(handler.sent_with):
+        wanted, on = self._options.pop("unique", None), handler.encryption.on
+        self._unique = check_unique(handler.kind, wanted, keyless=self._options["key"] is None, encrypted=on)
+        if self._unique is not None and self._options["idempotency_key"] is not None:
+            raise BadSettings(f"{handler.kind!r} is unique, so its idempotency_key is made for it: leave one out")
+        if len(self._options) >= len(handler.sent_with):
             unknown = sorted(self._options.keys() - handler.sent_with.keys())
             raise BadSettings(f"unknown option {unknown[0]!r}: choose from {', '.join(handler.sent_with)}")
 
@@ -59,18 +67,27 @@ class Sender(Generic[P]):
         handler = self.handler
         sent, written = handler.signature.written(payload, fields)
         key = self._key(sent)
-        if written is not None and not (handler.tracing.on or handler.bus.each_job or handler.encryption.on):
+        slow = handler.tracing.on or handler.bus.each_job or handler.encryption.on or handler.hooks.sending
+        slow = slow or self._unique is not None
+        if written is not None and not slow:
             quick: Enqueued | Awaitable[Enqueued] = run(
                 conn, enqueue_written(self._params(key), written, key), handler.schema
             )
             return quick
-        row = self._row(sent, key)
-        if awaits(conn):
-            return self._send_awaiting(conn, row)
-        with handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, run(conn, enqueue(self._traced(row)), handler.schema))
+        row, awaiting = self._row(sent, key), awaits(conn)
+        arounds = handler.hooks.around_sending(handler.kind, awaits=awaiting) if handler.hooks.enqueues else []
+        if awaiting:
+            return within_async(arounds, row, lambda row: self._send_awaiting(conn, row))
+        answer: Enqueued = within(arounds, row, lambda row: self._send_blocking(conn, row))
+        return answer
 
-    async def _send_awaiting(self, conn: Any, row: NewRow) -> Enqueued:
+    def _send_blocking(self, conn: Any, clear: NewRow) -> Enqueued:
+        row = self.handler.encryption.encrypted(clear)
+        with self.handler.tracing.enqueuing(row) as span:
+            return self._sent(span, row, run(conn, enqueue(self._traced(row)), self.handler.schema))
+
+    async def _send_awaiting(self, conn: Any, clear: NewRow) -> Enqueued:
+        row = self.handler.encryption.encrypted(clear)
         with self.handler.tracing.enqueuing(row) as span:
             return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
 
@@ -83,7 +100,7 @@ class Sender(Generic[P]):
     def row(self, *payload: P.args, **fields: P.kwargs) -> NewRow:
         """The row for these arguments; InvalidPayload if the handler could not be called with them."""
         sent = self.handler.signature.payload(payload, fields)
-        return self._traced(self._row(sent, self._key(sent)))
+        return self._traced(self.handler.encryption.encrypted(self._row(sent, self._key(sent))))
 
     def _traced(self, row: NewRow) -> NewRow:
         """The row with the current trace context in its headers."""
@@ -91,7 +108,10 @@ class Sender(Generic[P]):
         return row if headers is row.headers else replace(row, headers=headers)
 
     def _row(self, sent: Any, key: str | None) -> NewRow:
-        return self.handler.encryption.encrypted(NewRow(self.handler.kind, sent, **{**self._options, "key": key}))
+        """The row in clear, with the context variables that are carried."""
+        unique = self._unique.options(self.handler.kind, sent, key) if self._unique is not None else {}
+        row = NewRow(self.handler.kind, sent, **{**self._options, "key": key, **unique})
+        return self.handler.hooks.with_context(row) if self.handler.hooks.carried else row
 
     def _params(self, key: str | None) -> dict[str, Any]:
         """The options as parameters: checked once, with the first key; a key that is made of a payload, each time."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, is_typeddict
 
 import msgspec
 import msgspec.inspect
 
 from ..errors import BadSettings, InvalidPayload
+from ..model.ended import Ended
 from ..model.plain_json import plain_json
+from .provider import injected
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -18,11 +20,22 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 class Signature:
     """The parameters of a handler's function: perhaps the job, then the payload as fields or as one value of a type."""
 
-    def __init__(self, function: Callable[..., Any], kind: str, payload: type[Any] | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        kind: str,
+        payload: type[Any] | None,
+        provided: Container[Any] = (),
+    ) -> None:
         self.kind = kind
         parameters = list(_parameters(function, kind))
+        self._returns = inspect.signature(function, eval_str=True).return_annotation
+        if self._returns in (inspect.Signature.empty, Any):
+            self._returns = None  # nothing is known of it
         self.takes_job = bool(parameters) and parameters[0].name == "job"
-        fields = parameters[1:] if self.takes_job else parameters
+        taken = parameters[1:] if self.takes_job else parameters
+        self.injected = {each.name: each.annotation for each in taken if _is_given(each, provided)}
+        fields = [each for each in taken if each.name not in self.injected]
         self._names = tuple(field.name for field in fields)
         self._known = frozenset(self._names)
         self._open = any(field.kind is inspect.Parameter.VAR_KEYWORD for field in fields)
@@ -41,7 +54,9 @@ class Signature:
             self.fields = _fields_in_json(payload)
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
         # Fields that may stand in order are handed over as they were decoded, without their names.
-        self._in_order = all(field.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for field in fields)
+        self._in_order = not self.injected and all(
+            field.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for field in fields
+        )
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
 
     def arguments(self, job: Any, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -52,12 +67,21 @@ class Signature:
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}: {error}") from None
         first = (job,) if self.takes_job else ()
         if self._whole:
-            return (*first, value), {}
+            return (first, {self._names[0]: value}) if self.injected else ((*first, value), {})
         if self._open:
             return first, value if isinstance(value, dict) else _not_fields(self.kind, value)
         if self._in_order:
             return (*first, *msgspec.structs.astuple(value)), {}
         return first, {name: getattr(value, name) for name in self._names}
+
+    def typed(self, ended: Ended[Any]) -> Ended[Any]:
+        """The end of a row with its value as the type that the function returns; InvalidPayload if it does not fit."""
+        if ended.value is None or self._returns is None:
+            return ended
+        try:
+            return ended._replace(value=msgspec.convert(ended.value, self._returns))
+        except (TypeError, ValueError) as error:
+            raise InvalidPayload(f"the result of {self.kind!r} is not what its function returns: {error}") from None
 
     def written(self, given: tuple[Any, ...], fields: dict[str, Any]) -> tuple[Any, str | None]:
         """The same payload, and its JSON text if that was made on the way: read as the worker will read it."""
@@ -133,6 +157,16 @@ def _parameters(function: Callable[..., Any], kind: str) -> list[inspect.Paramet
                 f"handler {kind!r} takes {parameter}: payload fields are named, use plain parameters or **fields"
             )
     return list(signature.parameters.values())
+
+
+def _is_given(parameter: inspect.Parameter, provided: Container[Any]) -> bool:
+    """True if the application makes it, and not the payload."""
+    if parameter.default is injected:
+        return True
+    try:
+        return parameter.annotation in provided
+    except TypeError:  # an annotation that has no hash
+        return False
 
 
 def _struct(fields: list[inspect.Parameter]) -> type[msgspec.Struct]:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from .. import __version__
 from ..operator_verbs import ON_ROWS
+from .examples import with_examples
 from .suggest import Suggesting
 
 COMMANDS = {
@@ -31,6 +32,7 @@ COMMANDS = {
     "flow": "one flow; show, signal, cancel, check new code",
     "flows": "the flows that live or ended badly",
     "health": "ask a worker or server whether it is live or ready, for probes",
+    "hooks": "endpoints of webhooks and their calls; add, pause, resend",
     "journal": "what happened, by stream or in order; erase a stream",
     "migrate": "bring the schema to the version that this package needs",
     "new": "write a starter app, with a test and the files to deploy it",
@@ -66,6 +68,7 @@ PURPOSES = {
         "batch",
         "queues",
         "outbox",
+        "hooks",
         "schedules",
         "projections",
         "journal",
@@ -101,10 +104,10 @@ class Lazy(Suggesting):
         if name in ON_ROWS:
             from .operators import acting
 
-            return acting(ON_ROWS[name])
+            return with_examples(name, acting(ON_ROWS[name]))
         command = importlib.import_module(f"tenure.cli.{name}").command
         assert isinstance(command, click.Command)
-        return command
+        return with_examples(name, command)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

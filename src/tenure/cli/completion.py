@@ -21,4 +21,6 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell."""
     kind = get_completion_class(shell)
     assert kind is not None
-    echo(kind(ctx.find_root().command, {}, "tenure", "_TENURE_COMPLETE").source())
+    script = kind(ctx.find_root().command, {}, "tenure", "_TENURE_COMPLETE").source()
+    # click's script for fish cuts a description at its first comma.
+    echo(script.replace('string split "," $completion', 'string split -m 1 "," $completion'))

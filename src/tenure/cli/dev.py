@@ -45,14 +45,14 @@ DRAIN = Number(0, 3600, min_open=True)
 @click.option("--no-open", is_flag=True, help="Do not open the dashboard in a browser.")
 @click.option("--no-reload", is_flag=True, help="Do not restart the worker when a file is saved.")
 @click.option("--remote", is_flag=True, help="Allow a database on another machine, and migrate it.")
-@click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
+@click.option("-v", "--verbose", is_flag=True, help="Log every event instead of a line for each job.")
 @options
 def command(app: str, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Work on your app: `tenure dev app:inbox` or `tenure dev ./app.py:inbox`.
 
     It starts the embedded Postgres unless you name a database, migrates it, runs a worker and serves the dashboard.
-    The worker restarts when a Python file, pyproject.toml or tenure.toml below this folder is saved. Ctrl-C ends all of
-    it.
+    Each job is a line with its time, each failure has its traceback below it. The worker restarts when a Python file,
+    pyproject.toml or tenure.toml below this folder is saved. Ctrl-C ends all of it.
     """
     from ..console.signals import endable
 
@@ -129,7 +129,7 @@ def _words(app: str, schema: str | None, rest: dict[str, Any]) -> list[str]:
     """The arguments of the worker; the rest it reads from the settings."""
     given = {"--queues": rest["queues"], "--slots": rest["slots"], "--schema": schema}
     options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-    verbose = ["--verbose"] if rest["verbose"] else []
+    verbose = ["--verbose"] if rest["verbose"] else ["--jobs"]
     return ["worker", app, "--drain-seconds", str(rest["drain_seconds"]), *options, *verbose]
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Commands beside the drills, each in a module of its own: drill_explore.py, drill_tune.py.
-OTHERS = ("explore", "tune")
+# Commands beside the drills, each in a module of its own: drill_failover.py, drill_explore.py, drill_tune.py.
+OTHERS = ("failover", "explore", "tune")
 # The values that a scene may let you set: in words, and the least and most seconds.
 SETTABLE = {
     "lease_seconds": ("How long worker-A's lease is", 0.05, 60),

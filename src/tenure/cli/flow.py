@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from ..console.terminal import echo
 from ..errors import NO, BadSettings
 from ..postgres import migrate
 from ..telemetry.log import printable
-from ..verbs.flows import FlowStep, Told, flow_state, flows
+from ..verbs.flows import FlowStep, Told, flow_state, flows, said
 from ..verbs.questions import row
 from ..verbs.statement import Statement
 from ..verbs.steps import cancel_flow, recall, signal
@@ -24,13 +25,14 @@ from .output import as_json as as_document
 from .output import show
 from .suggest import Suggesting
 
+LOOK_SECONDS = 0.3
 HEAD = ("step", "name", "state", "tries", "recorded", "until", "result or error")
 UNKNOWN = "tenure: no flow {}: `tenure flows` lists them"
 
 
 @click.group("flow", cls=Suggesting)
 def command() -> None:
-    """One flow: show, signal, cancel; check new code against what is recorded."""
+    """One flow: show, listen, signal, cancel; check new code against what is recorded."""
 
 
 @command.command("show")
@@ -64,6 +66,28 @@ def _line(step: FlowStep) -> tuple[str, ...]:
     until = f"{step.until:%d %b %H:%M}" if step.until is not None else "-"
     said = (step.error or step.result or "-")[:60]
     return place, step.name, step.state, str(step.tries), f"{step.recorded_at:%d %b %H:%M:%S}", until, said
+
+
+@command.command("listen")
+@click.argument("id", type=RowId())
+@options
+def listen(id: UUID, database_url: str | None, schema: str | None) -> None:
+    """Print what a flow says by flow.say, until it ends."""
+    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
+        migrate.require(conn, database.schema)
+        after, living = 0, True
+        while living:
+            state = postgres.run(conn, flow_state(id), database.schema)
+            if state is None:
+                echo(UNKNOWN.format(id), err=True)
+                raise click.exceptions.Exit(NO)
+            found = postgres.run(conn, said(id, after), database.schema)
+            for each in found:
+                after = each.n
+                echo(printable(each.chunk), nl=False)
+            living = bool(found) or state.status in ("pending", "processing")
+            time.sleep(0 if found else LOOK_SECONDS)
+    echo()
 
 
 @named(command, "signal_flow")

@@ -13,16 +13,19 @@ NEXT = "`tenure rows` lists the rows with their ids."
 
 
 class RowId(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none
-    """The id of a row."""
+    """The id of a row, or of what else has one."""
 
     name = "id"
+
+    def __init__(self, of: str = "a row", then: str = NEXT) -> None:
+        self._of, self._then = of, then
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
         """The id, or a usage error with the next step."""
         try:
             return value if isinstance(value, UUID) else UUID(str(value).strip())
         except ValueError:
-            self.fail(f"{str(value)[:60]!r} must be the id of a row. {NEXT}", param, ctx)
+            self.fail(f"{str(value)[:60]!r} must be the id of {self._of}. {self._then}", param, ctx)
 
 
 class Span(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none

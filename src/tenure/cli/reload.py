@@ -28,8 +28,10 @@ from pathlib import Path
 from ..console.signals import die_with_parent
 from ..console.terminal import echo
 from ..errors import BAD_SETTINGS
+from .file_notes import file_notes
 
 LOOK_SECONDS = 0.25
+NOTE_SECONDS = 0.05  # between two looks whether a note has come, which costs nothing
 SETTLE_SECONDS = 0.1  # some editors save in two steps: the file may be half-written after the first
 SETTLE_ROUNDS_MAX = 20
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 30.0
@@ -91,6 +93,7 @@ class Reloader(threading.Thread):
         self._words, self._environ, self._drain_seconds = words, environ, drain_seconds
         self._over = threading.Event()
         self._watch = Watch(roots, self._over) if roots else None
+        self._notes = file_notes(roots, self._over) if roots else None
         self.code = 0  # the exit code of the command; not 0 if a save could not correct the error
 
     def __enter__(self) -> Reloader:
@@ -116,14 +119,21 @@ class Reloader(threading.Thread):
 
     def _look(self, fact: Callable[[], bool]) -> bool:
         """Whether a file was saved before the fact was true, and before the end of the block."""
-        rest = LOOK_SECONDS
+        rest = self._rest_seconds
         while not self._over.wait(rest) and not fact():
+            if self._notes is not None and not self._notes.taken():
+                continue
             began = time.monotonic()
             if self._watch is not None and (saved := self._watch.saved()) and not self._over.is_set():
                 _say(f"{_named(saved)} saved, the worker restarts")
                 return True
-            rest = max(LOOK_SECONDS, 10 * (time.monotonic() - began))  # a large tree is scanned less often
+            # A large tree is scanned less often; with notes, it is scanned after one.
+            rest = max(self._rest_seconds, 10 * (time.monotonic() - began))
         return False
+
+    @property
+    def _rest_seconds(self) -> float:
+        return NOTE_SECONDS if self._notes is not None and self._notes.works else LOOK_SECONDS
 
     def _wait_after(self, code: int, pause: float) -> bool:
         """Say how the worker ended, and wait until it may restart; whether a save is the reason."""

@@ -16,13 +16,14 @@ from ..postgres.connection import QueueConnection, connect
 from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs import queues, search
+from ..verbs.endpoints import endpoint_states
 from ..verbs.fleet import echo
 from ..verbs.journal import horizon, journal_facts
 from ..verbs.projections import projections
 from ..verbs.questions import at_work, blocked_keys, queue_lags, workers
 from ..verbs.roles import grants
 from ..verbs.statement import Statement
-from . import bottleneck, config, fleet, questions, server, shapes, tables
+from . import bottleneck, config, fleet, questions, server, shapes, standbys, tables
 from .finding import Finding as Finding
 
 T = TypeVar("T")
@@ -39,14 +40,14 @@ def examine(url: str, schema: str, environ: Mapping[str, str] | None = None, *, 
     if patience := _look("termination", lambda: config.termination(environ)):
         yield patience
     with connect(url, application_name="tenure doctor", patience=Patience(statement_seconds=STATEMENT_SECONDS)) as conn:
-        yield from _server(conn, environ)
+        yield from _server(conn, url, environ)
         version = _schema(conn, schema, flag)
         yield version
         if version.level != "fault":
-            yield from _inside(conn, schema)
+            yield from _inside(conn, schema, environ)
 
 
-def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterator[Finding]:
+def _server(conn: QueueConnection, url: str, environ: Mapping[str, str] | None) -> Iterator[Finding]:
     asked = time.time()
     facts = run(conn, questions.server_facts())
     here = (asked + time.time()) / 2
@@ -54,11 +55,18 @@ def _server(conn: QueueConnection, environ: Mapping[str, str] | None) -> Iterato
     yield server.clock(facts, here)
     yield server.primary(facts)
     yield server.durability(facts)
+    yield from _standbys(conn, url)
     yield server.public(facts)
     yield server.connections(facts, config.wanted_connections(environ))
     yield _look("pooler", lambda: server.pooler(conn.pooled, settings.session_url(environ=environ) is not None))
     if not conn.pooled:
         yield _look("listen", lambda: server.notes(_round_trip(conn)))
+
+
+def _standbys(conn: QueueConnection, url: str) -> Iterator[Finding]:
+    follow, address = run(conn, questions.standbys()), standbys.address_of(url, pooled=conn.pooled)
+    yield _look("standbys", lambda: standbys.synchronous(follow, address))
+    yield _look("address", lambda: standbys.address(follow, address))
 
 
 def _schema(conn: QueueConnection, schema: str, flag: str) -> Finding:
@@ -73,7 +81,7 @@ def _schema(conn: QueueConnection, schema: str, flag: str) -> Finding:
     return Finding("schema", "ok", at, f"{schema} is at migration {at}, as this package needs")
 
 
-def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
+def _inside(conn: QueueConnection, schema: str, environ: Mapping[str, str] | None) -> Iterator[Finding]:
     """The checks that need a schema."""
 
     def ask(statement: Statement[T]) -> T:
@@ -91,6 +99,7 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("leases", lambda: fleet.leases(*ask(questions.overdue())))
     yield _look("paused", lambda: fleet.paused(ask(queues.queues())))
     yield _look("fleet", lambda: fleet.fleet(ask(workers())))
+    yield _look("gap", lambda: standbys.gap(ask(workers()), environ))
     yield _look("served", lambda: _served(ask))
     yield _look("kinds", lambda: _kinds(ask))
     yield _look("encryption", lambda: fleet.encryption(ask(search.page(fleet.LEFT, n=1000, head=0)).rows))
@@ -98,6 +107,7 @@ def _inside(conn: QueueConnection, schema: str) -> Iterator[Finding]:
     yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
     yield _look("journal", lambda: shapes.journal(ask(journal_facts())))
     yield _look("projections", lambda: shapes.projections(ask(projections(ask(horizon()).position))))
+    yield _look("webhooks", lambda: shapes.webhooks(ask(endpoint_states())))
     yield _look("bottleneck", lambda: _bottleneck(ask))
 
 

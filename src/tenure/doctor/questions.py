@@ -27,6 +27,15 @@ class Server(NamedTuple):
     public_open: bool  # everybody may create functions in the schema public
 
 
+class Standbys(NamedTuple):
+    """Who follows this server: how many, for how many of them commits wait, and what is set."""
+
+    streaming: int
+    synchronous: int
+    names: str  # synchronous_standby_names
+    commit: str  # synchronous_commit
+
+
 class Open(NamedTuple):
     """A transaction, replication slot or prepared transaction that may hold back vacuum."""
 
@@ -82,6 +91,11 @@ class Day(NamedTuple):
 def server_facts() -> Statement[Server]:
     """What the server is and how it is set."""
     return Statement("server_facts", {}, lambda rows: Server(*rows[0]))
+
+
+def standbys() -> Statement[Standbys]:
+    """Who follows this server."""
+    return Statement("standbys", {}, lambda rows: Standbys(*rows[0]))
 
 
 def transactions(n: int = 20) -> Statement[list[Open]]:

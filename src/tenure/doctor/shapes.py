@@ -1,7 +1,8 @@
-"""Checks of the journal and of projections."""
+"""Checks of the journal, of projections and of webhooks."""
 
 from __future__ import annotations
 
+from ..verbs.endpoints import EndpointStates
 from ..verbs.journal import JournalFacts
 from ..verbs.projections import ShardLag
 from ..verbs.questions import spoken
@@ -49,3 +50,22 @@ def projections(shards: list[ShardLag]) -> Finding:
         said = f"{worst.projection} is {spoken(worst.lag_seconds)} behind"
         return Finding("projections", "warn", value, said, "run a worker that serves its queue, or give it more shards")
     return Finding("projections", "ok", value, f"{len(shards)} shards, none stopped, none late")
+
+
+def webhooks(states: EndpointStates) -> Finding:
+    """Whether endpoints are called, and whether their secrets are sealed."""
+    every = states.active + states.tripped + states.paused + states.disabled
+    endpoints = f"{every} endpoint{'s' * (every != 1)}"
+    off = [
+        f"{n} {words}" for n, words in ((states.tripped, "with an open circuit"), (states.disabled, "disabled")) if n
+    ]
+    said, steps = [], []
+    if off:
+        said.append(f"{endpoints}, {' and '.join(off)}")
+        steps.append("`tenure hooks` names them with what they answered; `tenure hooks resume ID` calls one again")
+    if states.in_clear:
+        said.append(f"{states.in_clear} of {endpoints} with a secret in clear")
+        steps.append("give the inbox a codec, then `tenure hooks rotate ID --app MODULE:INBOX`")
+    if said:
+        return Finding("webhooks", "warn", states._asdict(), "; ".join(said), "; ".join(steps))
+    return Finding("webhooks", "ok", states._asdict(), f"{endpoints}, none failing, every secret sealed")

@@ -49,7 +49,19 @@ _WORDS = {
     "event_published": ("published", "order={order}"),
     "event_sent": ("event sent", "the broker says: {answer}"),
     "broker_started": ("broker started", "NATS, pid {pid}"),
+    "card_charged": ("card charged", "order={order}"),
+    "card_refunded": ("card refunded", "order={order}, the charge was {charge}"),
+    "parcel_scanned": ("parcel scanned", "order={order} signal: {signal}"),
+    "order_cancelled": ("order cancelled", "order={order}"),
     "stream_read": ("stream read", "events={events}"),
+    "standby_joined": ("standby follows", "{how}"),
+    "standby_stalled": ("standby cut off", "SIGSTOP to what sends to it"),
+    "primary_killed": ("primary killed", "SIGKILL to pid {pid} and its children"),
+    "standby_promoted": ("standby promoted", "{seconds:.2f} s after the kill"),
+    "failover_judged": (
+        "judged",
+        "{lost} of {acknowledged} lost, gap {gap_seconds:.2f} s, workers back in {back_seconds:.2f} s, epoch {epoch}",
+    ),
     "seen": ("seen", "{words}"),
 }
 _WIDTH = 100  # of the fields of a line, and of two assertions side by side

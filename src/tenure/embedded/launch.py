@@ -39,6 +39,7 @@ class Manner:
     fast: bool
     linger_seconds: float
     settings: Mapping[str, str]
+    standby_of: str = ""  # the address of its primary
 
 
 def launch(place: Folder, programs: Binaries, boot: int, deadline: float, how: Manner) -> None:
@@ -93,16 +94,13 @@ def _plan(place: Folder, guise: Disguise, fds: tuple[int, int], how: Manner) -> 
     programs, socket = guise.binaries, place.choose_socket()
     settings = SETTINGS | (FAST if how.fast else {}) | dict(how.settings) | {"unix_socket_directories": str(socket)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    initdb = [
-        str(programs.program("initdb")), "-U", "tenure", "--encoding=UTF8", "--auth-local=trust", "--auth-host=reject",
-        *_locale(programs.major), *(["--no-sync"] if how.fast else []),
-    ]  # fmt: skip
+    single = [str(programs.program("postgres")), "--single", *(["-F"] if how.fast else [])]
     return {
         "folder": str(place.path),
         "cluster": str(place.cluster),
         "socket_lock": str(socket / f".s.PGSQL.{PORT}.lock"),
-        "initdb": initdb,
-        "single": [str(programs.program("postgres")), "--single", *(["-F"] if how.fast else [])],
+        "initdb": _copy(programs, how.standby_of) if how.standby_of else _initdb(programs, how),
+        "single": [] if how.standby_of else single,
         "first_sql": "create database tenure\n",
         "postgres": [str(programs.program("postgres")), *options],
         "masked": guise.masked,
@@ -111,6 +109,20 @@ def _plan(place: Folder, guise: Disguise, fds: tuple[int, int], how: Manner) -> 
         "boot_fd": fds[0],
         "report_fd": fds[1],
     }
+
+
+def _initdb(programs: Binaries, how: Manner) -> list[str]:
+    return [
+        str(programs.program("initdb")), "-U", "tenure", "--encoding=UTF8", "--auth-local=trust", "--auth-host=reject",
+        *_locale(programs.major), *(["--no-sync"] if how.fast else []),
+    ]  # fmt: skip
+
+
+def _copy(programs: Binaries, primary: str) -> list[str]:
+    """A copy of the primary that follows it: -R writes down whom."""
+    return [
+        str(programs.program("pg_basebackup")), "-d", primary, "-R", "-X", "stream", "-c", "fast", "--no-sync",
+    ]  # fmt: skip
 
 
 def _locale(major: int) -> list[str]:

@@ -69,16 +69,16 @@ def attach(
     fast: bool = False,
     linger_seconds: float = 2.0,
     settings: Mapping[str, str] | None = None,
+    standby_of: str = "",
 ) -> Server:
     """A server that takes connections, shared by all who name the same folder; the first caller starts it.
 
     Without a folder, the version is the one chosen for this user, and the URL names the database of the project in the
     working folder; with a folder it names `tenure`. `database` names another one, which is made if need be.
-    `fast` gives up durability. `linger_seconds` is how long the server outlives its last user. `settings` are those
-    of Postgres. All three take effect only in the call that starts the server.
+    `fast` gives up durability. `linger_seconds` is how long the server outlives its last user. `settings` are those of
+    Postgres. A new folder becomes a standby of the server with the address `standby_of`. All take effect at the start.
     """
-    began = time.monotonic()
-    deadline = began + START_SECONDS_MAX
+    deadline = (began := time.monotonic()) + START_SECONDS_MAX
     place, programs = _locate(folder)
     ours = Project(database or SHARED, "") if folder or database else project()
     place.make()
@@ -91,7 +91,7 @@ def attach(
             boot = place.claim_boot()
             if boot is not None:
                 started = True
-                how = Manner(fast, linger_seconds, settings or {})
+                how = Manner(fast, linger_seconds, settings or {}, standby_of)
                 launch(place, programs or _made_by(place), boot, deadline, how)
             version, trouble = _knock(place.url)
             if version is not None:

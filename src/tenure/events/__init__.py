@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
+from .bus import BranchBus as BranchBus
 from .bus import Bus as Bus
 from .bus import Subscriber as Subscriber
 from .event import Event as Event
@@ -21,6 +22,13 @@ from .fleet import WorkerDraining as WorkerDraining
 from .fleet import WorkerExit as WorkerExit
 from .fleet import WorkerSeen as WorkerSeen
 from .fleet import WorkerStarted as WorkerStarted
+from .flowed import BatchEnded as BatchEnded
+from .flowed import DefinitionDiffered as DefinitionDiffered
+from .flowed import FlowParked as FlowParked
+from .flowed import FlowWoken as FlowWoken
+from .flowed import StepFailed as StepFailed
+from .flowed import StepRecorded as StepRecorded
+from .flowed import StepUndone as StepUndone
 from .hooks import DeliveryMade as DeliveryMade
 from .hooks import EndpointDisabled as EndpointDisabled
 from .hooks import EndpointRestored as EndpointRestored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 RESULT_BYTES_MAX = 262_144
@@ -30,9 +30,12 @@ class BatchEnd(NamedTuple):
     cancelled: int
 
 
-class Ended(NamedTuple):
+T = TypeVar("T")
+
+
+class Ended(NamedTuple, Generic[T]):
     """How a row ended: completed with the value its handler returned, or else with its last error."""
 
     status: Literal["completed", "failed", "dead_letter", "cancelled"]
-    value: Any = None
+    value: T | None = None
     error: str | None = None

@@ -117,7 +117,8 @@ class NewRow:
     ordered: bool = False
     hold: bool = False
     headers: Mapping[str, str] | None = None
-    again: Literal["never", "after_end"] = "never"  # may its idempotency key be used again?
+    again: Literal["never", "after_end", "after_start"] = "never"  # may its idempotency key be used again?
+    again_seconds: float = 0.0  # at least so long after it was sent
 
 
 class Enqueued(NamedTuple):

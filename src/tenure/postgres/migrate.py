@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -75,16 +76,22 @@ def script(schema: str = DEFAULT_SCHEMA, to: int | None = None, after: int = 0, 
     return "\n".join([*parts, _addressed(_text("closed"), schema), "COMMIT;", ""])
 
 
+def within(script: str) -> str:
+    """The same script for a transaction that somebody has begun, with the search path as it was before."""
+    return script.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n") + "SET LOCAL search_path TO DEFAULT;\n"
+
+
 def apply(
     conn: Connection[Any], schema: str = DEFAULT_SCHEMA, to: int | None = None, *, force: bool = False
 ) -> list[Migration]:
     """Apply missing migrations, up to a version; safe to run twice and by ten processes at once.
 
-    OldWorkersAlive if workers would lose what they use, unless `force` says that it does not matter.
+    OldWorkersAlive if workers would lose what they use, unless `force` says that it does not matter. In a transaction
+    of the caller it is a part of that, and leaves its search path as it was.
     """
     check_schema_name(schema)
     wanted = _up_to(to)
-    with conn.transaction():
+    with conn.transaction(), _path_kept(conn):
         _lock(conn, schema)
         done = applied(conn, schema)
         check(done, schema)
@@ -225,6 +232,14 @@ def _lock(conn: Connection[Any], schema: str) -> None:
     """Held to the end of the transaction: the second process waits here, then finds nothing to do."""
     conn.execute("SET LOCAL search_path = pg_catalog, pg_temp")  # nobody's functions but the server's
     conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])
+
+
+@contextmanager
+def _path_kept(conn: Connection[Any]) -> Iterator[None]:
+    """What is set for the transaction outlives our savepoint in it: put it back. After an error the savepoint does."""
+    before = conn.execute("SELECT current_setting('search_path')").fetchone()
+    yield
+    conn.execute("SELECT set_config('search_path', %s, true)", before)
 
 
 def _refuse_others(conn: Connection[Any], schema: str) -> None:

@@ -38,7 +38,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 -- pinned: a caller's own function or operator of the same name cannot get in between (pg_temp is last for the same reason).
 --   enqueue_group   inserts rows and counts them as a group; what follows is a row of the caller's choice, which becomes due.
 --   count_ends, count_again   count rows that end or come back, and make due what follows; they are made so by their migration.
---   enqueue_one, enqueue_keyed, enqueue_again, enqueue_many   insert and look up idempotency keys; a caller learns whether its own key is taken, and by which id.
+--   enqueue_one, enqueue_keyed, enqueue_again, enqueue_unique, enqueue_many   insert and look up idempotency keys; a caller learns whether its own key is taken, and by which id.
 --   declared       tells how the rows of a kind are sent, and nothing else; it is made so by its migration.
 --   forget_keys    forgets what claims remember of keys that have no row; it is made so by its migration.
 --   keep_values    keeps the results of completed rows.   keep_results   does for them what keep_archive does for rows.
@@ -52,10 +52,13 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. These are made so by their migration.
 --   send_webhook   keeps a webhook and sends rows for it; rotate_secret   replaces a secret that nobody may read;
 --   begin_delivery   tells the secrets of an endpoint to who holds a row for it; begin_webhooks   sets one limit where none is set;
+--   endpoint_states   counts endpoints, and those whose secret is in clear;
+--   declare_limits   sets the limits that code declares, unless an operator has set others; made so by its migration.
 --   keep_webhooks   forgets what is past retention, and never what is younger than four days. All are made so by their migration.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
 ALTER FUNCTION tenure.enqueue_one SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_again SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION tenure.enqueue_unique SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_keyed SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_many SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 ALTER FUNCTION tenure.enqueue_group SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
@@ -69,19 +72,21 @@ ALTER FUNCTION tenure.seal_audit SECURITY DEFINER SET search_path = pg_catalog, 
 ALTER FUNCTION tenure.use_token SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- Enqueue: a call, or COPY into the columns a producer may set. Without SELECT there is no RETURNING and no ON CONFLICT.
-GRANT EXECUTE ON FUNCTION tenure.publish, tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_again, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
+GRANT EXECUTE ON FUNCTION tenure.publish, tenure.enqueue, tenure.enqueue_as_given, tenure.enqueue_one, tenure.enqueue_keyed, tenure.enqueue_again, tenure.enqueue_unique, tenure.enqueue_many, tenure.enqueue_group, tenure.new_id, tenure.declared, tenure.key_by,
   tenure.fault_of, tenure.bytes_of TO tenure_producer, tenure_worker, tenure_operator;
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
 
 -- Flows: whoever may enqueue may signal.
 GRANT EXECUTE ON FUNCTION tenure.signal, tenure.cancel_flow TO tenure_producer, tenure_worker, tenure_operator;
-GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown TO tenure_readonly, tenure_operator;
-GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown TO tenure_operator;  -- erase
+GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_readonly, tenure_operator;
+GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_operator;  -- erase
 GRANT SELECT, INSERT, UPDATE (state, fence_token, tries, recorded_at, until, result, error) ON tenure.steps TO tenure_worker;
 GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (value) ON tenure.shown TO tenure_worker;
+GRANT SELECT, INSERT (row_id, chunk) ON tenure.said TO tenure_worker;
 GRANT SELECT ON tenure.groups, tenure.results TO tenure_worker;
+GRANT UPDATE (told) ON tenure.groups TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.park, tenure.anew, tenure.keep_flows, tenure.flow_lock TO tenure_worker;
 
 -- Webhooks: a secret is read by nobody, begin_delivery alone gives it to the holder of a delivery.
@@ -93,10 +98,14 @@ GRANT SELECT ON tenure.deliveries TO tenure_readonly, tenure_operator;
 GRANT SELECT, INSERT ON tenure.deliveries TO tenure_worker;
 GRANT UPDATE (state, failures, failing_since, open_until, probe_until, note) ON tenure.endpoints TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.begin_delivery, tenure.log_delivery, tenure.begin_webhooks, tenure.keep_webhooks TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.declare_limits TO tenure_worker;
+GRANT SELECT ON tenure.declared_limits TO tenure_readonly, tenure_operator;
 GRANT INSERT (id, tenant, url, kinds, secret), UPDATE (state, url, kinds, failures, failing_since, open_until, probe_until, note), DELETE ON tenure.endpoints
   TO tenure_operator;
+GRANT INSERT (tenant, kind, body) ON tenure.webhooks TO tenure_operator;  -- try_endpoint
 GRANT DELETE ON tenure.webhooks, tenure.deliveries TO tenure_operator;  -- erase
 GRANT EXECUTE ON FUNCTION tenure.rotate_secret, tenure.deliver_to TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.endpoint_states TO tenure_readonly, tenure_operator;
 
 -- Read: every row, whoever works, what was set, what happened.
 GRANT SELECT ON tenure.inbox, tenure.live, tenure.archive, tenure.dead, tenure.attempts, tenure.idempotency, tenure.effects,

@@ -12,6 +12,8 @@ from .. import __version__
 from ..model.rows import Depth
 from ..postgres import migrate
 from ..postgres.runner import run
+from ..verbs.endpoints import EndpointStates, endpoint_states
+from ..verbs.flows import FlowCounts, flow_counts
 from ..verbs.journal import journal_facts
 from ..verbs.projections import ShardLag, projections
 from ..verbs.questions import depth, oldest_runnable, workers
@@ -38,6 +40,8 @@ class Fleet(NamedTuple):
     schema: int
     shards: Sequence[ShardLag] = ()
     mark_seconds: float = 0.0
+    endpoints: EndpointStates = EndpointStates(0, 0, 0, 0, 0)
+    flows: FlowCounts = FlowCounts([], 0.0, 0, 0.0)
 
 
 class FleetMetrics:
@@ -75,12 +79,22 @@ class FleetMetrics:
             schema=migrate.newest(),
             shards=shards,
             mark_seconds=facts.held_seconds or 0.0,
+            endpoints=run(conn, endpoint_states(), self._schema),
+            flows=run(conn, flow_counts(), self._schema),
         )
 
 
 def fleet_text(fleet: Fleet, known: set[str]) -> str:
     """As text. A queue once seen is always listed, with 0 if it is empty; new queues are added to `known`."""
-    families = (_rows(fleet, known), _lag(fleet, known), _workers(fleet), *_journal(fleet), _build(fleet))
+    families = (
+        _rows(fleet, known),
+        _lag(fleet, known),
+        _workers(fleet),
+        *_journal(fleet),
+        _endpoints(fleet),
+        *_flows(fleet),
+        _build(fleet),
+    )
     return "".join(line for family in families for line in written(family, family.lines()))
 
 
@@ -136,6 +150,30 @@ def _journal(fleet: Fleet) -> tuple[Family, ...]:
     )
     mark.set((), fleet.mark_seconds)
     return events, seconds, stopped, mark
+
+
+def _endpoints(fleet: Fleet) -> Family:
+    says = "Endpoints of webhooks by state; of those that are active, tripped ones have an open circuit."
+    family = Family("endpoints", "gauge", says, "state")
+    for state in ("active", "tripped", "paused", "disabled"):
+        family.set((state,), getattr(fleet.endpoints, state))
+    return family
+
+
+def _flows(fleet: Fleet) -> tuple[Family, ...]:
+    says = "Live workflows: running, waiting, pending; differs: its code was changed; no_version: no worker has it."
+    flows = Family("flows", "gauge", says, "workflow", "version", "state")
+    for each in fleet.flows.counts[:QUEUES_MAX]:
+        flows.set((each.workflow, str(each.version), each.state), each.flows)
+    signal = Family(
+        "oldest_signal_seconds", "gauge", "The age of the oldest signal that its workflow has not asked for."
+    )
+    signal.set((), fleet.flows.oldest_signal_seconds)
+    batches = Family("batches_open", "gauge", "Batches of which rows have not ended.")
+    batches.set((), fleet.flows.open_batches)
+    batch = Family("oldest_batch_seconds", "gauge", "The age of the oldest batch that is open.")
+    batch.set((), fleet.flows.oldest_batch_seconds)
+    return flows, signal, batches, batch
 
 
 def _build(fleet: Fleet) -> Family:

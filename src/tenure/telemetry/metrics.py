@@ -15,6 +15,10 @@ from ..events import (
     ChoreDone,
     ClaimAnswered,
     DatabaseUnreachable,
+    DeliveryMade,
+    EndpointDisabled,
+    EndpointRestored,
+    EndpointTripped,
     Event,
     JobCancelled,
     JobCompleted,
@@ -36,14 +40,14 @@ from ..events import (
     Woken,
 )
 from ..verbs.history import BOUNDS_SECONDS as BOUNDS_SECONDS
+from .family import Family as Family
+from .family import Labels, Line
+from .flow_metrics import FlowMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PAIRS_MAX = 200  # of (queue, kind): a producer can invent names, and each would stay in Prometheus for ever
 OTHER = ("other", "other")
 CLAIM_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-
-Labels = tuple[str, ...]
-Line = tuple[str, Labels, float]  # the suffix of the name, the values of its labels, the number
 
 
 class Reading(NamedTuple):
@@ -55,28 +59,6 @@ class Reading(NamedTuple):
     buckets_owned: int
     wakeup: str
     database: Mapping[str, bool]  # which threads are connected to it
-
-
-class Family:
-    """One metric: numbers by the values of its labels."""
-
-    def __init__(self, name: str, kind: str, says: str, *labels: str) -> None:
-        self.name, self.kind, self.says, self.labels = f"tenure_{name}", kind, says, labels
-        self.numbers: dict[Labels, float] = {}
-        if kind == "counter" and not labels:
-            self.numbers[()] = 0
-
-    def add(self, labels: Labels = (), n: float = 1) -> None:
-        """Count."""
-        self.numbers[labels] = self.numbers.get(labels, 0) + n
-
-    def set(self, labels: Labels, number: float) -> None:
-        """Set the current number."""
-        self.numbers[labels] = number
-
-    def lines(self) -> list[Line]:
-        """A copy of the numbers."""
-        return [("", labels, number) for labels, number in self.numbers.items()]
 
 
 class Histogram(Family):
@@ -151,9 +133,24 @@ class Metrics:
             "When this worker last did each chore.",
             "chore",
         )
+        self._of_shapes()
+        self._hear = self._heard_by()
+
+    def _of_shapes(self) -> None:
+        """What outboxes and webhooks count."""
         self.published = Family("published_total", "counter", "Events handed to a broker.", "outbox", "outcome")
         self.away = Family("broker_away", "gauge", "1 while this worker cannot reach a broker.", "outbox")
-        self._hear = self._heard_by()
+        self.deliveries = Family(
+            "deliveries_total", "counter", "Calls of webhooks by class of answer; none: nobody answered.", "answer"
+        )
+        self.called = Histogram("delivery_seconds", "From calling an endpoint of webhooks to its answer.")
+        self.endpoints = Family(
+            "endpoint_changes_total",
+            "counter",
+            "Circuits of endpoints opened or closed, endpoints disabled.",
+            "change",
+        )
+        self.flows = FlowMetrics()
 
     def __call__(self, event: Event) -> None:
         """Count one event."""
@@ -164,7 +161,8 @@ class Metrics:
 
     def text(self) -> str:
         """Everything in the text format of Prometheus."""
-        counted = [each for each in vars(self).values() if isinstance(each, Family)]
+        known = [*vars(self).values(), *vars(self.flows).values()]
+        counted = [each for each in known if isinstance(each, Family)]
         with self._lock:
             found = [(family, family.lines()) for family in counted]
         found += [(family, family.lines()) for family in _looked_up(self._read())]
@@ -190,9 +188,18 @@ class Metrics:
             ChoreDone: lambda event: self.chores.set((event.chore,), self._clock()),
             MessagePublished: lambda event: self.published.add((event.outbox, event.outcome)),
             MessageRefused: lambda event: self.published.add((event.outbox, "refused")),
+            DeliveryMade: self._delivered,
+            EndpointTripped: lambda _event: self.endpoints.add(("tripped",)),
+            EndpointRestored: lambda _event: self.endpoints.add(("restored",)),
+            EndpointDisabled: lambda _event: self.endpoints.add(("disabled",)),
             BrokerAway: lambda event: self.away.set((event.outbox,), 1),
+            **self.flows.heard_by(),
             BrokerBack: lambda event: self.away.set((event.outbox,), 0),
         }
+
+    def _delivered(self, event: DeliveryMade) -> None:
+        self.deliveries.add((f"{event.status // 100}xx" if event.status else "none",))
+        self.called.observe((), event.run_seconds)
 
     def _enqueued(self, event: RowEnqueued) -> None:
         if event.outcome == "enqueued":

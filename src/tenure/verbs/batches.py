@@ -92,3 +92,19 @@ def groups(n: int = 100, *, before: int = 1 << 62) -> Statement[list[Group]]:
 def members(id: int, n: int = 50) -> Statement[list[Member]]:
     """Up to n rows of a group that have not ended, or ended badly, in the order in which they were sent."""
     return Statement("members", {"id": id, "n": n}, lambda rows: [Member(*row) for row in rows])
+
+
+class EndedGroup(NamedTuple):
+    """How a batch ended."""
+
+    id: int
+    name: str
+    size: int
+    failed: int
+    cancelled: int
+    seconds: float
+
+
+def tell_batches(n: int = 1000) -> Statement[list[EndedGroup]]:
+    """Batches that have ended and of which nobody was told yet; each is in one answer only."""
+    return Statement("tell_batches", {"n": n}, lambda rows: [EndedGroup(*row) for row in rows])

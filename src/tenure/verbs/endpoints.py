@@ -7,11 +7,16 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+from ..model.declaration import Declaration
 from ..model.rows import Lease
 from .statement import Statement, array, text_array
 
 State = Literal["active", "paused", "disabled"]
 Verdict = Literal["ok", "failed", "gone"]
+QUEUE = "webhooks"  # unless the application names another
+KIND = "webhook"
+TEST_KIND = "tenure.test"
+TEST_BODY = b'{"test":true}'
 ENDPOINTS_MAX = 100  # of a tenant
 PER_KEY = 4  # calls that one endpoint gets at once
 FORGET_MAX = 5_000
@@ -64,6 +69,28 @@ class DeliveryRow(NamedTuple):
     note: str | None
 
 
+class EndpointCalls(NamedTuple):
+    """How the last calls of an endpoint went, up to 100 of them."""
+
+    endpoint_id: UUID
+    calls: int
+    ok: int
+    p50_ms: int
+    p99_ms: int
+    last_at: datetime
+    answers: tuple[int | None, ...]  # the newest first; None: no answer
+
+
+class EndpointStates(NamedTuple):
+    """How many endpoints are in which state, and how many have a secret in clear."""
+
+    active: int
+    tripped: int  # active, but the circuit is open
+    paused: int
+    disabled: int
+    in_clear: int
+
+
 class SentWebhook(NamedTuple):
     """A webhook that is kept, and to how many endpoints it goes."""
 
@@ -79,7 +106,7 @@ def add_endpoint(id: UUID, tenant: str, url: str, kinds: Sequence[str], secret: 
 
 def set_endpoint(
     id: UUID,
-    state: State,
+    state: State | None,
     *,
     queue: str,
     url: str | None = None,
@@ -108,6 +135,12 @@ def resend_webhook(endpoint_id: UUID, ids: Sequence[UUID], *, queue: str) -> Sta
     """Send kept webhooks to one endpoint again, under their own ids; how many."""
     params = {"endpoint_id": endpoint_id, "ids": array([each.hex for each in ids]), "queue": queue}
     return Statement("resend_webhook", params, len)
+
+
+def try_endpoint(id: UUID, *, queue: str) -> Statement[UUID | None]:
+    """Send a webhook of the kind tenure.test to one endpoint; its id, None if it is not there or disabled."""
+    params = {"id": id, "kind": TEST_KIND, "body": TEST_BODY, "queue": queue}
+    return Statement("try_endpoint", params, lambda rows: rows[0][0] if rows else None)
 
 
 def begin_delivery(lease: Lease, webhook_id: UUID, endpoint_id: UUID) -> Statement[Call | None]:
@@ -152,9 +185,26 @@ def erase_tenant(tenant: str, n: int = FORGET_MAX) -> Statement[tuple[int, int, 
     return Statement("erase_tenant", {"tenant": tenant, "n": n}, lambda rows: (rows[0][0], rows[0][1], rows[0][2]))
 
 
-def endpoints(tenant: str | None = None, n: int = 1000) -> Statement[list[EndpointRow]]:
-    """The endpoints of a tenant, or of all."""
-    return Statement("endpoints", {"tenant": tenant, "n": n}, lambda rows: [EndpointRow(*row) for row in rows])
+def endpoints(tenant: str | None = None, n: int = 1000, *, id: UUID | None = None) -> Statement[list[EndpointRow]]:
+    """The endpoints of a tenant, or of all; or the one with this id."""
+    params = {"tenant": tenant, "id": id, "n": n}
+    return Statement("endpoints", params, lambda rows: [EndpointRow(*row) for row in rows])
+
+
+def endpoint_states() -> Statement[EndpointStates]:
+    """How many endpoints are in which state."""
+    return Statement("endpoint_states", {}, lambda rows: EndpointStates(*rows[0]))
+
+
+def endpoint_calls(ids: Sequence[UUID]) -> Statement[dict[UUID, EndpointCalls]]:
+    """How the last calls of these endpoints went; one that was never called is left out."""
+    params = {"ids": array([each.hex for each in ids])}
+    return Statement("endpoint_calls", params, lambda rows: {row[0]: EndpointCalls(*row) for row in rows})
+
+
+def queue_of(found: list[Declaration]) -> str:
+    """The queue of webhooks, by what workers have declared of their kind."""
+    return found[0].queue if found else QUEUE
 
 
 def deliveries(endpoint_id: UUID, n: int = 50) -> Statement[list[DeliveryRow]]:

@@ -67,6 +67,65 @@ class FlowRow(NamedTuple):
     until: datetime | None
 
 
+class StuckFlow(NamedTuple):
+    """A flow that somebody should look at, and why."""
+
+    id: UUID
+    workflow: str
+    version: int
+    name: str | None
+    reason: str
+    step: str | None
+    tries: int
+    seconds: float | None
+    said: str | None
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        named = (self.step or "").partition(":")[2]
+        return {
+            "differs": self.said or "definition differs",
+            "no_version": self.said or "no worker for its version",
+            "cleaning": "cancelled, and still undoing what it did",
+            "deadline": "past its deadline",
+            "retrying": f"step {self.step} failed, {self.tries} tries so far",
+            "waits": f"waits for signal {named} for longer than usual",
+            "signal": f"signal {self.step} was sent, and it does not ask for it",
+        }[self.reason]
+
+
+class FlowCount(NamedTuple):
+    """How many flows of a version are in a state."""
+
+    workflow: str
+    version: int
+    state: str
+    flows: int
+
+
+class FlowCounts(NamedTuple):
+    """Flows by version and state, the oldest signal that nobody has asked for, and the batches that are open."""
+
+    counts: list[FlowCount]
+    oldest_signal_seconds: float
+    open_batches: int
+    oldest_batch_seconds: float
+
+
+class Said(NamedTuple):
+    """One chunk of what a flow told people."""
+
+    n: int
+    at: datetime
+    chunk: str
+
+
+def said(id: UUID, after: int = 0, n: int = 500) -> Statement[list[Said]]:
+    """What a flow told people after that number, in order."""
+    return Statement("said", {"id": id, "after": after, "n": n}, lambda rows: [Said(*row) for row in rows])
+
+
 class Told:
     """A signal or a cancel for the audit: `asked` answers whether it changed anything, `outcome` what became of it."""
 
@@ -90,6 +149,23 @@ def flow_state(id: UUID | None, *, named: str | None = None) -> Statement[FlowSt
         return FlowState(*(*facts, made, msgspec.json.decode(shown or "{}"), tuple(signals or ())))
 
     return Statement("flow_state", {"id": id, "named": named}, read)
+
+
+def stuck_flows(workflow: str | None = None, *, n: int = 100) -> Statement[list[StuckFlow]]:
+    """Flows that somebody should look at, the oldest first: each with the first reason that applies."""
+    params = {"workflow": workflow, "n": n}
+    return Statement("stuck_flows", params, lambda rows: [StuckFlow(*row) for row in rows])
+
+
+def flow_counts(n: int = 500) -> Statement[FlowCounts]:
+    """How many flows are in which state, and what else waits; at most so many lines."""
+
+    def read(rows: Rows) -> FlowCounts:
+        ((*_, signal, batches, batch),) = [row for row in rows if row[0] is None]
+        found = [FlowCount(*row[:4]) for row in rows if row[0] is not None]
+        return FlowCounts(found, signal or 0.0, batches, batch or 0.0)
+
+    return Statement("flow_counts", {"n": n}, read)
 
 
 def children(group: int) -> Statement[tuple[list[UUID], bool]]:

@@ -103,21 +103,42 @@ def limit(
     given = (max_running, max_per_key, rate_per_second, burst)
     if given == (None, None, None, None) and not clear:
         raise BadSettings("no limit is given: name one, or clear to remove all")
-    if burst is not None and rate_per_second is None:
+    params = {**_limits(queue, max_running, max_per_key, rate_per_second, burst), "clear": clear}
+    return Statement("limit", params, lambda _rows: None)
+
+
+def declare_limits(
+    queue: str,
+    *,
+    max_running: int | None = None,
+    max_per_key: int | None = None,
+    rate_per_second: float | None = None,
+    burst: int | None = None,
+) -> Statement[str]:
+    """Set the limits that code declares for a queue: set, same, or kept if an operator has set others."""
+    if (max_running, max_per_key, rate_per_second, burst) == (None, None, None, None):
+        raise BadSettings(f"the limits of queue {queue!r} are empty: name one, e.g. max_running=4")
+    params = _limits(queue, max_running, max_per_key, rate_per_second, burst)
+    return Statement("declare_limits", params, lambda rows: str(rows[0][0]) if rows else "")
+
+
+def _limits(
+    queue: str, max_running: int | None, max_per_key: int | None, rate: float | None, burst: int | None
+) -> dict[str, object]:
+    """The limits as parameters, checked. A rate without a burst gets a burst of one second."""
+    if burst is not None and rate is None:
         raise BadSettings(f"burst={burst} needs rate_per_second: it says how far the rate may be exceeded at once")
     _check(max_running, "max_running", 1, SLOTS_MAX, int)
     _check(max_per_key, "max_per_key", 1, SLOTS_MAX, int)
-    _check(rate_per_second, "rate_per_second", RATE_MIN, RATE_MAX, (int, float))
+    _check(rate, "rate_per_second", RATE_MIN, RATE_MAX, (int, float))
     _check(burst, "burst", 1, RATE_MAX, int)
-    params = {
+    return {
         "queue": check_name(queue, "queue"),
         "max_running": max_running,
         "max_per_key": max_per_key,
-        "rate_per_second": rate_per_second,
-        "burst": math.ceil(rate_per_second) if rate_per_second and burst is None else burst,
-        "clear": clear,
+        "rate_per_second": rate,
+        "burst": math.ceil(rate) if rate and burst is None else burst,
     }
-    return Statement("limit", params, lambda _rows: None)
 
 
 def retain(queue: str, retention_seconds: float | None) -> Statement[None]:

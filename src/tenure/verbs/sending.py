@@ -31,13 +31,16 @@ def row_params(row: NewRow) -> dict[str, Any]:
         "hold": row.hold,
         "headers": encode_headers(row.headers),
     }
-    if row.again not in ("never", "after_end"):
-        raise InvalidPayload(f"again={row.again!r} must be 'never' or 'after_end'")
+    if row.again not in ("never", "after_end", "after_start"):
+        raise InvalidPayload(f"again={row.again!r} must be 'never', 'after_end' or 'after_start'")
+    if row.again_seconds and row.again != "after_start":
+        raise InvalidPayload(f"again_seconds={row.again_seconds!r} goes with again='after_start'")
     if row.idempotency_key is None:
         if row.again != "never":
-            raise InvalidPayload("again='after_end' is about an idempotency_key: give one")
+            raise InvalidPayload(f"again={row.again!r} is about an idempotency_key: give one")
         return params
-    return {**params, "idempotency_key": row.idempotency_key, "again": row.again}
+    named = {"idempotency_key": row.idempotency_key, "again": row.again}
+    return {**params, **named, **({"for_seconds": float(row.again_seconds)} if row.again == "after_start" else {})}
 
 
 def enqueue_written(params: Mapping[str, Any], payload: str, key: str | None) -> Statement[Enqueued]:
@@ -46,8 +49,10 @@ def enqueue_written(params: Mapping[str, Any], payload: str, key: str | None) ->
     used = params.get("idempotency_key")
     if used is None:
         return Statement("enqueue", together, _one)
-    name = "enqueue_again" if together.pop("again") == "after_end" else "enqueue_keyed"
-    return Statement(name, together, lambda rows: _keyed(rows, used))
+    return Statement(_KEYED[together.pop("again")], together, lambda rows: _keyed(rows, used))
+
+
+_KEYED = {"never": "enqueue_keyed", "after_end": "enqueue_again", "after_start": "enqueue_unique"}
 
 
 def _one(rows: Rows) -> Enqueued:
@@ -71,7 +76,8 @@ def many_params(rows: Sequence[NewRow]) -> dict[str, Any]:
     for row in rows:
         check_row(row)
         if row.again != "never":
-            raise InvalidPayload(f"again={row.again!r} is for rows that are sent one by one: use enqueue")
+            unique = " (a unique handler)" if row.again == "after_start" else ""
+            raise InvalidPayload(f"again={row.again!r}{unique} is for rows that are sent one by one: use enqueue")
     return {
         "kinds": text_array([row.kind for row in rows]),
         "payloads": text_array([encode(row.payload) for row in rows]),

@@ -19,6 +19,17 @@ class Statement(Generic[T]):
     read: Callable[[Rows], T | Statement[T]]
 
 
+def insisting(statement: Statement[T], otherwise: Exception) -> Statement[T]:
+    """The same statement; where it finds nothing this is raised, and all is undone, the line of the audit too."""
+
+    def read(rows: Rows) -> T | Statement[T]:
+        if not rows:
+            raise otherwise
+        return statement.read(rows)
+
+    return Statement(statement.name, statement.params, read)
+
+
 def array(values: Sequence[object]) -> str:
     """Numbers (or ids in hex) as one Postgres array literal; None is NULL.
 

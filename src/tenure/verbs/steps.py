@@ -82,13 +82,14 @@ class Parked(NamedTuple):
 
 def record(recordings: Sequence[Recording]) -> Statement[list[Recorded | Settled]]:
     """Record steps of held instances; for each the time, or why it was refused (try_again: it was locked)."""
-    steps = [(each.lease.id.hex, each.run, step) for each in recordings for step in each.steps]
-    shown = [(each.lease.id.hex, key, value) for each in recordings for key, value in each.shown.items()]
+    steps = [(each.lease, each.run, step) for each in recordings for step in each.steps]
+    shown = [(each.lease, key, value) for each in recordings for key, value in each.shown.items()]
     params = {
         **lease_params([each.lease for each in recordings]),
-        **_step_params([(id, run) for id, run, _ in steps], [step for *_, step in steps]),
+        **_step_params([(lease.id.hex, run) for lease, run, _ in steps], [step for *_, step in steps]),
+        "step_fences": array([lease.fence for lease, *_ in steps]),
         "results": text_array([step.result for *_, step in steps]),
-        "show_ids": array([id for id, *_ in shown]),
+        "show_ids": array([lease.id.hex for lease, *_ in shown]),
         "keys": text_array([key for _, key, _ in shown]),
         "values": text_array([value for *_, value in shown]),
     }
@@ -145,6 +146,19 @@ def recall(runs: Sequence[tuple[UUID, int]]) -> Statement[dict[UUID, list[Step]]
         return found
 
     return Statement("recall", {"ids": array([id for id, _ in runs]), "runs": array([run for _, run in runs])}, read)
+
+
+class Saying(NamedTuple):
+    """What a held instance tells people."""
+
+    lease: Held
+    chunk: str
+
+
+def say(sayings: Sequence[Saying]) -> Statement[list[UUID]]:
+    """Add to what flows tell people: the ids of those whose lease is current; the others have said nothing."""
+    params = {**lease_params([each.lease for each in sayings]), "chunks": text_array([each.chunk for each in sayings])}
+    return Statement("say", params, lambda rows: [row[0] for row in rows])
 
 
 class Signalled(NamedTuple):

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from ..verbs.batches import group
-from ..verbs.flows import FlowState, FlowStep, Told, flow_state
+from ..verbs.flows import FlowState, FlowStep, Told, flow_state, stuck_flows
 from ..verbs.flows import flows as found_flows
 from ..verbs.statement import Statement
 from ..verbs.steps import SIGNAL_BYTES_MAX, cancel_flow, signal
@@ -63,6 +63,31 @@ class FlowsShape(msgspec.Struct, frozen=True):
     """Flows that live or have ended badly, the newest first."""
 
     flows: list[FlowLine]
+
+
+class StuckAsked(Asked, frozen=True):
+    """Of which workflow, and how many."""
+
+    workflow: Name | None = None
+    n: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+class StuckLine(msgspec.Struct, frozen=True):
+    """A flow that somebody should look at, and why."""
+
+    id: UUID
+    workflow: str
+    version: int
+    name: str | None
+    reason: str
+    why: str
+    seconds: float | None
+
+
+class StuckShape(msgspec.Struct, frozen=True):
+    """Those that somebody should look at, the oldest first."""
+
+    stuck: list[StuckLine]
 
 
 class ChildrenShape(msgspec.Struct, frozen=True):
@@ -135,6 +160,19 @@ async def flows(ask: Ask[FlowsAsked, None]) -> FlowsShape:
                 steps=each.steps,
                 current=each.current,
                 until=utc(each.until),
+            )
+            for each in found
+        ]
+    )
+
+
+async def stuck(ask: Ask[StuckAsked, None]) -> StuckShape:
+    """Flows that somebody should look at, the oldest first, each with the first reason that applies."""
+    found = await ask.site.store.ask(stuck_flows(ask.query.workflow, n=ask.query.n))
+    return StuckShape(
+        [
+            StuckLine(
+                each.id, each.workflow, each.version, each.name, each.reason, each.sentence[:EXCERPT_MAX], each.seconds
             )
             for each in found
         ]
@@ -226,6 +264,7 @@ async def _tell(ask: Ask[Any, Any], statement: Statement[Any], target: str, reas
 _TOLD = {200: FlowTold, 404: Error}
 ROUTES = (
     Route("GET", "/api/flows", "read", flows, {200: FlowsShape}, query=FlowsAsked),
+    Route("GET", "/api/flows/stuck", "read", stuck, {200: StuckShape}, query=StuckAsked),
     Route("GET", "/api/flows/{id}", "read", flow, {200: FlowShape, 404: Error}),
     Route("POST", "/api/flows/{id}/signal", "signal_flow", send, _TOLD, body=SignalAsked),
     Route("POST", "/api/flows/{id}/cancel", "cancel_flow", cancel, _TOLD, body=CancelAsked),

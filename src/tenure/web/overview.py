@@ -91,7 +91,7 @@ class VerbShape(msgspec.Struct, frozen=True):
     """One entry of the table of operator verbs; `audited` is its name in the audit."""
 
     name: str
-    on: Literal["rows", "queue", "key", "worker", "schedule", "projection", "flow"]
+    on: Literal["rows", "queue", "key", "worker", "schedule", "projection", "flow", "endpoint"]
     role: Role
     does: str
     past: str

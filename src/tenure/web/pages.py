@@ -29,6 +29,8 @@ PAGES = (
     "/projections",
     "/batches",
     "/batches/{id}",
+    "/hooks",
+    "/hooks/{id}",
     "/audit",
 )
 NOT_PAGES = ("api", "static", "health", "metrics")  # by the first part of the path

@@ -96,11 +96,11 @@ class Ask(Generic[Q, B]):
         """Refuse unless the role is enough for this verb."""
         require(self.access, verb)
 
-    async def change(self, statement: Statement[T], target: str, reason: str = "") -> T:
+    async def change(self, statement: Statement[T], target: str, reason: str = "", verb: str = "") -> T:
         """Run one verb and write its line of the audit, both or neither."""
-        schema = self.site.store.schema
+        schema, named = self.site.store.schema, verb or statement.name
         answer = await self.site.store.blocking(
-            lambda conn: noted(conn, statement, self.actor, statement.name, target, schema, reason=reason, seal=False)
+            lambda conn: noted(conn, statement, self.actor, named, target, schema, reason=reason, seal=False)
         )
         self.site.witness.seal_soon()
         return answer

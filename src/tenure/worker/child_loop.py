@@ -191,7 +191,7 @@ def _work(job: Job, sent: JobSent, turns: Turns, say: Callable[[bytes], object])
         if sent.tell_begin:
             say(pack(Begun(sent.n, at)))
         with within(sent.trace):
-            how, about = spelled(outcome_for(handler, job, handler.function(*args, **fields)))
+            how, about = spelled(outcome_for(handler, job, handler.run(job, args, fields)))
     except BaseException as error:
         how, about = spelled_error(error, job.veil)
     return Ended(sent.n, how, about, job.completion == "committed", at, time.monotonic() - at)

@@ -92,7 +92,7 @@ class DbThread(threading.Thread):
         self.connected = True
         self._pace.reset()
         if self._away_since is not None:
-            away_seconds = time.monotonic() - self._away_since
+            self.shared.away_seconds = away_seconds = time.monotonic() - self._away_since
             self.shared.bus.emit(DatabaseBack(self.shared.worker_id, self.who, away_seconds))
             self._away_since = None
 

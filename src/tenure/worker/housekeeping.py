@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..app.chore import Chore
-from ..events import ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
+from ..events import BatchEnded, ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
 from ..model.rows import Swept
 from ..postgres.connection import QueueConnection
 from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
+from ..verbs.batches import tell_batches
 from ..verbs.fleet import Turn, evict, notice, sweep_workers, tell, vacuum_live
 from ..verbs.journal import FORGET_MAX, keep_journal
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
@@ -61,6 +62,7 @@ class Housekeeper(DbThread):
             "vacuum": self._vacuum,
             "declare": self._declare,
             "journal": self._keep_journal,
+            "batches": self._tell_batches,
             **{name: partial(_run_chore, chore) for name, chore in (more or {}).items()},
         }
 
@@ -194,6 +196,12 @@ class Housekeeper(DbThread):
         else:
             self._unfinished.discard("journal")
         return ", ".join(f"{n} {what}" for what, n in done.items() if n)
+
+    def _tell_batches(self, conn: QueueConnection) -> str:
+        ended = run(conn, tell_batches())
+        for each in ended:
+            self.shared.bus.emit(BatchEnded(self.shared.worker_id, *each))
+        return f"{len(ended)} batches" if ended else ""
 
     def _declare(self, conn: QueueConnection) -> str:
         """Say again what was declared at the start: what nobody says for a month is forgotten."""

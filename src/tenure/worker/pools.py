@@ -110,7 +110,7 @@ class Pools:
             args, fields = arguments(handler, job)
             # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
             job.check()  # a slow start may have cost the lease
-            value = await handler.function(*args, **fields)
+            value = await handler.run(job, args, fields)
             outcome: Outcome | None = outcome_for(handler, job, value)
         except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
             outcome = outcome_of(attempt, error, self._shared)
@@ -150,7 +150,7 @@ class Pools:
                 self._set_timer(attempt)
                 args, fields = arguments(handler, attempt.job)
                 attempt.job.check()  # a slow start may have cost the lease
-                outcome: Outcome | None = outcome_for(handler, attempt.job, handler.function(*args, **fields))
+                outcome: Outcome | None = outcome_for(handler, attempt.job, handler.run(attempt.job, args, fields))
             except BaseException as error:
                 outcome = outcome_of(attempt, error, self._shared)
                 span.ended(attempt.told(outcome), veiled(error, attempt.job))

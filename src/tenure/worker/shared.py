@@ -19,9 +19,10 @@ class Shared:
     bus: Bus
     failed: Callable[[BaseException], None]  # a thread ended with a bug: the worker must stop, not go on without it
     drain: Callable[[], None]  # an operator asks this worker to drain
+    away_seconds: float = 0.0  # how long the database was away the last time
     worker_id: str = ""  # changes if this worker was declared dead
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)
 
     def __post_init__(self) -> None:
-        self.worker_id = self.worker_id or new_worker_id(self.terms.name)
+        self.worker_id = self.worker_id or new_worker_id(self.terms)

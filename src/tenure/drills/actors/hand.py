@@ -9,7 +9,7 @@ from ... import events
 from ...worker.config import Terms
 from ...worker.worker import Worker
 from . import protocol
-from .at_work import heed, work
+from .at_work import heed, say_news, work
 from .shop import Shop
 
 POLL_SECONDS = 0.5
@@ -31,7 +31,7 @@ def main() -> None:
     part, gate = protocol.part_of(Part), threading.Event()
     heed(lambda word: _open(gate, word))
     bus = events.Bus()
-    bus.subscribe(_say, each_job=True)
+    bus.subscribe(say_news, each_job=True)
     shop = Shop(part.name, part.url, part.schema, gate if part.gated else None)
     work(Worker(shop.inbox, _terms(part), bus))
 
@@ -56,11 +56,6 @@ def _open(gate: threading.Event, word: str) -> None:
     """Open the gate that its handlers wait for."""
     assert word == "answer", f"expected 'answer', heard {word!r}"
     gate.set()
-
-
-def _say(event: events.Event) -> None:
-    if event.news:
-        protocol.say(event.fields())
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from ... import events
 from ...app.inbox import Inbox
 from ...shapes.outbox import Answer, JetStream, Message, Outbox
-from ...worker.config import Terms
 from ...worker.worker import Worker
 from . import protocol
-from .at_work import heed, work
+from .at_work import heed, say_news, short_terms, work
 
 STREAM, SUBJECT, SOURCE = "SHOP", "shop", "/shop"
-LEASE_SECONDS = 30.0  # long, so that it cannot be the reason of the take-over
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +52,8 @@ def main() -> None:
     heed(lambda _: None)
     inbox, bus = Inbox(schema=part.schema), events.Bus()
     Outbox(inbox, to=Told(part), source=SOURCE)
-    bus.subscribe(_say, each_job=True)
-    work(Worker(inbox, _terms(part, inbox), bus))
-
-
-def _terms(part: Part, inbox: Inbox) -> Terms:
-    """As in production, with times short enough for a reader to watch."""
-    return Terms(
-        part.url,
-        schema=part.schema,
-        queues=inbox.queues,
-        slots=2,
-        lease_seconds=LEASE_SECONDS,
-        grace_seconds=1.0,
-        drain_seconds=2.0,
-        poll_seconds=0.5,
-        heartbeat_seconds=1.0,
-        ttl_seconds=LEASE_SECONDS,
-        name=part.name,
-    )
-
-
-def _say(event: events.Event) -> None:
-    if event.news:
-        protocol.say(event.fields())
+    bus.subscribe(say_news, each_job=True)
+    work(Worker(inbox, short_terms(part, inbox), bus))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..stage.scene import Drill
 from .crash import crash
+from .deploy import deploy
 from .drain import drain
 from .duplicate import duplicate
 from .late_commit import late_commit
@@ -17,6 +18,8 @@ from .receipt import receipt
 from .relay import relay
 from .ring import ring
 from .rollback import rollback
+from .saga import saga
+from .signal import signal
 
 BOOK: dict[str, Callable[[], Drill]] = {
     "receipt": receipt,
@@ -31,4 +34,7 @@ BOOK: dict[str, Callable[[], Drill]] = {
     "rollback": rollback,
     "late-commit": late_commit,
     "relay": relay,
+    "saga": saga,
+    "signal": signal,
+    "deploy": deploy,
 }

@@ -21,8 +21,8 @@ class Plan(TypedDict):
     folder: str
     cluster: str
     socket_lock: str
-    initdb: list[str]
-    single: list[str]
+    initdb: list[str]  # or pg_basebackup, for a standby
+    single: list[str]  # empty for a standby: it has the databases of its primary
     first_sql: str
     postgres: list[str]
     masked: bool

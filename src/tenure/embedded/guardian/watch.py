@@ -71,7 +71,8 @@ class Guardian:
         while os.path.lexists(new) and time.monotonic() < deadline:
             shutil.rmtree(new, ignore_errors=True)  # the children of a killed initdb may still be leaving it
         self.run([*self.plan["initdb"], "-D", new])
-        self.run([*self.plan["single"], "-D", new, "postgres"], self.plan["first_sql"])
+        if self.plan["single"]:
+            self.run([*self.plan["single"], "-D", new, "postgres"], self.plan["first_sql"])
         os.rename(new, self.cluster)
 
     def start(self) -> int:

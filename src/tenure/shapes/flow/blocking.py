@@ -11,24 +11,28 @@ from typing import Any
 import psycopg
 
 from ...app.job import Job
+from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Step, record
+from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
-from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Write
+from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .recorder import Recorder
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import written
+from .step_values import nothing, written
 from .writing import (
     applied,
     fenced_recording,
+    fenced_step,
     in_doubt,
     locked,
+    named,
     raise_,
     recording,
     stopped,
     stopping,
+    told,
     until_free,
     written_now,
 )
@@ -39,9 +43,9 @@ class Blocking:
 
     blocking = True
 
-    def __init__(self, job: Job, core: Core, recorder: Recorder) -> None:
-        self.job, self.core, self._recorder = job, core, recorder
-        self.sleepers = Sleepers(job, core, recorder, self._future)
+    def __init__(self, job: Job, core: Core, recorder: Recorder, bus: Bus) -> None:
+        self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
+        self.sleepers = Sleepers(job, core, recorder, self._future, bus)
 
     def _future(self) -> tuple[Any, Callable[[Any], object]]:
         future: Future[Any] = Future()
@@ -100,6 +104,8 @@ class Blocking:
             return self.go(effect.doing)
         if isinstance(effect, Recall):
             return self.recall(effect.run)
+        if isinstance(effect, Tell):
+            return self._bus.emit(effect.event)
         assert isinstance(effect, Stop)
         with self.job.lender.blocking() as conn:
             run(conn, stopping(self.job, effect), self.job.schema)
@@ -130,17 +136,25 @@ class Blocking:
         finally:
             self.sleepers.woken(effect.wait)
 
+    def say(self, chunk: str) -> None:
+        """Tell people, soon."""
+        self._recorder.send(self.job, Saying(self.job.claimed, chunk), nothing)
+
     def record(self, steps: tuple[Step, ...]) -> Recorded:
         """Record these, with others of this worker."""
         future, done = self._future()
         self._recorder.send(self.job, recording(self.job, self.core, steps), done)
-        return applied(self.job, future.result())
+        answer = applied(self.job, future.result())
+        told(self._bus, self.job, self.core, steps)
+        return answer
 
     def recall(self, run_number: int) -> list[Step]:
         """The records of a run."""
         future, done = self._future()
         self._recorder.send(self.job, run_number, done)
         found: list[Step] = future.result()
+        if self._bus.each_job:
+            self._bus.emit(FlowWoken(*named(self.job, self.core), len(found)))
         return found
 
     def _fenced(self, effect: Fenced) -> str:
@@ -168,4 +182,5 @@ class Blocking:
         finally:
             RUNNING.reset(token)
         self.core.riders = []
+        told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text

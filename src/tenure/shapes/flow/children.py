@@ -50,7 +50,7 @@ def mapped_in_parts(
     core: Core, place: tuple[str, int], name: str, parts: list[list[NewRow]], schema: str, *, blocking: bool, stop: bool
 ) -> Doing:
     """Part after part; uses two numbers for each."""
-    (path, n), ends = place, list[Ended]()
+    (path, n), ends = place, list[Ended[Any]]()
     for i, part in enumerate(parts):
         ends += yield from mapped(core, (path, n + 2 * i), name, part, schema, blocking=blocking, stop=stop)
     return ends
@@ -101,12 +101,12 @@ def _cancelled(ids: Sequence[UUID], rows: Sequence[NewRow], reason: str) -> Doin
         yield Ask(cancel_flow(id, reason=reason))
 
 
-def _ended(row: EndedRow) -> Ended:
+def _ended(row: EndedRow) -> Ended[Any]:
     value = msgspec.json.decode(row.value) if row.value is not None else None
     return Ended(row.status, value, row.error)  # type: ignore[arg-type]
 
 
-def one(name: str, ends: list[Ended]) -> Any:
+def one(name: str, ends: list[Ended[Any]]) -> Any:
     """The value of a single child; StepFailed if it did not complete."""
     (end,) = ends
     if end.status != "completed":

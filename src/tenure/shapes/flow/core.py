@@ -157,7 +157,7 @@ class Core:
 
     def _hold(self, call: Call, tries: int, seconds: float | None, error: str | None) -> Doing:
         """Until the next try; a flow that is cancelled meanwhile has no next try."""
-        if self.riders:
+        if self.riders or self.shown:
             yield from self.write()
         met = yield Hold(_next_try(call, tries, seconds, error))
         if met is None and call.undoes is None:
@@ -255,7 +255,7 @@ class Core:
         if known is not None and (known.state in ENDED or (known.over and name == "sleep")):
             return self._within(known)
         yield from self._stop_if_asked(path, n, name)
-        if self.riders:
+        if self.riders or self.shown:
             yield from self.write()
         ends = [each for each in (at, self.instance.deadline) if each is not None]
         met: Step | None = yield Hold(Wait(path, n, name, seconds=seconds, at=min(ends, default=None)))

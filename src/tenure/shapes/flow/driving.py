@@ -10,24 +10,28 @@ from typing import Any
 import psycopg
 
 from ...app.job import Job
+from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Step, record
+from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
-from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Write
+from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .recorder import Recorder
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import written
+from .step_values import nothing, written
 from .writing import (
     applied,
     fenced_recording,
+    fenced_step,
     in_doubt,
     locked,
+    named,
     raise_,
     recording,
     stopped,
     stopping,
+    told,
     until_free,
     written_now,
 )
@@ -38,10 +42,10 @@ class Awaiting:
 
     blocking = False
 
-    def __init__(self, job: Job, core: Core, recorder: Recorder) -> None:
-        self.job, self.core, self._recorder = job, core, recorder
+    def __init__(self, job: Job, core: Core, recorder: Recorder, bus: Bus) -> None:
+        self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self._loop = asyncio.get_running_loop()
-        self.sleepers = Sleepers(job, core, recorder, self._future)
+        self.sleepers = Sleepers(job, core, recorder, self._future, bus)
 
     def _future(self) -> tuple[Any, Callable[[Any], object]]:
         future = self._loop.create_future()
@@ -103,6 +107,8 @@ class Awaiting:
             return await self.go(effect.doing)
         if isinstance(effect, Recall):
             return await self.recall(effect.run)
+        if isinstance(effect, Tell):
+            return self._bus.emit(effect.event)
         assert isinstance(effect, Stop)
         async with self.job.lender.awaiting() as conn:
             await run(conn, stopping(self.job, effect), self.job.schema)
@@ -135,17 +141,25 @@ class Awaiting:
         finally:
             self.sleepers.woken(effect.wait)
 
+    def say(self, chunk: str) -> None:
+        """Tell people, soon."""
+        self._recorder.send(self.job, Saying(self.job.claimed, chunk), nothing)
+
     async def record(self, steps: tuple[Step, ...]) -> Recorded:
         """Record these, with others of this worker."""
         future, done = self._future()
         self._recorder.send(self.job, recording(self.job, self.core, steps), done)
-        return applied(self.job, await future)
+        answer = applied(self.job, await future)
+        told(self._bus, self.job, self.core, steps)
+        return answer
 
     async def recall(self, run_number: int) -> list[Step]:
         """The records of a run."""
         future, done = self._future()
         self._recorder.send(self.job, run_number, done)
         found: list[Step] = await future
+        if self._bus.each_job:
+            self._bus.emit(FlowWoken(*named(self.job, self.core), len(found)))
         return found
 
     async def _fenced(self, effect: Fenced) -> str:
@@ -175,4 +189,5 @@ class Awaiting:
         finally:
             RUNNING.reset(token)
         self.core.riders = []
+        told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text

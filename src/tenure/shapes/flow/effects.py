@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ...events import Event
 from ...verbs.statement import Statement
 from ...verbs.steps import Step, Wait
 from .tries import Tries
@@ -75,7 +76,13 @@ class Stop(NamedTuple):
     payload: str | None = None
 
 
-Effect = Ask | Main | Sub | Recall | Stop | Write | Run | Fenced | Hold | Nap
+class Tell(NamedTuple):
+    """Emit this event."""
+
+    event: Event
+
+
+Effect = Tell | Ask | Main | Sub | Recall | Stop | Write | Run | Fenced | Hold | Nap
 Doing = Generator[Effect, Any, Any]
 
 

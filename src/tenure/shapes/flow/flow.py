@@ -224,6 +224,12 @@ class Flow:
         """A value for people, under this key: written with the next record."""
         self._core.shown[key] = written(key, value)
 
+    def say(self, chunk: str) -> None:
+        """Tell people something while a step runs, such as the words of a model: `step("model", ask, say=flow.say)`."""
+        if not isinstance(chunk, str):
+            raise BadSettings(f"say({chunk!r:.60}) takes text: give it str, or show a value with flow.show")
+        self._driver.say(chunk.replace("\0", ""))
+
     def turns(self, most: int) -> Iterator[int]:
         """0, 1, 2 … and FlowLimit after so many: a limit on everything."""
         yield from range(most)

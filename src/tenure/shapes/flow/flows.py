@@ -125,8 +125,8 @@ class InstanceHandle:
 class Flows:
     """The workflows of an inbox."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self.inbox = inbox
+    def __init__(self, inbox: Inbox, *, core: type[Core] = Core) -> None:
+        self.inbox, self.core = inbox, core
         self.workflows: dict[str, Workflow] = {}
         _FLOWS.setdefault(inbox, []).append(self)
         self._recorders: WeakKeyDictionary[Connections, Recorder] = WeakKeyDictionary()
@@ -210,14 +210,15 @@ def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = Fa
     except InvalidPayload as error:
         return DeadLetter(str(error)) if blocking else _ready(DeadLetter(str(error)))
     began = (job.id.int >> 80) / 1000.0  # ids are time-ordered
-    core = Core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
-    driver = Blocking(job, core, recorder) if blocking else Awaiting(job, core, recorder)
+    core = made.flows.core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
+    bus = made.flows.inbox.bus
+    driver = Blocking(job, core, recorder, bus) if blocking else Awaiting(job, core, recorder, bus)
     main = Branch("", driver.me())
     BRANCH.set(main)
     driver.sleepers.enter(main)
     flow = Flow(driver, core, main)
     begun = Main(definition.function, (flow, *args), fields)
-    return driver.live(life(core, begun, recalled=job.token > 1, token=job.token))
+    return driver.live(life(core, begun, recalled=job.token > 1, token=job.token, worker=job.claimed.worker))
 
 
 async def _ready(value: Any) -> Any:

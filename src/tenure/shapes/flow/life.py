@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...events import DefinitionDiffered
 from ...model.outcome import DeadLetter, Fail, Release, Snooze
 from ...model.payload import encode
 from .core import Core
-from .effects import Doing, Main, Recall, Stop, Sub
+from .effects import Doing, Main, Recall, Stop, Sub, Tell
 from .trouble import Again, Asleep, ComeAgain, DefinitionDiffers, FlowCancelled, StepFailed, UndoFailed
 
 DIFFERS_SECONDS = (60.0, 600.0)  # a definition that differs is looked at again so much later, at first and at most
 
 
-def life(core: Core, main: Main, *, recalled: bool, token: int) -> Doing:
+def life(core: Core, main: Main, *, recalled: bool, token: int, worker: str) -> Doing:
     """How the attempt ends: an outcome, or what the function returned."""
     if recalled:
         core.know((yield Recall(core.instance.run)))
@@ -28,6 +29,8 @@ def life(core: Core, main: Main, *, recalled: bool, token: int) -> Doing:
         return Snooze(1.0, str(error))
     except DefinitionDiffers as error:
         first, most = DIFFERS_SECONDS
+        of = core.instance
+        yield Tell(DefinitionDiffered(worker, of.id, token, of.workflow, of.version, str(error)))
         return Snooze(min(most, first * 2 ** min(token - 1, 10)), str(error))
     except UndoFailed as error:
         return DeadLetter(str(error))

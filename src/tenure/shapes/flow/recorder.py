@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import psycopg
 
@@ -19,12 +21,14 @@ from ...app.lent import Connections
 from ...errors import StaleLease
 from ...model.rows import Settled
 from ...postgres.runner import run
-from ...verbs.steps import Parked, Parking, Recording, park, recall, record
+from ...verbs.steps import Parked, Parking, Recording, Saying, park, recall, record, say
 
 BATCH_MAX = 500
 PARKS_MAX = 200  # each takes a lock of its own
 IDLE_SECONDS = 2.0  # then its connection is given back
 AGAIN_SECONDS = 0.02
+SAY_SECONDS = 0.2  # between two writes of what is said
+SAID_MAX = 65_536  # characters of one instance between two writes; more is cut
 PATIENCE_SECONDS = 2.0  # for a row or an instance that somebody has locked
 
 
@@ -32,7 +36,7 @@ class Request(NamedTuple):
     """What one instance asks for; `done` is called with the answer, or with an exception, in the recorder's thread."""
 
     job: Job
-    what: Recording | Parking | int  # int: recall that run
+    what: Recording | Parking | Saying | int  # int: recall that run
     done: Callable[[Any], object]
     since: float
 
@@ -45,8 +49,10 @@ class Recorder:
         self._queue: SimpleQueue[Request] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._words: dict[UUID, Saying] = {}  # what is to be said, by instance
+        self._say_at = 0.0
 
-    def send(self, job: Job, what: Recording | Parking | int, done: Callable[[Any], object]) -> None:
+    def send(self, job: Job, what: Recording | Parking | Saying | int, done: Callable[[Any], object]) -> None:
         """Ask for it; the answer comes in another thread."""
         self._queue.put(Request(job, what, done, time.monotonic()))
         if self._thread is None:
@@ -68,8 +74,8 @@ class Recorder:
             with self._lender.blocking() as conn:
                 while True:
                     batch = self._send(conn, batch)
-                    batch += self._gathered(AGAIN_SECONDS if batch else IDLE_SECONDS)
-                    if not batch:
+                    batch += self._gathered(AGAIN_SECONDS if batch else SAY_SECONDS if self._words else IDLE_SECONDS)
+                    if not batch and not self._words:
                         return []
         except psycopg.OperationalError as error:
             time.sleep(0.2)
@@ -87,6 +93,8 @@ class Recorder:
 
     def _send(self, conn: Any, batch: list[Request]) -> list[Request]:
         """Send these; what was locked is returned, to be sent again."""
+        batch = self._heard(batch)
+        self._speak(conn, now=any(each.job.id in self._words for each in batch))
         recalls = [each for each in batch if isinstance(each.what, int)]
         records = [each for each in batch if isinstance(each.what, Recording)]
         parks = [each for each in batch if isinstance(each.what, Parking)]
@@ -100,6 +108,23 @@ class Recorder:
             some = parks[at : at + PARKS_MAX]
             again += self._tell(some, self._run(conn, some, _impatient))
         return again
+
+    def _heard(self, batch: list[Request]) -> list[Request]:
+        """Keep what is to be said; the rest."""
+        for each in batch:
+            if isinstance(each.what, Saying):
+                before = self._words.get(each.job.id)
+                words = (before.chunk if before else "") + each.what.chunk
+                self._words[each.job.id] = Saying(each.what.lease, words[:SAID_MAX])
+        return [each for each in batch if not isinstance(each.what, Saying)]
+
+    def _speak(self, conn: Any, *, now: bool) -> None:
+        """Write what is to be said, a few times a second; now, if one of those is about to end a step or to sleep."""
+        if self._words and (now or time.monotonic() >= self._say_at):
+            words, self._say_at = list(self._words.values()), time.monotonic() + SAY_SECONDS
+            with suppress(psycopg.DatabaseError):  # people miss something; no step fails for it
+                run(conn, say(words), self._schema)
+            self._words = {}
 
     def _run(self, conn: Any, some: list[Request], verb: Callable[[Any], Any]) -> Sequence[Any]:
         try:

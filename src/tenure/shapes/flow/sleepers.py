@@ -12,11 +12,13 @@ from typing import Any
 
 from ...app.job import Job
 from ...errors import StaleLease
+from ...events import Bus, FlowParked
 from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Wait
 from .core import Core
 from .recorder import Recorder
 from .trouble import Asleep, ComeAgain
+from .writing import named
 
 ALREADY = "already_pending"  # why a park is refused whose reply was lost
 
@@ -45,9 +47,14 @@ class Sleepers:
     """Counts what is at work, and parks the instance when nothing is."""
 
     def __init__(
-        self, job: Job, core: Core, recorder: Recorder, future: Callable[[], tuple[Any, Callable[[Any], object]]]
+        self,
+        job: Job,
+        core: Core,
+        recorder: Recorder,
+        future: Callable[[], tuple[Any, Callable[[Any], object]]],
+        bus: Bus,
     ) -> None:
-        self._job, self._core, self._recorder, self._future = job, core, recorder, future
+        self._bus, self._job, self._core, self._recorder, self._future = bus, job, core, recorder, future
         self._lock = threading.RLock()
         self._branches: set[Branch] = set()
         self._works = 0
@@ -140,6 +147,8 @@ class Sleepers:
             slept = isinstance(answer, Parked) and answer.outcome == "parked"
             if slept or (isinstance(answer, Settled) and answer.reason == ALREADY):
                 self._job.completion = "parked"
+                if self._bus.each_job:
+                    self._bus.emit(FlowParked(*named(self._job, self._core), self._waited_for()))
                 self._end(Asleep())
                 return
             self._job.completion = "open"
@@ -155,6 +164,9 @@ class Sleepers:
                 self._end(StaleLease(self._job.claimed, "park", answer.reason, answer.current))
             else:
                 self._end(answer if isinstance(answer, BaseException) else ComeAgain("somebody signals it just now"))
+
+    def _waited_for(self) -> str:
+        return ", ".join(wait.name for wait, _ in self._waits.values())
 
     def _end(self, why: BaseException) -> None:
         self.ended = why

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
+from uuid import UUID
 
 from ...app.job import Job
 from ...errors import StaleLease
+from ...events import Bus, StepFailed, StepRecorded, StepUndone
 from ...model.rows import Settled
 from ...verbs.lifecycle import cancel
 from ...verbs.statement import Statement
@@ -49,9 +51,29 @@ def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
 
 def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recording:
     """The same inside the transaction of a fenced step."""
+    return Recording(job.claimed, core.instance.run, (*core.riders, fenced_step(effect, text)), dict(core.shown))
+
+
+def fenced_step(effect: Fenced, text: str) -> Step:
+    """A fenced step as it is recorded."""
     call = effect.call
-    step = Step(call.path, call.n, call.name, "done", call.args_hash, effect.tries, text)
-    return Recording(job.claimed, core.instance.run, (*core.riders, step), dict(core.shown))
+    return Step(call.path, call.n, call.name, "done", call.args_hash, effect.tries, text)
+
+
+def named(job: Job, core: Core) -> tuple[str, UUID, int, str]:
+    """Who did it, on which row and with which token, and of which workflow: how an event begins."""
+    return job.claimed.worker, job.id, job.token, core.instance.workflow
+
+
+def told(bus: Bus, job: Job, core: Core, steps: tuple[Step, ...]) -> None:
+    """Tell subscribers what was written down."""
+    for step in steps:
+        if step.state == "failed":
+            bus.emit(StepFailed(*named(job, core), step.name, step.state, step.error or ""))
+        elif step.path == "undo" and step.state == "done":
+            bus.emit(StepUndone(*named(job, core), step.name, step.state))
+        elif bus.each_job:
+            bus.emit(StepRecorded(*named(job, core), step.name, step.state))
 
 
 def until_free() -> Iterator[float]:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from ...errors import BadSettings
 from .guard import ForbiddenAddress, Guard, Target
@@ -73,15 +74,28 @@ class Pinned:
 
 
 class Caller:
-    """Calls receivers through one pool of connections. Proxies of the environment are not used."""
+    """Calls receivers through one pool of connections. Proxies of the environment are not used.
 
-    def __init__(self, guard: Guard, *, inner: Any = None, lookup: Resolve = resolve, ssl_context: Any = None) -> None:
+    With an egress proxy every call goes through it: it resolves names and judges addresses, in place of the guard.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        *,
+        inner: Any = None,
+        lookup: Resolve = resolve,
+        ssl_context: Any = None,
+        proxy: str | None = None,
+    ) -> None:
         try:
             self._http = importlib.import_module("httpcore")
             importlib.import_module("anyio")
         except ImportError:
             raise BadSettings("'httpcore' is not installed: `pip install 'tenure[webhooks]'`") from None
-        self._backend = Pinned(guard, inner if inner is not None else self._http.AnyIOBackend(), lookup)
+        inner = inner if inner is not None else self._http.AnyIOBackend()
+        self._proxy = None if proxy is None else self._http.Proxy(**proxied(proxy))
+        self._backend = inner if proxy is not None else Pinned(guard, inner, lookup)
         self._ssl, self._pool = ssl_context, None
 
     def _open(self) -> Any:
@@ -92,6 +106,7 @@ class Caller:
                 max_keepalive_connections=50,
                 keepalive_expiry=5.0,
                 network_backend=self._backend,
+                proxy=self._proxy,
             )
         return self._pool
 
@@ -139,6 +154,20 @@ class Caller:
                 None,
             )
             return Called(response.status, _ms(began), str(peer[0]) if peer else None, _note(said), after)
+
+
+def proxied(proxy: str) -> dict[str, Any]:
+    """An egress proxy in parts, as httpcore takes it; BadSettings with the next step, and never with its password."""
+    parts = urlsplit(proxy)
+    try:
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port
+    except ValueError:
+        known = None
+    if not known or parts.path.strip("/") or parts.query:
+        raise BadSettings("proxy must be an address like http://egress.internal:4750, with its port")
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+    auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    return {"url": f"{parts.scheme}://{host}:{parts.port}", "auth": auth}
 
 
 def _host(target: Target) -> str:

@@ -14,7 +14,7 @@ from ipaddress import ip_network
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ...errors import BadSettings, TenureError
+from ...errors import USAGE, BadSettings, TenureError
 from .addresses import Network, may_call, read_address
 
 URL_CHARS_MAX = 2048
@@ -41,6 +41,8 @@ _LOCAL = (
 
 class ForbiddenUrl(TenureError, ValueError):
     """A URL that is not called, whoever asks."""
+
+    exit_code = USAGE
 
 
 class ForbiddenAddress(TenureError):
@@ -98,7 +100,7 @@ class Guard:
         address = read_address(host)
         if address is not None:
             if not may_call(address, self.networks):
-                raise ForbiddenUrl(f"{host} is not an address of the public internet")
+                raise ForbiddenUrl(f"{host} is not an address of the public internet: allow its network in the Guard")
             return str(address)
         labels = host.removesuffix(".").split(".")
         if len(host) > 253 or not all(_LABEL.fullmatch(each) for each in labels):

@@ -43,6 +43,15 @@ CREATE TABLE tenure.shown (
   PRIMARY KEY (row_id, key)
 ) WITH (fillfactor = 50);
 
+-- What flows tell people while they work.
+CREATE TABLE tenure.said (
+  row_id uuid        NOT NULL,
+  n      bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  chunk  text        NOT NULL,
+  PRIMARY KEY (row_id, n)
+);
+
 -- The advisory lock of an instance: exclusive to go to sleep, shared to signal.
 CREATE FUNCTION tenure.flow_lock(row_id uuid) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
   AS 'SELECT hashtextextended(row_id::text, 6)';
@@ -59,6 +68,7 @@ CREATE FUNCTION tenure.park(
 DECLARE
   free uuid[];
   held_ids uuid[];
+  cleaning_ids uuid[] := ARRAY(SELECT l.id FROM unnest(ids, cleaning) AS l (id, cleaning) WHERE l.cleaning);
   moment timestamptz;
 BEGIN
   PERFORM tenure.must_read_committed();
@@ -79,47 +89,55 @@ BEGIN
     FOR NO KEY UPDATE SKIP LOCKED);
   moment := clock_timestamp();
 
+  -- Rows are looked up by their id, never joined to each other: a plan that expects few of them would compare each with each. Every
+  -- instance has a line of its own beside its waits, without a path: it carries the delay, and the answer if there is nothing else.
   RETURN QUERY
-  WITH held AS MATERIALIZED (
-    SELECT i.id, i.fence_token, i.limited, i.headers ? 'tenure-cancel' AS cancel_asked FROM tenure.live AS i
-    WHERE i.id = ANY (held_ids)
-  ), instance AS MATERIALIZED (
-    SELECT h.id, h.fence_token, h.limited, COALESCE(h.cancel_asked AND NOT l.cleaning, false) AS cancelled, moment + l.delay * interval '1 second' AS until
-    FROM unnest(ids, delays, cleaning) AS l (id, delay, cleaning) JOIN held AS h ON h.id = l.id
-  ), asked AS MATERIALIZED (
-    SELECT w.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.cancelled,
-           CASE WHEN w.name LIKE 'wait:%' THEN substr(w.name, 6) END AS signal,
+  WITH asked AS MATERIALIZED (
+    SELECT i.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.limited, c.cancelled,
+           CASE WHEN w.name LIKE 'wait:%' AND NOT c.cancelled THEN substr(w.name, 6) END AS signal,
            COALESCE(s.until, LEAST(to_timestamp(w.at), moment + w.delay * interval '1 second')) AS until
-    FROM unnest(step_ids, runs, paths, ns, names, states, hashes, tries, step_delays, ats, errors)
-      AS w (id, run, path, n, name, state, hash, tries, delay, at, error)
-    JOIN instance AS i ON i.id = w.id
+    FROM (SELECT w.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.delay, w.at, w.error
+          FROM unnest(step_ids, runs, paths, ns, names, states, hashes, tries, step_delays, ats, errors)
+            AS w (id, run, path, n, name, state, hash, tries, delay, at, error)
+          UNION ALL
+          SELECT l.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.delay, NULL, NULL FROM unnest(ids, delays) AS l (id, delay)) AS w
+    CROSS JOIN LATERAL (SELECT i.id, i.fence_token, i.limited, i.headers FROM tenure.live AS i WHERE i.id = w.id LIMIT 1) AS i
+    CROSS JOIN LATERAL (SELECT (i.headers ? 'tenure-cancel') IS TRUE AND i.id <> ALL (cleaning_ids) AS cancelled) AS c
     LEFT JOIN tenure.steps AS s ON s.row_id = w.id AND s.run = w.run AND s.path = w.path AND s.n = w.n
       AND s.state = w.state AND s.tries = w.tries
+    WHERE w.id = ANY (held_ids)
   ), met AS MATERIALIZED (
-    SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.until, g.n AS signal_n, g.payload, a.state AS was,
-           CASE WHEN g.n IS NOT NULL OR b.over THEN 'done'
-                WHEN a.until > moment THEN a.state
-                WHEN a.state = 'retrying' THEN 'due'
-                WHEN a.signal IS NULL THEN 'done'
-                ELSE 'timed_out' END AS state
-    FROM (SELECT a.*, row_number() OVER (PARTITION BY a.id, a.signal ORDER BY a.path, a.n) AS rank FROM asked AS a WHERE NOT a.cancelled) AS a
-    LEFT JOIN LATERAL (
-      SELECT g.n, g.payload FROM tenure.signals AS g WHERE g.row_id = a.id AND g.name = a.signal ORDER BY g.n OFFSET a.rank - 1 LIMIT 1
-    ) AS g ON true
-    LEFT JOIN LATERAL (
-      SELECT b.ended_at IS NOT NULL OR b.failing AS over FROM tenure.groups AS b
-      WHERE a.name LIKE 'group:%' AND b.id = substr(a.name, 7)::bigint LIMIT 1
-    ) AS b ON true
+    SELECT m.*, bool_or(m.state <> m.was) OVER (PARTITION BY m.id) AS awake, min(m.until) OVER (PARTITION BY m.id) AS first_until FROM (
+      SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.limited, a.cancelled, a.until,
+             g.n AS signal_n, g.payload, a.state AS was,
+             CASE WHEN g.n IS NOT NULL OR b.over THEN 'done'
+                  WHEN a.until > moment THEN a.state
+                  WHEN a.state = 'retrying' THEN 'due'
+                  WHEN a.signal IS NULL THEN 'done'
+                  ELSE 'timed_out' END AS state
+      FROM (SELECT a.*, row_number() OVER (PARTITION BY a.id, a.signal ORDER BY a.path, a.n) AS rank FROM asked AS a
+            WHERE a.path IS NULL
+               OR NOT a.cancelled) AS a
+      LEFT JOIN LATERAL (
+        SELECT g.n, g.payload FROM tenure.signals AS g WHERE g.row_id = a.id AND g.name = a.signal ORDER BY g.n OFFSET a.rank - 1 LIMIT 1
+      ) AS g ON true
+      LEFT JOIN LATERAL (
+        SELECT b.ended_at IS NOT NULL OR b.failing AS over FROM tenure.groups AS b
+        WHERE a.name LIKE 'group:%' AND b.id = substr(a.name, 7)::bigint LIMIT 1
+      ) AS b ON true
+    ) AS m
   ), asleep AS MATERIALIZED (
-    SELECT i.id, i.limited, LEAST(i.until, (SELECT min(m.until) FROM met AS m WHERE m.id = i.id)) AS until FROM instance AS i
-    WHERE NOT i.cancelled
-      AND NOT EXISTS (SELECT FROM met AS m WHERE m.id = i.id AND m.state <> m.was)
+    SELECT m.id, m.limited, m.first_until AS until FROM met AS m
+    WHERE m.path IS NULL  -- implied: one line for each instance; its waits say the same
+      AND NOT m.cancelled
+      AND m.awake IS NOT TRUE
   ), taken AS (
     DELETE FROM tenure.signals AS g USING met WHERE g.row_id = met.id AND g.n = met.signal_n
   ), written AS (
     INSERT INTO tenure.steps AS s (row_id, run, path, n, name, state, fence_token, args_hash, tries, recorded_at, until, result, error)
     SELECT m.id, m.run, m.path, m.n, m.name, m.state, m.fence_token, m.hash, m.tries, moment, m.until, m.payload, m.error FROM met AS m
-    WHERE m.state IN ('done', 'timed_out') OR m.id IN (SELECT a.id FROM asleep AS a)
+    WHERE m.path IS NOT NULL
+      AND (m.state IN ('done', 'timed_out') OR m.awake IS NOT TRUE)
     ON CONFLICT (row_id, run, path, n) DO UPDATE
     SET state = excluded.state, fence_token = excluded.fence_token, tries = excluded.tries, recorded_at = excluded.recorded_at,
         until = excluded.until, result = excluded.result, error = excluded.error
@@ -134,9 +152,9 @@ BEGIN
     WHERE p.row_id = a.id
       AND a.limited  -- implied: only rows claimed under limits have permits; spares the others the look
   )
-  SELECT i.id, CASE WHEN i.cancelled THEN 'cancelled' WHEN i.id IN (SELECT a.id FROM asleep AS a) THEN 'parked' ELSE 'awake' END,
-         m.path, m.n, m.state, m.payload::text, date_part('epoch', moment)
-  FROM instance AS i LEFT JOIN met AS m ON m.id = i.id
+  SELECT m.id, CASE WHEN m.cancelled THEN 'cancelled' WHEN m.awake THEN 'awake' ELSE 'parked' END,
+         m.path, m.n, CASE WHEN m.path IS NOT NULL THEN m.state END, m.payload::text, date_part('epoch', moment)
+  FROM met AS m
   UNION ALL
   SELECT u.id, 'locked', NULL, NULL, NULL, NULL, NULL FROM unnest(ids) AS u (id) WHERE u.id <> ALL (free);
 END

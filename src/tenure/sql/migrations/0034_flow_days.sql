@@ -64,6 +64,9 @@ BEGIN
   DELETE FROM tenure.shown AS v WHERE (v.row_id, v.key) IN (
     SELECT v.row_id, v.key FROM tenure.shown AS v WHERE v.row_id < tenure.id_at(oldest) AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = v.row_id)
       AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = v.row_id) LIMIT most);
+  DELETE FROM tenure.said AS t WHERE (t.row_id, t.n) IN (
+    SELECT t.row_id, t.n FROM tenure.said AS t WHERE t.row_id < tenure.id_at(oldest) AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = t.row_id)
+      AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = t.row_id) LIMIT most);
   DELETE FROM tenure.steps_rest AS s WHERE (s.row_id, s.run, s.path, s.n) IN (
     SELECT s.row_id, s.run, s.path, s.n FROM tenure.steps_rest AS s WHERE s.row_id < tenure.id_at(oldest) AND NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = s.row_id)
       AND NOT EXISTS (SELECT FROM tenure.dead AS d WHERE d.id = s.row_id) LIMIT most);

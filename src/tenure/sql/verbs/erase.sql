@@ -1,4 +1,4 @@
--- erase: delete rows that nobody holds, with all that is known of them: tape, refusals, effects, idempotency key and key
+-- erase: delete rows that nobody holds, with all that is known of them: tape, refusals, effects, results, steps, calls, idempotency key and key
 -- in: ids uuid[]
 -- out: id, woken
 -- why: unlike delete, the idempotency key goes too: it may name a person, and so may its hash. A late duplicate of an erased row
@@ -69,6 +69,12 @@ WITH waiting AS (
 ), shown AS (
   DELETE FROM tenure.shown AS v USING gone
   WHERE v.row_id = gone.id
+), called AS (
+  DELETE FROM tenure.deliveries AS c USING gone
+  WHERE c.row_id = gone.id
+), said AS (
+  DELETE FROM tenure.said AS t USING gone
+  WHERE t.row_id = gone.id
 ), keys AS (
   DELETE FROM tenure.idempotency AS k USING gone
   WHERE k.key = gone.idempotency_key  -- implied: of one row there is one key; finds it by the primary key

@@ -1,13 +1,14 @@
 -- record: write down what steps of held instances returned; an instance whose lease is not current writes nothing
--- in: ids uuid[], generations bigint[], fences bigint[], step_ids uuid[], runs int[], paths text[], ns int[], names text[], states text[], hashes bigint[], tries int[], results jsonb[], errors text[], show_ids uuid[], keys text[], values jsonb[]
+-- in: ids uuid[], generations bigint[], fences bigint[], step_ids uuid[], step_fences bigint[], runs int[], paths text[], ns int[], names text[], states text[], hashes bigint[], tries int[], results jsonb[], errors text[], show_ids uuid[], keys text[], values jsonb[]
 -- out: id, cancel_asked, moment, written boolean (false: all of it was there before)
 -- why: the lock lasts until the commit, so nobody can take the row between this look and that. A row that somebody has locked is passed
 -- by and asked for again: one instance must not make the others of its batch wait. A record that has ended is never changed: sent
 -- again after a lost reply, it is there. Crashes count from the last record on: attempts go back to 1.
+-- What is held is looked up in a hash (IS TRUE keeps the planner from making a join of it: one that expects few rows compares each with each).
 WITH moment AS MATERIALIZED (
   SELECT clock_timestamp() AS at
 ), held AS MATERIALIZED (
-  SELECT i.id, i.attempts, i.fence_token, i.headers ? 'tenure-cancel' AS cancel_asked
+  SELECT i.id, i.attempts, i.headers ? 'tenure-cancel' AS cancel_asked
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])  -- implied: the tokens name their rows; this one walks the primary key
     AND i.status = 'processing'
@@ -17,11 +18,11 @@ WITH moment AS MATERIALIZED (
   FOR NO KEY UPDATE SKIP LOCKED
 ), written AS (
   INSERT INTO tenure.steps AS s (row_id, run, path, n, name, state, fence_token, args_hash, tries, recorded_at, result, error)
-  SELECT r.id, r.run, r.path, r.n, r.name, r.state, held.fence_token, r.hash, r.tries, moment.at, r.result, r.error
-  FROM unnest(:step_ids::uuid[], :runs::int[], :paths::text[], :ns::int[], :names::text[], :states::text[], :hashes::bigint[], :tries::int[],
-              :results::jsonb[], :errors::text[]) AS r (id, run, path, n, name, state, hash, tries, result, error)
-  JOIN held ON held.id = r.id
+  SELECT r.id, r.run, r.path, r.n, r.name, r.state, r.fence, r.hash, r.tries, moment.at, r.result, r.error
+  FROM unnest(:step_ids::uuid[], :step_fences::bigint[], :runs::int[], :paths::text[], :ns::int[], :names::text[], :states::text[], :hashes::bigint[], :tries::int[],
+              :results::jsonb[], :errors::text[]) AS r (id, fence, run, path, n, name, state, hash, tries, result, error)
   CROSS JOIN moment
+  WHERE (r.id IN (SELECT held.id FROM held)) IS TRUE
   ON CONFLICT (row_id, run, path, n) DO UPDATE
   SET state = excluded.state, fence_token = excluded.fence_token, tries = excluded.tries, recorded_at = excluded.recorded_at, until = NULL,
       result = excluded.result, error = excluded.error
@@ -30,7 +31,7 @@ WITH moment AS MATERIALIZED (
 ), shows AS (
   INSERT INTO tenure.shown AS v (row_id, key, value)
   SELECT r.id, r.key, r.value FROM unnest(:show_ids::uuid[], :keys::text[], :values::jsonb[]) AS r (id, key, value)
-  JOIN held ON held.id = r.id
+  WHERE (r.id IN (SELECT held.id FROM held)) IS TRUE
   ON CONFLICT (row_id, key) DO UPDATE SET value = excluded.value
 ), fresh AS (
   UPDATE tenure.live AS i SET attempts = 1 FROM held

@@ -1,17 +1,17 @@
 -- set_endpoint: change the state, the address or the kinds of an endpoint; an active one begins anew, with its circuit closed
--- in: id uuid, state text, url text (NULL: as it is), kinds text[] (NULL: as they are), note text, queue text
+-- in: id uuid, state text (NULL: as it is), url text (NULL: as it is), kinds text[] (NULL: as they are), note text, queue text
 -- out: id, due (pending rows that are tried now)
--- why: what waited for it, at most 10,000 rows, is due at once; a row that is held or locked comes by itself.
+-- why: what waited for an active one, at most 10,000 rows, is due at once; a row that is held or locked comes by itself.
 WITH changed AS (
   UPDATE tenure.endpoints AS e
-  SET state = :state, url = COALESCE(:url::text, e.url), kinds = COALESCE(:kinds::text[], e.kinds), note = :note::text, failures = 0, failing_since = NULL,
-      open_until = NULL, probe_until = NULL
+  SET state = COALESCE(:state::text, e.state), url = COALESCE(:url::text, e.url), kinds = COALESCE(:kinds::text[], e.kinds), note = :note::text,
+      failures = 0, failing_since = NULL, open_until = NULL, probe_until = NULL
   WHERE e.id = :id::uuid
-  RETURNING e.id
+  RETURNING e.id, e.state
 ), waiting AS (
   SELECT i.id FROM tenure.live AS i
   WHERE i.queue = :queue
-    AND :state = 'active'
+    AND EXISTS (SELECT FROM changed WHERE changed.state = 'active')
     AND i.partition_key = 'endpoint:' || :id::uuid
     AND i.status = 'pending'
     AND i.available_at > clock_timestamp()

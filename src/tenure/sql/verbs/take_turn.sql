@@ -43,6 +43,10 @@ SELECT t.name,
            SELECT FROM tenure.schedules AS s
            WHERE s.next_at <= statement_timestamp()  -- implied: to look once too often is no harm
              AND NOT s.paused)  -- implied: to look once too often is no harm
+         WHEN 'batches' THEN EXISTS (
+           SELECT FROM tenure.groups AS g
+           WHERE g.ended_at IS NOT NULL
+             AND NOT g.told)  -- implied: to look once too often is no harm
          ELSE true
        END
 FROM taken AS t

@@ -14,6 +14,7 @@ const WAYS = [
   { name: "queues", title: "Queues", load: () => import("./pages/queues/page.js") },
   { name: "flows", title: "Flows", load: () => import("./pages/flows/page.js") },
   { name: "outbox", title: "Outbox", load: () => import("./pages/outbox.js") },
+  { name: "hooks", title: "Webhooks", load: () => import("./pages/hooks/page.js") },
   { name: "projections", title: "Projections", load: () => import("./pages/projections.js") },
   { name: "batches", title: "Batches", load: () => import("./pages/batches.js") },
   { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },

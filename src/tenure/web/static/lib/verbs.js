@@ -3,7 +3,8 @@ import { number, plural } from "./words.js";
 
 /**
  * An entry of the server's table.
- * @typedef {{name: string, on: "rows" | "queue" | "key" | "worker" | "schedule" | "projection" | "flow",
+ * @typedef {{name: string,
+ *   on: "rows" | "queue" | "key" | "worker" | "schedule" | "projection" | "flow" | "endpoint",
  *   role: string, does: string, past: string, button: string, asks: "never" | "on a click" | "always", grave: boolean,
  *   statuses: string[], audited: string}} Verb
  */

@@ -13,16 +13,17 @@ export const JUMPS = {
   b: "batches",
   p: "projections",
   f: "flows",
+  h: "hooks",
   a: "audit",
   l: "drills",
 };
 
 /**
- * The way that leads to a place, if one does; only rows, flows and batches have places below them.
+ * The way that leads to a place, if one does; only rows, flows, batches and hooks have places below.
  * @param {Way[]} ways @param {string[]} parts
  */
 export function way_of(ways, parts) {
-  const below = ["rows", "flows", "batches"].includes(parts[0]) ? 2 : 1;
+  const below = ["rows", "flows", "batches", "hooks"].includes(parts[0]) ? 2 : 1;
   return parts.length <= below ? ways.find((way) => way.name === (parts[0] ?? "")) : undefined;
 }
 

@@ -130,7 +130,7 @@ function Acts({ each, stopped }) {
       ${stopped && !paused && can("resume_projection") && html`
         <button
           class="button small"
-          aria-label=${`Try ${projection} again`}
+          aria-label=${`Try again: ${projection}`}
           onClick=${() => resume(projection)}
         >
           Try again

@@ -3,6 +3,7 @@ import { useAnswer } from "../../lib/answer.js";
 import { Ago } from "../../lib/clock.js";
 import { Choice, Empty, Fault, Page, Panel, Status } from "../../lib/parts.js";
 import { ask, place } from "../../lib/route.js";
+import { duration } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
 import { number } from "../../lib/words.js";
 import { Flow } from "./flow.js";
@@ -16,11 +17,58 @@ const STATES = [
   ["failed", "failed"],
   ["dead_letter", "dead letters"],
   ["cancelled", "cancelled"],
+  ["stuck", "stuck"],
 ];
 
 /** @param {{parts: string[]}} props */
 export default function Flows({ parts }) {
-  return parts[1] ? html`<${Flow} key=${parts[1]} id=${parts[1]} />` : html`<${List} />`;
+  if (parts[1]) return html`<${Flow} key=${parts[1]} id=${parts[1]} />`;
+  return place.value.query.state === "stuck" ? html`<${Stuck} />` : html`<${List} />`;
+}
+
+function States() {
+  const { state = "" } = place.value.query;
+  const choose = (/** @type {string} */ value) => ask({ state: value || null });
+  return html`<${Choice} label="State" value=${state} options=${STATES} choose=${choose} />`;
+}
+
+/** Those that somebody should look at, and why. */
+function Stuck() {
+  const { workflow = "" } = place.value.query;
+  const query = { workflow: workflow || null };
+  const { answer, fault, reload } = useAnswer("api/flows/stuck", { query, every_seconds: 5 });
+  const stuck = /** @type {any[]} */ (answer?.stuck ?? []);
+  return html`
+    <${Page} title="Flows" note="those that somebody should look at" actions=${html`<${States} />`}>
+      <${Fault} fault=${fault} retry=${reload} />
+      <${Panel}>
+        ${answer && !stuck.length && html`<${Empty}>No flow is stuck.<//>`}
+        ${stuck.length > 0 && html`
+          <div class="scroll">
+            <table class="table cards">
+              <thead>
+                <tr>
+                  <th>Workflow</th>
+                  <th>Name</th>
+                  <th>Since</th>
+                  <th>Why</th>
+                </tr>
+              </thead>
+              <tbody>
+                ${stuck.map((each) => html`
+                  <tr key=${each.id}>
+                    <${Named} flow=${each} />
+                    <td data-label="Since">${each.seconds === null ? "" : duration(each.seconds)}</td>
+                    <td data-label="Why">${each.why}</td>
+                  </tr>
+                `)}
+              </tbody>
+            </table>
+          </div>
+        `}
+      <//>
+    <//>
+  `;
 }
 
 function List() {
@@ -28,10 +76,8 @@ function List() {
   const query = { workflow: workflow || null, state: state || null };
   const { answer, fault, reload } = useAnswer("api/flows", { query, every_seconds: 2 });
   const flows = /** @type {any[]} */ (answer?.flows ?? []);
-  const choose = (/** @type {string} */ value) => ask({ state: value || null });
-  const states = html`<${Choice} label="State" value=${state} options=${STATES} choose=${choose} />`;
   return html`
-    <${Page} title="Flows" note="workflows that live or have ended badly" actions=${states}>
+    <${Page} title="Flows" note="workflows that live or have ended badly" actions=${html`<${States} />`}>
       <${Fault} fault=${fault} retry=${reload} />
       <${Panel}>
         ${answer && !flows.length && html`<${Empty}>There is no such flow.<//>`}
@@ -63,19 +109,26 @@ function List() {
 }
 
 /** @param {{flow: any}} props */
-function Line({ flow }) {
+function Named({ flow }) {
   const name = (flow.name ?? flow.id).replace(`flow:${flow.workflow}:`, "");
   return html`
+    <td class="title">
+      <a href=${`flows/${flow.id}`}>${flow.workflow}</a>
+      <span class="quiet"> ${flow.version}</span>
+    </td>
+    <td data-label="Name">
+      <a class="mono" href=${`flows/${flow.id}`}>
+        ${name}
+      </a>
+    </td>
+  `;
+}
+
+/** @param {{flow: any}} props */
+function Line({ flow }) {
+  return html`
     <tr>
-      <td class="title">
-        <a href=${`flows/${flow.id}`}>${flow.workflow}</a>
-        <span class="quiet"> ${flow.version}</span>
-      </td>
-      <td data-label="Name">
-        <a class="mono" href=${`flows/${flow.id}`}>
-          ${name}
-        </a>
-      </td>
+      <${Named} flow=${flow} />
       <td data-label="State">
         <${Status} status=${flow.state === "waiting" ? "scheduled" : flow.state} />
       </td>

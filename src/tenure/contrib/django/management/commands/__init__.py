@@ -1,0 +1,1 @@
+"""The commands that `manage.py` has from Tenure: one, with all of ours below it."""

@@ -1,0 +1,151 @@
+"""The registry of endpoints: whom a tenant wants to be told, with which secret, and what is sent to one again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from ...app.inbox import Inbox
+from ...errors import BadSettings
+from ...postgres.callers import awaits
+from ...postgres.runner import run
+from ...verbs import endpoints
+from ...verbs.endpoints import QUEUE, State
+from ...verbs.statement import Statement
+from .guard import Guard
+from .sealing import seal
+from .signing import check_secret, new_secret
+
+OVERLAP_SECONDS = 86_400.0
+OVERLAP_SECONDS_MAX = 30 * 86_400.0
+WORD = re.compile(r"[!-~]{1,200}")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A new endpoint. Its secret is shown here, and never again."""
+
+    id: UUID
+    secret: str = field(repr=False)
+
+
+class Registry:
+    """What operators do with endpoints. A method that ends in -ing makes the statement, the other one runs it."""
+
+    def __init__(self, inbox: Inbox, *, guard: Guard | None = None, queue: str = QUEUE) -> None:
+        self._inbox, self._queue = inbox, queue
+        self.guard = guard or Guard()
+
+    def add(self, conn: Any, *, tenant: str, url: str, kinds: Sequence[str], secret: str | None = None) -> Any:
+        """Tell this address of a tenant's webhooks; awaitable if the connection is. Its secret is shown once.
+
+        ForbiddenUrl if the address is not called. Kinds are names such as order.paid, or begin one: order.*
+        """
+        return self._run(conn, self.adding(tenant=tenant, url=url, kinds=kinds, secret=secret))
+
+    def adding(self, *, tenant: str, url: str, kinds: Sequence[str], secret: str | None = None) -> Statement[Endpoint]:
+        """BadSettings when it is run and the tenant has as many as it may."""
+        self.guard.target(url)
+        made = Endpoint(uuid4(), check_secret(secret or new_secret()))
+        kept = seal(self._inbox.codec, made.secret, "secret", str(made.id))
+        asked = endpoints.add_endpoint(made.id, check_tenant(tenant), url, check_kinds(kinds), kept)
+        return Statement(asked.name, asked.params, lambda rows: _added(bool(rows), tenant, made))
+
+    def rotate(
+        self, conn: Any, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
+    ) -> Any:
+        """Another secret, shown once; the one before signs too for a while. BadSettings while a rotation is open."""
+        return self._run(conn, self.rotating(endpoint, overlap_seconds=overlap_seconds, secret=secret))
+
+    def rotating(
+        self, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
+    ) -> Statement[Endpoint]:
+        """BadSettings when it is run while a rotation is open."""
+        if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
+            raise BadSettings(
+                f"overlap_seconds={overlap_seconds!r} must be from 0 to {OVERLAP_SECONDS_MAX:.0f}, 30 days"
+            )
+        made = Endpoint(endpoint, check_secret(secret or new_secret()))
+        kept = seal(self._inbox.codec, made.secret, "secret", str(endpoint))
+        asked = endpoints.rotate_secret(endpoint, kept, overlap_seconds)
+        return Statement(asked.name, asked.params, lambda rows: _rotated(asked.read(rows), made))
+
+    def set(
+        self,
+        conn: Any,
+        endpoint: UUID,
+        state: State | None = None,
+        *,
+        url: str | None = None,
+        kinds: Sequence[str] | None = None,
+    ) -> Any:
+        """Pause, disable or activate an endpoint, or change what it is; how many of its rows are due now."""
+        return self._run(conn, self.setting(endpoint, state, url=url, kinds=kinds))
+
+    def setting(
+        self,
+        endpoint: UUID,
+        state: State | None,
+        *,
+        url: str | None = None,
+        kinds: Sequence[str] | None = None,
+        note: str | None = None,
+    ) -> Statement[int | None]:
+        """What is None stays as it is."""
+        if url is not None:
+            self.guard.target(url)
+        if state not in (None, "active", "paused", "disabled"):
+            raise BadSettings(f"state={state!r} is not known: choose from active, paused, disabled")
+        wanted = None if kinds is None else check_kinds(kinds)
+        return endpoints.set_endpoint(endpoint, state, queue=self._queue, url=url, kinds=wanted, note=note)
+
+    def replay(self, conn: Any, endpoint: UUID, webhooks: Sequence[UUID]) -> Any:
+        """Send webhooks that are kept to one endpoint again, under their own ids; how many."""
+        return self._run(conn, endpoints.resend_webhook(endpoint, webhooks, queue=self._queue))
+
+    def test(self, conn: Any, endpoint: UUID) -> Any:
+        """Send one webhook of the kind tenure.test; its id, None if there is no such endpoint or it is disabled."""
+        return self._run(conn, endpoints.try_endpoint(endpoint, queue=self._queue))
+
+    def _run(self, conn: Any, statement: Statement[T]) -> Any:
+        if awaits(conn):
+            return self._run_awaiting(conn, statement)
+        return run(conn, statement, self._inbox.schema)
+
+    async def _run_awaiting(self, conn: Any, statement: Statement[T]) -> Any:
+        return await run(conn, statement, self._inbox.schema)
+
+
+def check_tenant(tenant: Any) -> str:
+    """The tenant itself, or BadSettings."""
+    if not isinstance(tenant, str) or not 1 <= len(tenant.encode()) <= 256 or "\0" in tenant:
+        raise BadSettings(f"tenant={str(tenant)[:60]!r} must be text of 1 to 256 bytes")
+    return tenant
+
+
+def check_kinds(kinds: Any) -> list[str]:
+    """The kinds themselves, or BadSettings."""
+    named = [] if isinstance(kinds, str) else list(kinds)
+    if not 1 <= len(named) <= 100 or not all(isinstance(each, str) and WORD.fullmatch(each) for each in named):
+        raise BadSettings(f"kinds={str(kinds)[:60]!r} must be a list of 1 to 100 names, such as ['order.*']")
+    if any("*" in each[:-1] for each in named):
+        raise BadSettings(f"kinds={str(kinds)[:60]!r}: a star stands at the end, as in order.*")
+    return named
+
+
+def _added(added: bool, tenant: str, made: Endpoint) -> Endpoint:
+    if not added:
+        raise BadSettings(
+            f"tenant {tenant[:60]!r} has {endpoints.ENDPOINTS_MAX} endpoints, which is the limit: disable one"
+        )
+    return made
+
+
+def _rotated(until: Any, made: Endpoint) -> Endpoint:
+    if until is None:
+        raise BadSettings(f"endpoint {made.id} is not there, or a rotation is open: wait until it ends")
+    return made
