@@ -25,4 +25,4 @@ class Shared:
     tracing: Tracing = field(default_factory=Tracing)
 
     def __post_init__(self) -> None:
-        self.worker_id = self.worker_id or new_worker_id(self.terms)
+        self.worker_id = self.worker_id or new_worker_id(self.terms.name)
