@@ -15,11 +15,19 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 import servers
 from slices import left_out, left_to_the_first, server_of
 from spares import Spares
+from standstill import AskAgain, Watch
 from world import World
 
 # How quickly examples are made says something about the machine, not about the code.
 settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.load_profile("patient")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A test is asked again if it was red while the machine stood still."""
+    watch = Watch()
+    watch.start()
+    config.pluginmanager.register(AskAgain(watch))
 
 
 @pytest.fixture(scope="session")

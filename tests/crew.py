@@ -77,8 +77,9 @@ class Hired:
 
 @contextlib.contextmanager
 def working(world: World, inbox: Inbox, *, url: str | None = None, **terms: Any) -> Iterator[Hired]:
-    """A worker on the world's schema, drained at the end."""
+    """A worker on the world's schema, drained at the end; present also when the machine stands still for a while."""
     inbox.use_schema(world.schema)
+    terms.setdefault("grace_seconds", SECONDS_MAX)
     queues, at_last = terms.pop("queues", None) or inbox.queues, terms.pop("at_last", None)
     hired = Hired(inbox, Terms(url or world.url, schema=world.schema, queues=queues, **terms), at_last)
     try:

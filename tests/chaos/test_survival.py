@@ -595,7 +595,9 @@ def test_a_server_without_room_is_waited_for_and_what_is_connected_works_on(smal
         gate.open.set()
         hired.saw(JobCompleted, 21)
     assert tokens(world, ids) == {("completed", 1, 1): 20}
-    assert tokens(world, [held]) == {("completed", 1, 2): 1}
+    ((status, attempts, generation),) = tokens(world, [held])
+    assert (status, attempts) == ("completed", 1)
+    assert generation >= 2, "a machine that stands still for a second gives it back once more"
     assert Counter(event.who for event in hired.of(DatabaseUnreachable)) == {"lease_keeper": 1}
 
 
@@ -654,7 +656,7 @@ def send_both(world: World, n: int) -> list[UUID]:
 def test_through_a_pooler_a_worker_polls_shows_no_presence_and_completes_every_row(world: World) -> None:
     with (
         pgbouncer(world.url) as through,
-        working(world, fenced_inbox(world), url=through, poll_seconds=0.3, lease_seconds=3.0, drain_seconds=1) as hired,
+        working(world, fenced_inbox(world), url=through, poll_seconds=0.3, drain_seconds=1) as hired,
     ):
         ids = send_both(world, 20)
         hired.saw(JobCompleted, 41)

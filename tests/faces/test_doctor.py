@@ -35,10 +35,8 @@ CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "standbys", "address", "public",
     "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
-    "leases", "paused", "fleet", "served", "kinds", "encryption", "keys", "lag", "journal", "projections", "webhooks",
-    "bottleneck",
     "leases", "paused", "fleet", "gap", "served", "kinds", "encryption", "keys", "lag", "journal",
-    "projections", "bottleneck",
+    "projections", "webhooks", "bottleneck",
 ]  # fmt: skip
 
 

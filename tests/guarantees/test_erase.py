@@ -115,6 +115,7 @@ LEFT = {
     "clock_timestamp(), to_jsonb(%s::text))",
     "signals": "name, payload) VALUES (%s, 'paid', to_jsonb(%s::text))",
     "signals_once": "once) VALUES (%s, %s)",
+    "said": "chunk) VALUES (%s, %s)",
     "shown": "key, value) VALUES (%s, 'to', to_jsonb(%s::text))",
     "results": "queue, value) VALUES (%s, 'default', to_jsonb(%s::text))",
     "progress": "at, note) VALUES (%s, clock_timestamp(), %s)",

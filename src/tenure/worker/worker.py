@@ -167,9 +167,8 @@ class Worker:
             self._give_back()
             if not self._left():
                 self.lease_keeper.leave()
-                self._until(
-                    lambda: not self.lease_keeper.is_alive(), LAST_WORDS_SECONDS if self.lease_keeper.connected else 0.0
-                )
+                patience = LAST_WORDS_SECONDS / 2 if self.lease_keeper.connected else 0.0
+                self._until(lambda: not self.lease_keeper.is_alive(), patience)
         finally:
             self._end()
             self._exit()
@@ -196,7 +195,7 @@ class Worker:
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
         for attempt in self.held.all():
             self._pools.let_go(attempt, Release("its worker was stopped"))
-        self._until(lambda: not self._left(), LAST_WORDS_SECONDS / 2)
+        self._until(lambda: not self._left(), LAST_WORDS_SECONDS)
 
     def _end(self) -> None:
         self._pools.close()

@@ -53,6 +53,11 @@ WITH tape AS (
   WHERE c.row_id = ANY (:ids::uuid[])
     AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = c.row_id)
   RETURNING c.row_id
+), said AS (
+  DELETE FROM tenure.said AS t
+  WHERE t.row_id = ANY (:ids::uuid[])
+    AND NOT EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = t.row_id)
+  RETURNING t.row_id
 ), keys AS (
   DELETE FROM tenure.idempotency AS k
   WHERE k.key = :idempotency_key
@@ -61,4 +66,4 @@ WITH tape AS (
 )
 SELECT (SELECT count(*) FROM tape) + (SELECT count(*) FROM refused) + (SELECT count(*) FROM marks) + (SELECT count(*) FROM keys)
        + (SELECT count(*) FROM valued) + (SELECT count(*) FROM noted) + (SELECT count(*) FROM steps) + (SELECT count(*) FROM signals)
-       + (SELECT count(*) FROM once) + (SELECT count(*) FROM shown) + (SELECT count(*) FROM called)
+       + (SELECT count(*) FROM once) + (SELECT count(*) FROM shown) + (SELECT count(*) FROM called) + (SELECT count(*) FROM said)
