@@ -15,7 +15,7 @@ from .pair import Pair
 
 SCHEMA = "tenure"
 BEFORE = (60, 5)  # rows acknowledged and rows claimed in each round before anything happens
-STUCK = (30, 3)  # and without a synchronous standby, while the other server no longer follows
+STUCK = (30, 12)  # and without a synchronous standby, while the other server no longer follows
 STUCK_SECONDS = 0.5
 ON_ITS_WAY_SECONDS = 0.1  # what was sent so shortly after the standby was cut off may have reached it
 WAIT_SECONDS_MAX = 60.0
