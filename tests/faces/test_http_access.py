@@ -18,9 +18,9 @@ from tenure.verbs import fleet, schedules
 from tenure.verbs.endpoints import add_endpoint
 from tenure.verbs.projections import plan_projection
 from tenure.web.access import PUBLIC, VERBS, Access
-from tenure.web.app import ROUTES
 from tenure.web.credentials import Credentials, credentials
 from tenure.web.route import Route
+from tenure.web.routes import ROUTES
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -16,7 +16,7 @@ from faces.web_tools import served
 from tenure.drills.scenes.book import BOOK
 from tenure.drills.stage import record
 from tenure.drills.stage.said import Said
-from tenure.web.app import ROUTES
+from tenure.web.routes import ROUTES
 from tenure.web.stage import ROUTES as STAGE_ROUTES
 from world import World, new_world
 

@@ -19,8 +19,8 @@ from tenure.model.web_token import PREFIX
 from tenure.verbs import witness
 from tenure.web import Access
 from tenure.web.access import PUBLIC
-from tenure.web.app import ROUTES
 from tenure.web.credentials import credentials
+from tenure.web.routes import ROUTES
 from tenure.web.witness import FAILED_MAX
 from world import World
 

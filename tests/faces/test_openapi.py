@@ -17,10 +17,10 @@ import tenure.web
 from faces.web_tools import running
 from tenure.model.filter import STATUSES, Filter
 from tenure.verbs import schedules
-from tenure.web.app import ROUTES
 from tenure.web.credentials import credentials
 from tenure.web.feed import Feed, Refuses
 from tenure.web.openapi import document
+from tenure.web.routes import ROUTES
 from world import World, new_world
 
 TOKEN = "a-token-for-schemathesis"

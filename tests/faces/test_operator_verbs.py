@@ -24,8 +24,8 @@ from tenure.operator_verbs import ON_ROWS, OPERATOR_VERBS, OperatorVerb
 from tenure.verbs import endpoints, operators, projections, queues, rebuild, schedules, steps
 from tenure.verbs.statement import Statement
 from tenure.web.access import VERBS, Access
-from tenure.web.app import ROUTES
 from tenure.web.openapi import document
+from tenure.web.routes import ROUTES
 from world import World
 
 pytestmark = pytest.mark.one_server

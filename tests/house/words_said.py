@@ -14,8 +14,8 @@ import tenure
 from tenure.cli import COMMANDS
 from tenure.cli import tenure as program
 from tenure.web import stage
-from tenure.web.app import ROUTES
 from tenure.web.openapi import document
+from tenure.web.routes import ROUTES
 
 PACKAGE = Path(tenure.__file__).parent
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""The app: routes from one table; each request is let in, checked and answered, and every error is one sentence."""
+"""The app: each request is let in, checked and answered by its route, and every error is one sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -18,30 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import settings
 from ..errors import BadSettings
-from . import (
-    actions,
-    audit,
-    batches,
-    dead,
-    enqueue,
-    events,
-    export,
-    flow_stream,
-    flows,
-    hooks,
-    login,
-    openapi,
-    outbox,
-    overview,
-    pages,
-    probes,
-    projections,
-    queues,
-    ring,
-    rows,
-    schedules,
-    workers,
-)
+from . import overview, pages
 from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site
 from .credentials import Credentials, credentials
 from .feed import Feed
@@ -49,6 +25,7 @@ from .forwarded import Proxy, proxy_of
 from .groups import Groups
 from .http_errors import Refused, refusal, response
 from .route import Ask, Route, encoded, require, require_all_queues, understood
+from .routes import routes
 from .site import Site, redaction_of
 from .store import ASKING, Store
 
@@ -58,51 +35,6 @@ if TYPE_CHECKING:
 
 NOBODY = Access("", "read")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
-
-
-async def description(ask: Ask[Any, None]) -> dict[str, Any]:
-    """This API as OpenAPI 3.1."""
-    return _described(str(ask.request.scope.get("root_path", "")).rstrip("/"), ask.site.hosts is not None)
-
-
-@lru_cache(maxsize=4)
-def _described(prefix: str, drills: bool) -> dict[str, Any]:
-    return openapi.document(_routes(drills=drills), prefix)
-
-
-def _routes(*, drills: bool) -> tuple[Route, ...]:
-    """The table, and the routes of the stage where drills are served."""
-    if not drills:
-        return ROUTES
-    from . import stage  # imported here: it needs signals that Windows does not have
-
-    return (*ROUTES, *stage.ROUTES)
-
-
-# In the order in which paths are tried: /api/rows/export before /api/rows/{id}.
-ROUTES: tuple[Route, ...] = (
-    *probes.ROUTES,
-    *login.ROUTES,
-    *overview.ROUTES,
-    *export.ROUTES,
-    *rows.ROUTES,
-    *enqueue.ROUTES,
-    *actions.ROUTES,
-    *queues.ROUTES,
-    *workers.ROUTES,
-    *ring.ROUTES,
-    *schedules.ROUTES,
-    *outbox.ROUTES,
-    *projections.ROUTES,
-    *batches.ROUTES,
-    *hooks.ROUTES,
-    *flows.ROUTES,
-    *flow_stream.ROUTES,
-    *dead.ROUTES,
-    *audit.ROUTES,
-    *events.ROUTES,
-    Route("GET", "/api/openapi.json", PUBLIC, description, {200: dict[str, Any]}),
-)
 
 
 def app(
@@ -145,7 +77,7 @@ def app(
 def _made(site: Site, *, drills: bool) -> Starlette:
     own = site.oidc.routes() if site.oidc else []
     made = Starlette(
-        routes=[*_paths(site, _routes(drills=drills)), *own, *pages.routes(drills=drills)],
+        routes=[*_paths(site, routes(drills=drills)), *own, *pages.routes(drills=drills)],
         exception_handlers={HTTPException: _http_error, Exception: _bug},
         lifespan=lambda made: lifespan(made),
     )
