@@ -91,7 +91,7 @@ def approve(conn: Any, ask_id: str, ok: bool) -> str:
 
 def main() -> None:
     """One question."""
-    with psycopg.connect(load().database_url, autocommit=True) as conn:
+    with psycopg.connect(load().database_url or "", autocommit=True) as conn:
         ask(conn, "1", "Which lamps do we have, and who wants one?")
 
 

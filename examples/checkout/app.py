@@ -102,7 +102,7 @@ def scan(conn: Any, order_id: int, tracking: str) -> str:
 
 def main() -> None:
     """One order, and its parcel."""
-    with psycopg.connect(load().database_url, autocommit=True) as conn:
+    with psycopg.connect(load().database_url or "", autocommit=True) as conn:
         for table in TABLES:
             conn.execute(table)
         conn.execute("INSERT INTO stock VALUES ('lamp', 10) ON CONFLICT DO NOTHING")
