@@ -59,7 +59,8 @@ def world(server_url: str, spares: Callable[[str], Spares]) -> Iterator[World]:
 
 # The files that take longest, longest first: one that begins last would keep the whole run waiting.
 LONG = (
-    "test_scenes", "test_dev", "test_survival", "test_embedded", "test_shell", "test_rolling_deploy",
+    "test_fenced_callers", "test_scenes", "test_failover", "test_types", "test_django", "test_dev", "test_survival",
+    "test_embedded", "test_shell", "test_rolling_deploy",
     "test_process_pool", "test_lease_race", "test_rows", "test_openapi", "test_finding", "test_demo",
     "test_mutants_slice",
     "test_http_stage_ends", "test_worker", "test_drills", "test_playground", "test_state_machine", "test_due_rows",
