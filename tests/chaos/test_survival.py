@@ -182,7 +182,7 @@ def test_a_worker_paces_itself_while_the_server_is_away(server: OwnServer, world
     with working(world, Gate().inbox, poll_seconds=0.5) as hired:
         server.end("fast")
         tries: list[float] = []
-        for line in (hired.worker.claimer, hired.worker.lease_keeper, hired.worker._housekeeper):
+        for line in (hired.worker.claimer, hired.worker.lease_keeper, hired.worker.posts[0].housekeeper):
             _counting(line, "_connect_and_work", tries)
         began = time.monotonic()
         eventually(lambda: time.monotonic() - began > 3.0)
@@ -576,7 +576,7 @@ def test_whichever_statement_of_the_claimer_is_cut_rows_are_completed_once(
 def test_a_server_without_room_is_waited_for_and_what_is_connected_works_on(small_world: World) -> None:
     world, gate = small_world, Gate()
     with working(world, gate.inbox, grace_seconds=2.0, poll_seconds=0.3, drain_seconds=1.0) as hired:
-        eventually(lambda: hired.worker._housekeeper.connected)
+        eventually(lambda: hired.worker.posts[0].housekeeper.connected)
         held = world.enqueue("waits")
         hired.saw(ExecutionStarted)
         taken = occupy(world.url)
@@ -662,7 +662,7 @@ def test_through_a_pooler_a_worker_polls_shows_no_presence_and_completes_every_r
         hired.saw(JobCompleted, 41)
         facts = world.sql("SELECT presence, waiting, metadata->>'wakeup' FROM workers")
         assert facts == [(None, False, "poll")]
-        eventually(lambda: hired.worker._housekeeper.connected)
+        eventually(lambda: hired.worker.posts[0].housekeeper.connected)
         assert hired.worker.lease_keeper.trusted_until == float("inf")
     all_at_first_try(world, hired, ids)
     assert Counter(id for (id,) in world.sql("SELECT row_id FROM receipts")) == dict.fromkeys(ids, 1)

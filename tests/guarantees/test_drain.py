@@ -179,7 +179,7 @@ def test_control_a_worker_that_just_goes_leaves_its_row_behind(world: World) -> 
     id = world.enqueue("sleeps")
     with working(world, inbox) as hired:
         eventually(lambda: hired.worker.held.slots_used == 1)
-        hired.worker._end()
+        hired.worker.posts[0].end()
         eventually(lambda: not hired.worker.claimer.is_alive())
         assert world.row(id).status == "processing"
         assert world.row(id).attempts == 1

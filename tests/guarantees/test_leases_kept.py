@@ -61,7 +61,7 @@ def test_control_without_the_keeper_the_same_handler_loses_its_lease(world: Worl
         eventually(lambda: not hired.worker.lease_keeper.is_alive())
         blocks.enqueue(world.conn)
         hired.saw(StaleWriteBlocked)
-        hired.worker._watchdog.end()
+        hired.worker.posts[0].watchdog.end()
 
 
 def test_all_held_rows_are_renewed_by_one_statement(world: World) -> None:
@@ -176,7 +176,7 @@ def test_control_without_the_watchdog_a_handler_cut_off_goes_on_past_its_lease(w
         FaultProxy(world.url) as proxy,
         working(world, inbox, url=proxy.url, lease_seconds=2.0, drain_seconds=1.0, grace_seconds=600) as hired,
     ):
-        hired.worker._watchdog.end()
+        hired.worker.posts[0].watchdog.end()
         world.enqueue("long")
         hired.saw(ExecutionStarted)  # the row is processing a moment before this worker hears of it
         proxy.blackhole()

@@ -69,7 +69,7 @@ def test_an_attempt_that_commits_while_the_claimer_sorts_is_not_forgotten(world:
     assert settler.unsettled == [attempt], "it is settled later, or now: not never"
     settler.skip_settled()
     assert (settler.unsettled, attempt.state) == ([], State.ABANDONED)
-    worker._pools._end(attempt, None)
+    worker.posts[0].pools._end(attempt, None)
     assert worker.held.slots_used == 0
 
 

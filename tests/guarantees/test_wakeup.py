@@ -187,11 +187,11 @@ def test_a_row_committed_between_the_board_and_the_wish_to_be_woken_starts_at_on
 
     with asleep(world) as hired:
         echoed(world)  # whatever it heard while it joined, it has looked
-        eventually(lambda: hired.worker._news.empty)
+        eventually(lambda: hired.worker.posts[0].news.empty)
         world.sql("UPDATE workers SET waiting = false")
         monkeypatch.setattr(claimer, "run", run)
         hired.worker.claimer.sleep.told = ""
-        hired.worker._news.wake()
+        hired.worker.posts[0].news.wake()
         assert started(hired) == sent
 
 

@@ -109,7 +109,7 @@ def test_nothing_is_claimed_before_the_worker_shows_its_presence(world: World) -
     with FaultProxy(world.url) as proxy:
         proxy.blackhole()
         hired = Hired(inbox, Terms(world.url, proxy.url, world.schema, poll_seconds=0.05))
-        eventually(lambda: hired.worker.claimer.connected and hired.worker._housekeeper.connected)
+        eventually(lambda: hired.worker.claimer.connected and hired.worker.posts[0].housekeeper.connected)
         board_at = hired.worker.claimer.sleep.board_at
         eventually(lambda: hired.worker.claimer.sleep.board_at > board_at + 0.5)
         assert (world.status(id), world.sql("SELECT 1 FROM workers")) == ("pending", [])

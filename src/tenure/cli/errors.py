@@ -58,6 +58,12 @@ def tell(error: BaseException) -> int:
 
 def explain(error: BaseException) -> tuple[str, int]:
     """One sentence with the next step, and the exit code; an unexpected error is a bug to report."""
+    sentence, code = _explain(error)
+    where = [note for note in getattr(error, "__notes__", []) if note.startswith("inbox ")]  # of several
+    return ": ".join([*where, sentence]), code
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, TenureError):
         return str(error), error.exit_code
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None  # without CONTEXT and DETAIL

@@ -19,7 +19,7 @@ import click
 
 from ..console.terminal import echo
 from ..errors import BUG, BadSettings
-from ..settings import find, number, session_url, whole
+from ..settings import DEFAULT_SCHEMA, check_schema_name, find, number, session_url, shards, whole
 from .database import opened, options, setting
 from .errors import explain, tell
 
@@ -55,6 +55,11 @@ serving = click.option(
     metavar="URL",
     help="The server's own address, if the other is a pooler's [env: TENURE_SESSION_URL].",
 )
+@click.option(
+    "--shards",
+    metavar="NAME=URL,…",
+    help="Serve the rows of several databases, e.g. eu=postgresql://…,us=postgresql://… [env: TENURE_SHARDS].",
+)
 @click.option("--no-housekeeping", is_flag=True, help="Leave sweeping, archiving and schedules to other workers.")
 @click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT", help=setting("HEALTH_PORT"))
 @click.option("--health-host", metavar="HOST", help=setting("HEALTH_HOST"))
@@ -81,13 +86,12 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
     from ..worker.worker import Worker
 
     inbox = load(app)
-    with opened(rest.pop("database_url"), rest.pop("schema") or inbox.schema) as database:
-        inbox.use_schema(database.schema)
+    with _where(rest.pop("database_url"), rest.pop("schema") or inbox.schema, rest.pop("shards")) as where:
+        inbox.use_schema(where["schema"])
         terms = Terms(
-            database.url,
-            session_url(rest["session_url"]),
-            database.schema,
-            weights(_said("queues", queues)) or inbox.queues,
+            **where,
+            session_url=session_url(rest["session_url"]),
+            queues=weights(_said("queues", queues)) or inbox.queues,
             slots=whole("TENURE_SLOTS", rest["slots"], "--slots"),
             lease_seconds=_number("lease_seconds", rest),
             drain_seconds=_number("drain_seconds", rest),
@@ -117,6 +121,19 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
                 _tell_address(f"http://{host}:{health.port}", as_json=rest["as_json"])
             code = _run(worker, _tell_json if rest["as_json"] else tell)
     _leave(code)
+
+
+@contextmanager
+def _where(database_url: str | None, schema: str | None, given: str | None) -> Iterator[dict[str, Any]]:
+    """The database, or the shards, as terms of a worker."""
+    if given and database_url:
+        raise BadSettings("--database-url and --shards: give one of them; the shards have URLs of their own")
+    found = {} if database_url else shards(given)
+    if not found:
+        with opened(database_url, schema) as database:
+            yield {"url": database.url, "schema": database.schema}
+        return
+    yield {"shards": found, "schema": check_schema_name(schema or DEFAULT_SCHEMA)}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
+from .bus import BranchBus as BranchBus
 from .bus import Bus as Bus
 from .bus import Subscriber as Subscriber
 from .event import Event as Event

@@ -54,3 +54,21 @@ class Bus:
             with suppress(Exception):
                 said = "the subscriber %r raised at %s: it gets no more events"
                 logging.getLogger("tenure").exception(said, subscriber, event.name)
+
+
+class BranchBus(Bus):
+    """The bus of a part: what is emitted here goes on to the bus of the whole."""
+
+    def __init__(self, whole: Bus) -> None:
+        super().__init__()
+        self._whole = whole
+
+    @property
+    def each_job(self) -> bool:
+        """True if somebody wants the events of every job, here or there."""
+        return super().each_job or self._whole.each_job
+
+    def emit(self, event: Event) -> None:
+        """Call the subscribers, here and there."""
+        super().emit(event)
+        self._whole.emit(event)

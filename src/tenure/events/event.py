@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 from uuid import UUID
+
+AT_AN_INBOX = re.compile(r"-[0-9a-f]{8}@([a-z0-9][a-z0-9_-]*)$")  # how the id of a worker of several inboxes ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +24,7 @@ class Event:
 
     def fields(self) -> dict[str, Any]:
         """The event as a flat record, ready for JSON."""
-        values = asdict(self)
-        return {"event": self.name, **{k: str(v) if isinstance(v, UUID) else v for k, v in values.items()}}
+        values = {k: str(v) if isinstance(v, UUID) else v for k, v in asdict(self).items()}
+        if at := AT_AN_INBOX.search(str(values.get("worker", ""))):
+            values["inbox"] = at.group(1)
+        return {"event": self.name, **values}

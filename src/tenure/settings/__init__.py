@@ -19,6 +19,8 @@ from .known import POSTGRES_MAJORS as POSTGRES_MAJORS
 from .known import URLS as URLS
 from .known import check_names as check_names
 from .known import masked as masked
+from .shard_urls import check_shards as check_shards
+from .shard_urls import parse_shards
 
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -53,6 +55,14 @@ def session_url(given: str | None = None, environ: Mapping[str, str] | None = No
         return check_url(given, "--session-url")
     found = find("TENURE_SESSION_URL", environ=environ)
     return check_url(*found) if found else None
+
+
+def shards(given: str | None = None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Several inboxes by name, from the flag, the variable or the settings file; none if not set."""
+    found = find("TENURE_SHARDS", given, "--shards", environ)
+    if found is None:
+        return {}
+    return {name: check_url(url, found.source) for name, url in parse_shards(*found).items()}
 
 
 def find(name: str, given: object = None, flag: str = "", environ: Mapping[str, str] | None = None) -> Found | None:

@@ -77,6 +77,8 @@ def _word(name: str) -> str:
 def _text(value: object, word: str, source: str) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
+    if isinstance(value, Mapping) and value and all(isinstance(each, str) for each in value.values()):
+        return ",".join(f"{name}={each}" for name, each in value.items())  # [shards]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadSettings(f"{word} in {source} is {value!r}: it must be text or a number")
     return str(value)

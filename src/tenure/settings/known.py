@@ -12,12 +12,14 @@ DEFAULT_SCHEMA = "tenure"
 POSTGRES_MAJORS = range(14, 19)  # the versions every change is tested on
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET|_KEYS")
+BETWEEN_SHARDS = re.compile(r",\s*(?=[^,=/]*=\s*postgres(?:ql)?://)")  # the hosts of one URL have commas, too
 URLS = ("TENURE_DATABASE_URL", "DATABASE_URL")
 LIBPQ = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE")  # each of them names a database, too
 
 KNOWN = {
     "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
     "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, where TENURE_DATABASE_URL is a pooler",
+    "TENURE_SHARDS": "several inboxes that one worker serves, by name: eu=postgresql://…,us=postgresql://…",
     "TENURE_SCHEMA": "the schema of Tenure's tables (tenure)",
     "TENURE_HOME": "where the embedded Postgres keeps its files",
     "TENURE_PROJECT": "the database of the embedded Postgres (one for each project's folder)",
@@ -91,4 +93,6 @@ def masked(name: str, value: str) -> str:
     """The value with its secrets replaced by ***."""
     if _SECRET.search(name):
         return "***"
+    if name == "TENURE_SHARDS":
+        return ",".join(masked("", part) for part in BETWEEN_SHARDS.split(value))
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", value)

@@ -24,15 +24,16 @@ from ..verbs.fleet import set_waiting, tell
 from ..verbs.questions import board, claimed
 from .attempt import Attempt
 from .chore_turns import ChoreTurns
-from .claim_rule import UNORDERED, SentClaim
+from .claim_rule import SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .completer import LARGE, Completer
 from .db_thread import DbThread
-from .held import HeldAttempts, Presence
+from .held import HeldAttempts
 from .news import GivenBack, Item, News, Note
 from .settler import Batch, Settler
 from .shared import Shared
 from .sleep import Sleep
+from .watchdog import Presence
 
 
 class Claimer(DbThread):
@@ -93,6 +94,7 @@ class Claimer(DbThread):
 
     def connection_lost(self) -> None:
         """A new session tells producers again whether this worker waits, and polls."""
+        self._held.say_hungry(False)
         self.sleep.connection_lost()
         self.completer.connect_again()
 
@@ -159,6 +161,7 @@ class Claimer(DbThread):
         if self.sleep.is_time_for_the_board(at) and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)
+        self._start(self._held.begin_ahead())
         if self._held.ahead.overdue_at() <= at:  # a handler has turned slow: another worker may have free slots
             self._held.ahead.turned_slow()
             self.settler.add(self._held.give_back_ahead())
@@ -187,7 +190,7 @@ class Claimer(DbThread):
             self._held.vacate(batch[0])
 
     def _sort(self, at: float) -> None:
-        self._freed(self.settler.due(), at)
+        self.claims.freed(self.settler.due(), at)
         self.settler.skip_settled()
 
     def _read_board(self, conn: QueueConnection, at: float) -> None:
@@ -204,8 +207,8 @@ class Claimer(DbThread):
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:
             return None
-        slots, ahead = self.shared.terms.slots, self._held.ahead
-        free = slots - self._held.in_flight + self.settler.slots_ending
+        slots, ahead = self._held.slots_at_most, self._held.ahead
+        free = self._held.slots_offered + self.settler.slots_ending
         # While rows wait ahead every slot goes to one of them: rows of keys and limited queues come before those.
         return self.claims.next(free, at, ahead=ahead.room, others=min(ahead.room, slots) if len(ahead) else 0)
 
@@ -222,16 +225,10 @@ class Claimer(DbThread):
                 self._received(claim, rows)
             else:
                 answers = run(conn, statement)
-                self._freed(attempts, time.monotonic())  # no claim has seen it yet
+                self.claims.freed(attempts, time.monotonic())  # no claim has seen it yet
             self._settled(attempts, answers, since)
         self._sending, self.settler.one_by_one = [], False
         return sent
-
-    def _freed(self, attempts: Sequence[Attempt], at: float) -> None:
-        """The keys and permits of these are free, or will be with the statement that settles them."""
-        for attempt in attempts:
-            if attempt.common.source != UNORDERED:
-                self.claims.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
 
     def _settled(self, attempts: list[Attempt], answers: Sequence[Settled], since: int) -> None:
         attempts, answers = self.settler.decided(attempts, answers)
@@ -261,13 +258,15 @@ class Claimer(DbThread):
 
     def _rest_seconds(self, conn: QueueConnection) -> float:
         ears, at = self._presence.ears, time.monotonic()
-        free = self.shared.terms.slots - self._held.in_flight
+        free, trusted, dry_until = self._held.slots_offered, self._presence.trusted, self.claims.rule.dry_until()
+        wanted = dry_until <= at or len(self._held.ahead) > 0
+        self._held.say_hungry(wanted and trusted and not self.draining)
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),
-            free=self.claims.may_claim(free, self._held.ahead.room, at) and self._presence.trusted,
+            free=self.claims.may_claim(free, self._held.ahead.room, at) and trusted,
             draining=self.draining,
-            dry_until=self.claims.rule.dry_until(),
+            dry_until=dry_until,
             ears=ears,
         )
         if rest.wake_us is not None:

@@ -88,6 +88,12 @@ class Claims:
         known = {attempt.claimed.identity for attempt in self._held.all()}
         return self.attempts(lost[1], [row for row in rows if row.identity not in known])
 
+    def freed(self, attempts: Sequence[Attempt], at: float) -> None:
+        """The keys and permits of these are free, or will be with the statement that settles them."""
+        for attempt in attempts:
+            if attempt.common.source != UNORDERED:
+                self.rule.ended(attempt.source, attempt.claimed.partition_bucket, at - attempt.started)
+
     def attempts(self, claim: SentClaim, rows: Sequence[Claimed]) -> list[Attempt]:
         """These rows as attempts, held from now on.
 

@@ -6,11 +6,11 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..errors import BadSettings
 from ..model.payload import check_name
-from ..settings import DEFAULT_SCHEMA, check_schema_name
+from ..settings import DEFAULT_SCHEMA, check_schema_name, check_shards
 from ..verbs.lifecycle import LEASE_SECONDS, check_lease_seconds
 
 SLOTS_MAX = 10_000
@@ -20,7 +20,7 @@ SLOTS_MAX = 10_000
 class Terms:
     """What a worker was started with."""
 
-    url: str
+    url: str = ""
     session_url: str | None = None  # for what needs a session (presence, LISTEN), if `url` is a pooler
     schema: str = DEFAULT_SCHEMA
     queues: Mapping[str, float] = field(default_factory=lambda: {"default": 1.0})
@@ -35,11 +35,15 @@ class Terms:
     housekeeping: bool = True
     listen: bool = True
     name: str = field(default_factory=socket.gethostname)  # what its ids begin with
+    shards: Mapping[str, str] = field(default_factory=dict)  # URLs of several inboxes by name, in place of `url`
+    inbox: str = ""  # which of them, in the terms of a post
+    inboxes: tuple[str, ...] = ("",)  # all of them
 
     def __post_init__(self) -> None:
         check_schema_name(self.schema)
         check_lease_seconds(self.lease_seconds)
         check_name(self.name, "name")
+        self._check_shards()
         if not 1 <= self.slots <= SLOTS_MAX:
             raise BadSettings(f"slots={self.slots} must be between 1 and {SLOTS_MAX}: it is how many jobs run at once")
         if not self.queues:
@@ -67,6 +71,21 @@ class Terms:
                 f"heartbeat_seconds={self.heartbeat_seconds:g}: one late heartbeat would end a worker"
             )
 
+    def _check_shards(self) -> None:
+        if self.url and self.shards:
+            raise BadSettings("url and shards: give one of them; shards are the URLs of several inboxes by name")
+        if self.shards and self.session_url:
+            raise BadSettings("session_url cannot be given with shards: give each shard its server's own address")
+        check_shards(self.shards)
+
+    @property
+    def posts(self) -> list[Terms]:
+        """The terms of each post: one for each shard, or these."""
+        if not self.shards:
+            return [self]
+        names = tuple(self.shards)
+        return [replace(self, url=url, shards={}, inbox=inbox, inboxes=names) for inbox, url in self.shards.items()]
+
     @property
     def renew_seconds(self) -> float:
         """How often a lease is renewed, unless its handler sets another length."""
@@ -77,6 +96,11 @@ class Terms:
         return min(1.0, lease_seconds / 10)
 
 
-def new_worker_id(name: str) -> str:
-    """name-pid-nonce: never used before, so that no worker is mistaken for an earlier one."""
-    return f"{name[:64]}-{os.getpid()}-{secrets.token_hex(4)}"
+def new_worker_id(terms: Terms) -> str:
+    """name-pid-nonce, of a post name-pid-nonce@inbox: never used before, so that no worker is mistaken for another."""
+    return at_inbox(f"{terms.name[:64]}-{os.getpid()}-{secrets.token_hex(4)}", terms.inbox)
+
+
+def at_inbox(worker_id: str, inbox: str) -> str:
+    """The id of a worker as this inbox knows it."""
+    return f"{worker_id}@{inbox}" if inbox else worker_id

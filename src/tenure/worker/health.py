@@ -20,6 +20,7 @@ from ..errors import BadSettings
 from ..events import Event, RingChanged
 from ..postgres import migrate
 from ..telemetry.metrics import CONTENT_TYPE, Metrics, Reading
+from .config import at_inbox
 from .worker import Worker
 
 STILL_SECONDS_MAX = 120.0  # the lease keeper gives up a silent database after 20 s, and may do so a few times in a row
@@ -78,8 +79,8 @@ class Health:
 
     def _livez(self) -> Answer:
         """Alive: the lease keeper's loop runs, or has not started; the database and the handlers do not matter."""
-        keeper = self._worker.lease_keeper
-        still = time.monotonic() - keeper.ticked_at if keeper.ident is not None else 0.0
+        keepers = [post.lease_keeper for post in self._worker.posts if post.lease_keeper.ident is not None]
+        still = max((time.monotonic() - keeper.ticked_at for keeper in keepers), default=0.0)
         reasons = [f"the lease keeper has not run for {still:.0f} s"] if still > STILL_SECONDS_MAX else []
         return _verdict(reasons, lease_keeper_still_seconds=round(still, 1))
 
@@ -88,11 +89,10 @@ class Health:
 
     def _readyz(self) -> Answer:
         worker, now = self._worker, self._reading()
-        reasons = [
-            f"the {who.replace('_', ' ')} has no connection to the database"
-            for who, there in now.database.items()
-            if not there
-        ]
+        apart = [f"the {who.replace('_', ' ')}" for who, there in now.database.items() if not there]
+        # One of several inboxes that is away is no reason to be sent no work: the others have some.
+        away = all(not post.connected for post in worker.posts)
+        reasons = [f"{who} has no connection to the database" for who in apart if away]
         if not self._started:
             reasons.append("not yet in the registry and the ring")
         if worker.draining:
@@ -103,14 +103,18 @@ class Health:
         return Answer(200, self._metrics.text(), CONTENT_TYPE)
 
     def _reading(self) -> Reading:
-        worker = self._worker
+        worker, posts = self._worker, self._worker.posts
         return Reading(
             schema=migrate.newest(),  # it starts on no other
             slots=worker.terms.slots,
-            slots_used=worker.held.slots_used,
-            buckets_owned=len(worker.lease_keeper.ring.buckets_of(worker.id)),
-            wakeup="notify" if worker.lease_keeper.listening else "poll",
-            database={"claimer": worker.claimer.connected, "lease_keeper": worker.lease_keeper.connected},
+            slots_used=sum(post.held.slots_used for post in posts),
+            buckets_owned=sum(len(post.lease_keeper.ring.buckets_of(post.shared.worker_id)) for post in posts),
+            wakeup="notify" if all(post.lease_keeper.listening for post in posts) else "poll",
+            database={
+                at_inbox(thread.who, post.terms.inbox): thread.connected
+                for post in posts
+                for thread in (post.claimer, post.lease_keeper)
+            },
         )
 
     def _hear(self, event: Event) -> None:

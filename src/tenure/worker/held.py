@@ -1,18 +1,17 @@
-"""The attempts of this worker: which leases to keep and which slots are taken, for all threads; and the watchdog."""
+"""The attempts of this worker: which leases to keep and which slots are taken, for all threads."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Protocol
 
 from ..events import Bus, LeaseLost
 from .ahead import Ahead
 from .attempt import Attempt, State, given_back
-from .shared import Shared
+from .config import SLOTS_MAX
+from .slots import Slots
 
-STALL_SECONDS = 0.5  # woken later than this, the process was stopped
+HUNGRY_SECONDS = 3.0  # a claimer that has not said it again for so long waits for its database: others need not wait
 
 
 class HeldAttempts:
@@ -22,19 +21,24 @@ class HeldAttempts:
     have ended may have passed their slot on before they are settled.
     """
 
-    def __init__(self, bus: Bus, slots: float = float("inf")) -> None:
-        self._bus, self._slots = bus, slots
-        self._lock = threading.Lock()
+    def __init__(self, bus: Bus, slots: Slots | int = SLOTS_MAX) -> None:
+        self._bus = bus
+        self._slots = slots if isinstance(slots, Slots) else Slots(slots)
+        self._lock = self._slots.lock
         self._leased: set[Attempt] = set()
         self._busy: set[Attempt] = set()
         self._returned: set[Attempt] = set()  # of the busy: their slots can be passed on
         self._passed: set[Attempt] = set()  # ended and not settled, and their slot is another's
         self.ahead = Ahead()
         self.take_back: Callable[[], list[Attempt]] = list  # rows ahead that wait elsewhere
+        self.nudge: Callable[[], None] = lambda: None  # somebody else has left a slot
+        self._hungry_until = 0.0
+        self._slots.add(self)
 
     def take(self, attempts: Iterable[Attempt]) -> None:
         """These rows were claimed: each holds a lease, and a slot if one is free and it need not wait for its turn."""
         with self._lock:
+            self._slots.took(self)
             self._leased.update(attempts)
             for attempt in attempts:
                 if attempt.state is State.WAITING:
@@ -77,6 +81,7 @@ class HeldAttempts:
         with self._lock:
             for held in (self._busy, self._leased, self._returned, self._passed):
                 held.difference_update(attempts)
+        self._slots.freed(self)
 
     def give_up_ahead(self) -> list[Attempt]:
         """The rows ahead, which wait no more: they go back."""
@@ -92,7 +97,7 @@ class HeldAttempts:
     def lend_ahead(self, n: int, kinds: Container[str]) -> list[Attempt]:
         """Rows ahead of these kinds that wait in a child process from now on, at most so many."""
         with self._lock:
-            return self.ahead.lend(n, kinds)
+            return self.ahead.lend(n, kinds) if self.slots_running <= self._slots.share(self) else []
 
     def return_ahead(self, attempts: Sequence[Attempt]) -> None:
         """Their child has died: they wait here again."""
@@ -109,6 +114,11 @@ class HeldAttempts:
                 self._passed.add(before)
             self._busy.add(following)
 
+    def begin_ahead(self) -> list[Attempt]:
+        """Rows ahead that have a slot now: one that others have left."""
+        with self._lock:
+            return self._begun() if len(self.ahead) else []
+
     def _begun(self) -> list[Attempt]:
         """Rows ahead that have a slot now."""
         begun = []
@@ -120,10 +130,10 @@ class HeldAttempts:
     @property
     def _slot_is_free(self) -> bool:
         """True if there is a slot for one more; it may be that of a handler that has returned."""
-        return len(self._busy) < self._slots or bool(self._returned)
+        return self._slots.may_start(self)
 
     def _give_slot(self, attempt: Attempt) -> None:
-        if len(self._busy) >= self._slots:
+        if len(self._busy) >= self._slots.left_to(self):
             passed = self._returned.pop()
             self._busy.discard(passed)
             self._passed.add(passed)
@@ -134,6 +144,7 @@ class HeldAttempts:
         with self._lock:
             for held in (self._busy, self._returned, self._passed):
                 held.difference_update(attempts)
+        self._slots.freed(self)
 
     def end(self, attempts: Iterable[Attempt]) -> None:
         """These are settled: renew them no more; the slots of handlers that have returned are free."""
@@ -142,6 +153,7 @@ class HeldAttempts:
             over = [attempt for attempt in attempts if attempt.state is not State.ABANDONED]
             for held in (self._busy, self._returned, self._passed):
                 held.difference_update(over)
+        self._slots.freed(self)
 
     def leased(self) -> list[Attempt]:
         """Attempts whose lease is kept."""
@@ -158,6 +170,27 @@ class HeldAttempts:
         return attempt in self._busy or attempt in self._passed
 
     @property
+    def slots_offered(self) -> int:
+        """For how many more rows there is a slot."""
+        return self._slots.offered(self)
+
+    @property
+    def slots_at_most(self) -> int:
+        """How many slots there are."""
+        return self._slots.most
+
+    @property
+    def hungry(self) -> bool:
+        """True while there may be rows for more slots; said by the claimer, again and again."""
+        return time.monotonic() < self._hungry_until
+
+    def say_hungry(self, hungry: bool) -> None:
+        """There may be rows for more slots, or there are none; then others may have what is free."""
+        sated, self._hungry_until = self.hungry and not hungry, time.monotonic() + HUNGRY_SECONDS if hungry else 0.0
+        if sated:
+            self._slots.freed(self)
+
+    @property
     def in_flight(self) -> int:
         """How many have a slot, or have passed it on and are not settled: they keep new rows from being claimed."""
         return len(self._busy) + len(self._passed)
@@ -166,6 +199,11 @@ class HeldAttempts:
     def slots_used(self) -> int:
         """How many slots are taken."""
         return len(self._busy)
+
+    @property
+    def slots_running(self) -> int:
+        """How many of them have a handler that has not returned."""
+        return len(self._busy) - len(self._returned)
 
     @property
     def slots_stuck(self) -> int:
@@ -183,62 +221,3 @@ class HeldAttempts:
         attempt.lose(reason)
         self._bus.emit(LeaseLost(worker_id, job.id, job.token, reason))
         attempt.ask_to_stop()
-
-
-class Presence(Protocol):
-    """What the watchdog and the claimer read from the lease keeper."""
-
-    @property
-    def trusted_until(self) -> float:
-        """Until then nobody can have ended our leases because we seemed gone."""
-
-    @property
-    def trusted(self) -> bool:
-        """True while our leases can be relied on."""
-
-    @property
-    def ears(self) -> str:
-        """The id and session under which this worker can be woken; empty while it cannot."""
-
-
-class Watchdog(threading.Thread):
-    """Stops handlers at the end of their lease by this machine's clock, even if the database does not answer."""
-
-    def __init__(self, shared: Shared, held: HeldAttempts, presence: Presence) -> None:
-        super().__init__(name="tenure-watchdog", daemon=True)
-        self._shared, self._held, self._presence = shared, held, presence
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """The thread itself. Only it ends leases by the clock, so the worker stops if it fails."""
-        try:
-            self._watch()
-        except BaseException as error:
-            self._shared.failed(error)
-
-    def _watch(self) -> None:
-        """Check at the next deadline, and at least five times a second."""
-        due, stalled = time.monotonic(), False
-        while not self._ended.is_set():
-            at = time.monotonic()
-            # A process that was stopped could not show its presence either: let it try first, once.
-            stalled = at - due > STALL_SECONDS and not stalled
-            nearest = self.look(at, presence=not stalled)
-            due = at + (STALL_SECONDS if stalled else max(0.0, min(0.2, nearest - at)))
-            self._ended.wait(due - time.monotonic())
-
-    def look(self, at: float, *, presence: bool = True) -> float:
-        """Tell handlers whose lease is over; returns when to look again."""
-        leased = self._held.leased()
-        trusted_until = self._presence.trusted_until
-        for attempt in leased:
-            if attempt.job.deadline <= at:
-                self._held.lose(attempt, "lease_expired", self._shared.worker_id)
-            elif trusted_until <= at and presence:
-                self._held.lose(attempt, "presence_lost", self._shared.worker_id)
-        left = [attempt.job.deadline for attempt in leased if not attempt.job.lost]
-        return min(trusted_until, *left) if left else float("inf")
-
-    def end(self) -> None:
-        """Stop watching."""
-        self._ended.set()

@@ -80,7 +80,7 @@ class Membership:
         except WorkerEvicted:
             for attempt in self._held.leased():
                 self._held.lose(attempt, "presence_lost", self._shared.worker_id)
-            self._shared.worker_id = new_worker_id(self._shared.terms.name)
+            self._shared.worker_id = new_worker_id(self._shared.terms)
             self._register(conn)
             if self.present or not conn.pooled:
                 run(conn, appear(self._shared.worker_id))

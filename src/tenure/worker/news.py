@@ -75,6 +75,10 @@ class News:
         """There may be something to do."""
         self._queue.put(Note(note))
 
+    def nudge(self) -> None:
+        """Somebody has left a slot."""
+        self._queue.put(None)
+
     def own(self, buckets: tuple[int, ...] | None) -> None:
         """These buckets are ours from now on; None: all of them."""
         self._queue.put(Buckets(buckets))

@@ -34,7 +34,7 @@ class Pools:
         self._shared, self._held, self._news, self._bus = shared, held, news, shared.bus
         self._overruns = Overruns(shared, self.let_go)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = Threads(shared.terms.slots)
+        self._threads = shared.threads or Threads(shared.terms.slots)
         self._processes = Processes(shared, held, connections, self)
         held.take_back = self._processes.take_back
         self._closing = False

@@ -9,6 +9,7 @@ from ..events import Bus
 from ..telemetry.tally import Tally
 from ..telemetry.tracing import Tracing
 from .config import Terms, new_worker_id
+from .threads import Threads
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Shared:
     worker_id: str = ""  # changes if this worker was declared dead
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)
+    threads: Threads | None = None  # of the whole worker, for plain handlers
 
     def __post_init__(self) -> None:
-        self.worker_id = self.worker_id or new_worker_id(self.terms.name)
+        self.worker_id = self.worker_id or new_worker_id(self.terms)

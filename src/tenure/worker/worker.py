@@ -12,42 +12,26 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from psycopg.errors import InsufficientPrivilege
-
 from .. import __version__
 from ..app.inbox import Inbox
-from ..errors import BUG, TRY_LATER, LifespanFailed, same_place
-from ..events import Bus, ChoreFailed, WorkerDraining, WorkerExit, WorkerStarted
-from ..model.outcome import Release
+from ..errors import BUG, TRY_LATER, LifespanFailed
+from ..events import BranchBus, Bus, WorkerDraining, WorkerExit, WorkerStarted
 from ..postgres import migrate
-from ..postgres.connection import QueueConnection, connect
-from ..postgres.handler_pool import HandlerPool
-from ..postgres.patience import Patience
-from ..postgres.runner import run
-from ..verbs.fleet import add_chore
-from ..verbs.kinds import declare
-from ..verbs.schedules import plan
-from ..verbs.statement import Statement
-from .attempt import State
-from .chore_turns import ChoreTurns
-from .claimer import Claimer
-from .claims import Claims
-from .config import Terms
+from ..postgres.sqlstates import trouble_of
+from .config import Terms, at_inbox, new_worker_id
 from .cpu import CpuShare
-from .held import HeldAttempts, Watchdog
-from .housekeeping import Housekeeper
-from .lease_keeper import LeaseKeeper
-from .news import News
-from .pools import Pools
+from .post import Post
 from .resources import Resources
 from .shared import Shared
+from .slots import Slots
+from .threads import Threads
 from .waking import waking
 
 LAST_WORDS_SECONDS = 3.0  # how long to try to release rows and leave, at the end
 
 
 class Worker:
-    """Runs the handlers of an inbox; `run` blocks until `stop` is called, from any thread."""
+    """Runs the handlers of an inbox, wherever its rows are; `run` blocks until `stop` is called, from any thread."""
 
     def __init__(self, inbox: Inbox, terms: Terms, bus: Bus | None = None) -> None:
         self.inbox, self.terms, self.bus = inbox, terms, bus or Bus()
@@ -59,21 +43,29 @@ class Worker:
         self._over: asyncio.Event | None = None
         self._started, self._returned = threading.Event(), threading.Event()
         self._code = 0
+        self._away: dict[Post, Exception] = {}  # whose database did not answer at the start
         self._at_last: Callable[[int], None] | None = None
-        self.shared = shared = Shared(terms, self.bus, self._failed, self._asked_to_drain, tracing=inbox.tracing)
-        self.bus.subscribe(shared.tally, each_job=False)
-        self.held, news = HeldAttempts(self.bus, terms.slots), News()
+        self.slots = Slots(terms.slots)
+        name = new_worker_id(terms)
+        self._threads = Threads(terms.slots)
+        self.posts = [Post(inbox, self._shared_by(each, name), self.slots, self._metadata) for each in terms.posts]
+        first = self.posts[0]
+        self.shared, self.held, self.lease_keeper, self.claimer = (
+            first.shared,
+            first.held,
+            first.lease_keeper,
+            first.claimer,
+        )
         self._cpu_share = CpuShare()
-        self._connections = HandlerPool(terms.url, terms.slots)
-        self._pools = Pools(shared, self.held, news, self._connections)
-        self.lease_keeper = LeaseKeeper(shared, self.held, news, self._metadata)
-        claims = Claims(shared, self.held, inbox.handlers, self._connections)
-        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), inbox.chores)
-        self.claimer = Claimer(shared, self.held, news, self.lease_keeper, claims, self._pools.start, turns)
-        self._housekeeper = Housekeeper(shared, news, turns, self._declaration, inbox.chores)
-        self._resources = Resources(inbox.lifespans, shared, self._connections)
-        self._watchdog = Watchdog(shared, self.held, self.lease_keeper)
-        self._news = news
+        self._resources = Resources(inbox.lifespans, self.shared, first.connections)
+
+    def _shared_by(self, terms: Terms, name: str) -> Shared:
+        worker_id = at_inbox(name, terms.inbox)
+        bus = BranchBus(self.bus) if terms.inbox else self.bus  # each counts what it did itself
+        tells = (self._failed, self._asked_to_drain)
+        shared = Shared(terms, bus, *tells, worker_id=worker_id, tracing=self.inbox.tracing, threads=self._threads)
+        bus.subscribe(shared.tally, each_job=False)
+        return shared
 
     # -- called from other threads and signal handlers
 
@@ -110,16 +102,7 @@ class Worker:
         exit code, and may end the process.
         """
         self._at_last = at_last
-        patience = Patience(statement_seconds=30)
-        with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
-            migrate.require(conn, self.terms.schema)
-            for schedule in self.inbox.schedules.values():
-                run(conn, plan(schedule))
-            for chore in self.inbox.chores.values():
-                run(conn, add_chore(chore.name, chore.seconds))
-            for statement in self.inbox.at_start:
-                run(conn, statement)
-            self._declare(conn)
+        self._begin()
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
             self.inbox.bus.subscribe(self.bus.emit)  # events of what its handlers enqueue
@@ -134,48 +117,67 @@ class Worker:
             raise self._error
         return self._code
 
+    def _begin(self) -> None:
+        """Prepare every inbox; those that are away are waited for, unless all are."""
+        away: dict[Post, Exception] = {}
+        for post in self.posts:
+            try:
+                post.begin()
+            except Exception as error:
+                if post.terms.inbox:
+                    error.add_note(f"inbox {post.terms.inbox}")
+                if trouble_of(error) != "away":
+                    raise
+                away[post] = error
+        if len(away) == len(self.posts):
+            raise away[self.posts[0]]
+        self._away = away
+
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._over = loop, asyncio.Event()
-        self._pools.open(loop)
+        for post in self.posts:
+            post.open(loop)
         with waking(loop):
             try:
                 await self._resources.open(lambda: self._draining)
             except LifespanFailed as failed:
                 self._failed(failed)
             if not self._draining:
-                self.bus.emit(WorkerStarted(self.id, ",".join(self.terms.queues), self.terms.slots))
                 self._start()
             self._started.set()
             await self._over.wait()
             await self._resources.close()
-        await self._connections.close()
+        for post in self.posts:
+            await post.connections.close()
 
     def _start(self) -> None:
-        for thread in (self._watchdog, self.lease_keeper, self.claimer, self._housekeeper):
-            thread.start()
+        for post in self.posts:
+            self.bus.emit(WorkerStarted(post.shared.worker_id, ",".join(self.terms.queues), self.terms.slots))
+            if post in self._away:
+                post.start_later(self._away[post])
+            else:
+                post.start()
 
     def _drain(self) -> None:
         """Claim no more, wait for handlers, stop those that take too long, release their rows; in bounded time."""
         self._started.wait()
         try:
-            self.bus.emit(WorkerDraining(self.id, self.held.slots_used))
-            self.claimer.drain()
-            self._pools.drain()
-            self.lease_keeper.drain()
-            self._housekeeper.end()
+            for post in self.posts:
+                self.bus.emit(WorkerDraining(post.shared.worker_id, post.held.slots_used))
+                post.drain()
             self._until(lambda: self._idle or self._leave_now, self.terms.drain_seconds)
             self._give_back()
-            if not self._left():
-                self.lease_keeper.leave()
-                patience = LAST_WORDS_SECONDS / 2 if self.lease_keeper.connected else 0.0
-                self._until(lambda: not self.lease_keeper.is_alive(), patience)
+            for post in self.posts:
+                post.leave()
+            self._until(lambda: not any(post.leaving for post in self.posts), LAST_WORDS_SECONDS / 2)
         finally:
-            self._end()
+            for post in self.posts:
+                post.end()
             self._exit()
 
     @property
     def _idle(self) -> bool:
-        return not self.held.slots_used and not self.claimer.unsettled
+        return all(post.idle for post in self.posts)
 
     def _until(self, fact: Callable[[], bool], seconds: float) -> None:
         by = time.monotonic() + seconds
@@ -184,24 +186,16 @@ class Worker:
 
     def _left(self) -> int:
         """How many rows are neither settled nor released."""
-        return sum(1 for attempt in self.held.all() if not attempt.settled)
+        return sum(post.left for post in self.posts)
 
     def _give_back(self) -> None:
         """Stop handlers that still run and release their rows, even if a handler does not stop; no attempt counts."""
-        for attempt in self.held.all():
-            if attempt.state is State.RUNNING:
-                attempt.lose("drained")
-                attempt.ask_to_stop()
+        for post in self.posts:
+            post.ask_to_stop()
         self._until(lambda: self._idle, LAST_WORDS_SECONDS / 2)
-        for attempt in self.held.all():
-            self._pools.let_go(attempt, Release("its worker was stopped"))
+        for post in self.posts:
+            post.give_back()
         self._until(lambda: not self._left(), LAST_WORDS_SECONDS)
-
-    def _end(self) -> None:
-        self._pools.close()
-        for thread in (self._housekeeper, self.claimer, self.lease_keeper, self._watchdog):
-            thread.end()
-        self._news.wake()
 
     def _exit(self) -> None:
         left = self._left()
@@ -225,20 +219,7 @@ class Worker:
         """An operator's request comes with every heartbeat; it never means: leave at once."""
         self._begin_drain()
 
-    def _declare(self, conn: QueueConnection) -> None:
-        """Without the right to it, of roles from before, it works all the same."""
-        try:
-            run(conn, self._declaration())
-        except InsufficientPrivilege as error:
-            step = f"the owner runs `{same_place('tenure migrate --roles', self.terms.schema)}`"
-            why = "until then psql and other languages do not know how its kinds are sent"
-            self.bus.emit(ChoreFailed(self.id, "declare", f"{error.diag.message_primary}: {step}; {why}"))
-
-    def _declaration(self) -> Statement[int]:
-        """What producers that cannot import the handlers should know of them."""
-        return declare(self.id, self.inbox.declarations)
-
-    def _metadata(self) -> Mapping[str, Any]:
+    def _metadata(self, post: Post) -> Mapping[str, Any]:
         return {
             "version": __version__,
             "migration": migrate.newest(),
@@ -247,11 +228,11 @@ class Worker:
             "queues": list(self.terms.queues),
             "kinds": sorted(self.inbox.handlers),
             "slots": self.terms.slots,
-            "slots_used": self.held.slots_used,
-            "slots_stuck": self.held.slots_stuck,
+            "slots_used": post.held.slots_used,
+            "slots_stuck": post.held.slots_stuck,
             "cpu_share": self._cpu_share(),
-            "away_seconds": round(self.shared.away_seconds, 1),
-            "wakeup": "notify" if self.lease_keeper.listening else "poll",
+            "away_seconds": round(post.shared.away_seconds, 1),
+            "wakeup": "notify" if post.lease_keeper.listening else "poll",
             **self._resources.told,
         }
 

@@ -1,0 +1,186 @@
+"""A post: the parts of a worker that serve one inbox, with leases, claims, chores and connections of their own.
+
+A worker has one post, or one for each of several inboxes. They share its loop, its slots and its threads. Trouble of
+one inbox stays in its post.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from psycopg.errors import InsufficientPrivilege
+
+from ..app.inbox import Inbox
+from ..errors import SchemaMismatch, same_place
+from ..events import ChoreFailed, DatabaseUnreachable
+from ..model.jitter import Pace
+from ..model.outcome import Release
+from ..postgres import migrate
+from ..postgres.connection import QueueConnection, connect
+from ..postgres.handler_pool import HandlerPool
+from ..postgres.patience import Patience
+from ..postgres.runner import run
+from ..postgres.sqlstates import trouble_of
+from ..verbs.fleet import add_chore
+from ..verbs.kinds import declare
+from ..verbs.schedules import plan
+from ..verbs.statement import Statement
+from .attempt import State
+from .chore_turns import ChoreTurns
+from .claimer import Claimer
+from .claims import Claims
+from .held import HeldAttempts
+from .homes import home_of
+from .housekeeping import Housekeeper
+from .lease_keeper import LeaseKeeper
+from .news import News
+from .pools import Pools
+from .shared import Shared
+from .slots import Slots
+from .watchdog import Watchdog
+
+
+class Post:
+    """Wired here, once; `begin` prepares the inbox, `start` starts the threads."""
+
+    def __init__(
+        self, inbox: Inbox, shared: Shared, slots: Slots, metadata: Callable[[Post], Mapping[str, Any]]
+    ) -> None:
+        self.inbox, self.shared, self.terms = inbox, shared, shared.terms
+        self.held, self.news = HeldAttempts(shared.bus, slots), News()
+        self.held.nudge = self.news.nudge
+        self.connections = HandlerPool(self.terms.url, slots.most)
+        self.pools = Pools(shared, self.held, self.news, self.connections)
+        self.lease_keeper = LeaseKeeper(shared, self.held, self.news, lambda: metadata(self))
+        claims = Claims(shared, self.held, inbox.handlers, self.connections)
+        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), inbox.chores)
+        parts = (shared, self.held, self.news, self.lease_keeper, claims, self.pools.start, turns)
+        self.claimer = Claimer(*parts)
+        self.housekeeper = Housekeeper(shared, self.news, turns, self._declaration, inbox.chores)
+        self.watchdog = Watchdog(shared, self.held, self.lease_keeper)
+        self._ended = threading.Event()
+
+    # -- the beginning
+
+    def begin(self) -> None:
+        """Prepare the inbox: its schedules, its chores, what producers should know."""
+        patience = Patience(statement_seconds=30)
+        with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
+            migrate.require(conn, self.terms.schema)
+            for schedule in self.inbox.schedules.values():
+                if home_of(f"schedule:{schedule.name}", self.terms.inboxes) == self.terms.inbox:
+                    run(conn, plan(schedule))
+            for chore in self.inbox.chores.values():
+                run(conn, add_chore(chore.name, chore.seconds))
+            for statement in self.inbox.at_start:
+                run(conn, statement)
+            self._declare(conn)
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Handlers run on this loop."""
+        self.pools.open(loop)
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in (self.watchdog, self.lease_keeper, self.claimer, self.housekeeper):
+            thread.start()
+
+    def start_later(self, error: Exception) -> None:
+        """Its database is away: begin when it is there, and let the others work meanwhile."""
+        self._tell_away(error)
+        threading.Thread(target=self._begin_in_time, name="tenure-post", daemon=True).start()
+
+    def _begin_in_time(self) -> None:
+        pace, told = Pace(), False
+        while not self._ended.wait(pace.next(random.random())):  # noqa: S311
+            try:
+                self.begin()
+            except SchemaMismatch as error:  # somebody makes it anew: the others need not stop for that
+                told = told or self._tell_away(error)
+            except Exception as error:
+                if trouble_of(error) == "bug":
+                    self.shared.failed(error)
+                    return
+            else:
+                self.start()
+                return
+
+    def _tell_away(self, error: Exception) -> bool:
+        said = " ".join(str(error).split())[:300]
+        self.shared.bus.emit(DatabaseUnreachable(self.shared.worker_id, "post", said, type(error).__name__))
+        return True
+
+    # -- the end
+
+    def drain(self) -> None:
+        """Claim no more, and let others have our buckets."""
+        self._ended.set()
+        self.claimer.drain()
+        self.pools.drain()
+        self.lease_keeper.drain()
+        self.housekeeper.end()
+
+    @property
+    def connected(self) -> bool:
+        """True while it can claim and keep leases."""
+        return self.claimer.connected and self.lease_keeper.connected
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing runs and nothing is left to settle."""
+        return not self.held.slots_used and not self.claimer.unsettled
+
+    @property
+    def left(self) -> int:
+        """How many rows are neither settled nor released."""
+        return sum(1 for attempt in self.held.all() if not attempt.settled)
+
+    def ask_to_stop(self) -> None:
+        """Stop handlers that still run."""
+        for attempt in self.held.all():
+            if attempt.state is State.RUNNING:
+                attempt.lose("drained")
+                attempt.ask_to_stop()
+
+    def give_back(self) -> None:
+        """Release what is still held, even if its handler does not stop; no attempt counts."""
+        for attempt in self.held.all():
+            self.pools.let_go(attempt, Release("its worker was stopped"))
+
+    def leave(self) -> None:
+        """Leave the registry if nothing is left."""
+        if not self.left:
+            self.lease_keeper.leave()
+
+    @property
+    def leaving(self) -> bool:
+        """True while the last words are being said."""
+        return not self.left and self.lease_keeper.connected and self.lease_keeper.is_alive()
+
+    def end(self) -> None:
+        """Stop all threads."""
+        self._ended.set()
+        self.pools.close()
+        for thread in (self.housekeeper, self.claimer, self.lease_keeper, self.watchdog):
+            thread.end()
+        self.news.wake()
+
+    # -- what producers should know
+
+    def _declare(self, conn: QueueConnection) -> None:
+        """Without the right to it, of roles from before, it works all the same."""
+        try:
+            run(conn, self._declaration())
+        except InsufficientPrivilege as error:
+            step = f"the owner runs `{same_place('tenure migrate --roles', self.terms.schema)}`"
+            why = "until then psql and other languages do not know how its kinds are sent"
+            told = f"{error.diag.message_primary}: {step}; {why}"
+            self.shared.bus.emit(ChoreFailed(self.shared.worker_id, "declare", told))
+
+    def _declaration(self) -> Statement[int]:
+        """What producers that cannot import the handlers should know of them."""
+        return declare(self.shared.worker_id, self.inbox.declarations)
