@@ -1,0 +1,92 @@
+"""Several inboxes by name: what --shards, TENURE_SHARDS and the settings file may say, and what they are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from faces.test_worker_command import NOWHERE, SHOP, refused, tenure
+from tenure import settings
+from tenure.errors import UNREACHABLE, BadSettings
+from tenure.worker.config import Terms
+from world import World
+
+TWO = f"eu={NOWHERE},us={NOWHERE}2"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small project."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    return tmp_path
+
+
+def test_shards_are_read_from_a_flag_a_variable_or_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    expected = {"eu": NOWHERE, "us": f"{NOWHERE}2"}
+    assert settings.shards(environ={}) == {}
+    assert settings.shards(TWO, {}) == settings.shards(environ={"TENURE_SHARDS": TWO}) == expected
+    (folder / "tenure.toml").write_text(f'[shards]\neu = "{NOWHERE}"\nus = "{NOWHERE}2"\n')
+    assert settings.shards(environ={}) == expected
+
+
+def test_one_url_may_have_several_hosts() -> None:
+    hosts = "postgresql://a:1,b:2/x?target_session_attrs=read-write"
+    assert settings.shards(f"eu={hosts}, us={NOWHERE}", {}) == {"eu": hosts, "us": NOWHERE}
+
+
+def test_passwords_of_shards_are_not_shown() -> None:
+    two = "eu=postgresql://u:one@h/x,us=postgresql://u:t,wo@h/x"
+    assert settings.masked("TENURE_SHARDS", two) == "eu=postgresql://u:***@h/x,us=postgresql://u:***@h/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("eu", "--shards has 'eu': each inbox must have a name and a URL"),
+        ("eu=mysql://h/x", "--shards has 'eu=mysql://h/x': each inbox must have a name and a URL"),
+        (f"{NOWHERE}", "each inbox must have a name and a URL"),
+        (f"eu={NOWHERE},eu={NOWHERE}2", "--shards names 'eu' twice"),
+        (f"eu={NOWHERE},us={NOWHERE}", "inbox 'eu' must have a URL of its own"),
+        (f"EU={NOWHERE}", "'EU' must be a short name"),
+        (f"={NOWHERE}", "'' must be a short name"),
+    ],
+)
+def test_wrong_shards_are_refused_with_one_sentence(text: str, told: str) -> None:
+    with pytest.raises(BadSettings) as refusal:
+        settings.shards(text, {})
+    assert told in str(refusal.value)
+    assert "eu=postgresql://…" in str(refusal.value) or "of its own" in str(refusal.value)
+
+
+def test_a_worker_is_refused_wrong_shards(folder: Path) -> None:
+    assert "--shards has 'eu': each inbox must have a name and a URL" in refused(folder, "shop:inbox", "--shards", "eu")
+
+
+def test_shards_and_one_database_exclude_each_other(folder: Path) -> None:
+    told = refused(folder, "shop:inbox", "--shards", TWO, "--database-url", NOWHERE)
+    assert "--database-url and --shards: give one of them" in told
+    told = refused(folder, "shop:inbox", "--shards", TWO, "--session-url", NOWHERE)
+    assert "session_url cannot be given with shards" in told
+    with pytest.raises(BadSettings, match="url and shards: give one of them"):
+        Terms(NOWHERE, shards={"eu": NOWHERE})
+
+
+def test_a_flag_for_one_database_goes_before_shards_from_elsewhere(folder: Path) -> None:
+    told = tenure(folder, "worker", "shop:inbox", "--database-url", NOWHERE, TENURE_SHARDS="nonsense").stderr
+    assert "the database does not answer" in told
+    assert "nonsense" not in told
+
+
+def test_if_no_database_answers_the_first_is_named(folder: Path) -> None:
+    answer = tenure(folder, "worker", "shop:inbox", "--shards", TWO)
+    assert answer.returncode == UNREACHABLE
+    assert answer.stderr.startswith("tenure: inbox eu: the database does not answer")
+    assert answer.stderr.count("\n") == 1
+
+
+@pytest.mark.one_server
+def test_an_inbox_that_is_not_migrated_is_named(folder: Path, world: World) -> None:
+    told = refused(folder, "shop:inbox", "--shards", f"eu={world.url},us={NOWHERE}", "--schema", "not_there")
+    assert told == "tenure: inbox eu: schema 'not_there' is missing: run `tenure migrate --schema not_there`\n"
