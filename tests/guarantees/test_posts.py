@@ -7,10 +7,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from crew import Hired, eventually, working
+from crew import Hired, Process, eventually, processes, working
 from pairs import Pair, both_ready, databases, new_pair, ready, serving
 from tenure.app.clock_times import Cron
 from tenure.app.inbox import Inbox
@@ -309,6 +310,50 @@ def test_a_drain_while_one_is_silent_gives_back_rows_of_the_other_and_says_what_
         held.gate.set()
     assert [world.row(id).status for world, id in zip(pair, ids, strict=True)] == ["pending", "processing"]
     assert [world.count("workers") for world in pair] == [0, 1]
+
+
+@pytest.mark.parametrize("pool", ["loop", "process"])
+def test_the_command_serves_both_in_every_pool_and_its_lines_name_the_inbox(
+    pair: Pair, tmp_path: Path, pool: str
+) -> None:
+    (tmp_path / "both.py").write_text(BOTH[pool])
+    shards = ",".join(f"{of}={world.url}" for of, world in zip("ab", pair, strict=True))
+    for world in pair:
+        world.sql("CREATE TABLE IF NOT EXISTS public.greeted (fence bigint)")
+        world.enqueue("greet")
+    process = Process(pair.a, f"{tmp_path / 'both.py'}:inbox", tmp_path, "--shards", shards)
+    with processes(process):
+        lines = process.saw("job_completed", 2)
+        assert process.end() == 0
+    assert sorted(line["inbox"] for line in lines) == ["a", "b"]
+    assert all(line["worker"].endswith(f"@{line['inbox']}") for line in lines)
+    assert [world.count("greeted") for world in pair] == [1, 1]
+    assert [world.count("workers") for world in pair] == [0, 0]
+
+
+INSERT = 'tx.execute("INSERT INTO public.greeted VALUES (%s)", [job.fence])'
+BOTH = {
+    "loop": f"""from tenure import Inbox, Job
+
+inbox = Inbox()
+
+
+@inbox.handler("greet")
+async def greet(job: Job) -> None:
+    async with job.fenced() as tx:
+        await {INSERT}
+""",
+    "process": f"""from tenure import Inbox, Job
+
+inbox = Inbox()
+
+
+@inbox.handler("greet", pool="process")
+def greet(job: Job) -> None:
+    with job.fenced() as tx:
+        {INSERT}
+""",
+}
 
 
 # -- what belongs to one inbox
