@@ -263,6 +263,22 @@ def test_an_action_that_was_broken_off_long_ago_is_forgotten_and_one_that_waits_
     assert verified(world)[0] == 1, "its times were changed above"
 
 
+def test_a_line_is_old_by_the_clock_and_not_by_the_transaction(world: World) -> None:
+    pause(world, "a")
+    with world.conn.transaction():
+        world.sql("SELECT now()")
+        tampered(world, "UPDATE audit SET done_at = clock_timestamp() - interval '7 days'")
+        assert forgotten(world) == 1
+
+
+def test_a_line_is_done_by_the_clock_and_not_by_the_transaction(world: World) -> None:
+    """A day is left for clocks that are wrong: one counted from the beginning of a long transaction is less."""
+    action = begun(world)
+    with world.conn.transaction():
+        world.sql("SELECT now()")
+        world.sql("UPDATE audit SET done_at = clock_timestamp() + interval '1 day' WHERE id = %s", action)
+
+
 def test_a_line_that_is_gone_is_not_forgotten_with_the_others(world: World) -> None:
     pause(world, "a")
     pause(world, "b")

@@ -67,7 +67,7 @@ BEGIN
       SELECT j.position, j.at FROM tenure.journal AS j
       WHERE j.position > kept.forgotten_to  -- implied: what is before it is gone already
         AND j.position <= LEAST((SELECT min(c.position) FROM tenure.checkpoints AS c), tenure.horizon())
-      ORDER BY j.position LIMIT LEAST(most, 10000)) AS old
+      ORDER BY j.position LIMIT LEAST(most, 10000)) AS old  -- implied: only bounds what one call does, whatever is asked for
     WHERE old.at < clock_timestamp() - kept.retention_seconds * interval '1 second';
     IF upto IS NOT NULL THEN
       DELETE FROM tenure.journal AS j

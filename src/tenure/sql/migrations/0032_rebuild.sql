@@ -92,7 +92,7 @@ BEGIN
   END LOOP;
   EXECUTE format('DROP SCHEMA %I CASCADE', place);
   UPDATE tenure.checkpoints AS c SET position = upto, state = 'running', stopped_at = NULL, error = NULL, updated_at = clock_timestamp()
-  WHERE c.projection = of_projection AND c.shard >= 0;
+  WHERE c.projection = of_projection;
   DELETE FROM tenure.checkpoints AS c WHERE c.projection = of_projection AND (c.shard = -1 OR c.shard >= of_shards);
   INSERT INTO tenure.checkpoints (projection, shard, position) SELECT of_projection, n, upto FROM generate_series(0, of_shards - 1) AS n
   ON CONFLICT (projection, shard) DO NOTHING;

@@ -6,7 +6,7 @@
 WITH holder AS (
   SELECT i.id, i.attempts
   FROM tenure.live AS i
-  WHERE i.id = :id  -- implied: a fence is of one row; this one walks the primary key
+  WHERE i.id = :id
     AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
     AND i.lease_generation = :generation
     AND i.fence_token = :fence
