@@ -30,6 +30,7 @@ TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "worke
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")
 _END = re.compile(r"\b(ORDER BY|LIMIT|FOR UPDATE|ON CONFLICT|RETURNING|THEN|LOOP|UNION|GROUP BY)\b")
+_LAST = re.compile(r"\$\$;|\);|\) WITH|\s+AS '.*';$")  # of a function or a table
 _CLOCKED = re.compile(r"(<=|>=)\s*(?:(?:clock|statement)_timestamp\(\)|moment\b)")
 
 
@@ -96,7 +97,7 @@ def _functions(sql: Path) -> dict[str, Path]:
 def _of_block(sql: Path, file: Path, opening: str, name: str, *, only_constraints: bool = False) -> list[Mutant]:
     lines = (sql / file).read_text(encoding="utf-8").split("\n")
     start = next(n for n, line in enumerate(lines) if line.replace("OR REPLACE ", "").startswith(opening))
-    end = next(n for n, line in enumerate(lines) if n > start and re.match(r"(\$\$;|\);|\) WITH)", line))
+    end = next(n for n, line in enumerate(lines) if n > start and _LAST.match(line))
     return _mutants_of(name, file, start + 1, lines[start : end + 1], constraints=only_constraints)
 
 
@@ -119,7 +120,7 @@ def _changes(code: str) -> Iterator[tuple[str, str]]:
     """Every way to weaken a line of a statement."""
     for start, end in _conjuncts(code):
         yield f"without {code[start:end]}", f"{code[:start]}true{code[end:]}"
-    for found in re.finditer(r"\b(?:WHEN|IF|ELSIF)\s+((?!EXISTS|MATCHED).+?)(?=\s+THEN\b|;)", code):
+    for found in re.finditer(r"(?<!EXCEPTION )\b(?:WHEN|IF|ELSIF)\s+((?!EXISTS|MATCHED).+?)(?=\s+THEN\b|;)", code):
         if not re.match(r"'|\d", found.group(1)):  # CASE x WHEN 'word' compares, it does not decide
             yield f"never {found.group(1)}", f"{code[: found.start(1)]}false{code[found.end(1) :]}"
     for pattern, put, what in (

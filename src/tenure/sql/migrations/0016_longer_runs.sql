@@ -20,7 +20,8 @@ BEGIN
       AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to, run_from, run_to)
     LEFT JOIN LATERAL (
       SELECT r.seq, r.available_at, r.status FROM tenure.live AS r
-      WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+      WHERE r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
+        AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one bucket; by it the index is walked
         AND r.seq >= h.from_seq
       ORDER BY r.seq LIMIT 1
     ) AS first ON true
@@ -29,14 +30,16 @@ BEGIN
       SELECT EXISTS (
         SELECT FROM tenure.live AS r
         WHERE first.seq <= h.run_to  -- implied: none before the first; only spares the look
-          AND r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+          AND r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
+          AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one bucket; by it the index is walked
           AND r.seq BETWEEN h.run_from AND h.run_to
           AND r.status = 'processing') AS taken
     ) AS busy
     LEFT JOIN LATERAL (
       SELECT r.seq, r.available_at, r.status FROM tenure.live AS r
       WHERE first.seq <= GREATEST(h.begun_to, h.run_to)  -- implied: none before the first; only spares the look
-        AND r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+        AND r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
+        AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one bucket; by it the index is walked
         AND r.seq BETWEEN LEAST(h.begun_seq, h.run_from) AND GREATEST(h.begun_to, h.run_to)
         AND r.attempts > 0
       ORDER BY r.seq LIMIT 1
@@ -54,7 +57,7 @@ BEGIN
     DELETE FROM tenure.heads AS h
     WHERE h.ctid = ANY (ARRAY(
       SELECT (SELECT k.ctid FROM tenure.heads AS k WHERE k.queue = seen.queue AND k.partition_key = seen.partition_key LIMIT 1)
-      FROM seen WHERE seen.seq IS NULL))
+      FROM seen WHERE seen.seq IS NULL))  -- implied: a row is changed once in a statement, and the others are written below; spares the look
   )
   -- They are all there. Written so that each is found by its key, whatever the planner thinks of the size of heads.
   INSERT INTO tenure.heads AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to, run_from, run_to, due_at)

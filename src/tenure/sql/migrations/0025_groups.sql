@@ -85,7 +85,7 @@ BEGIN
     SELECT e.mark >> 6 AS group_id, (e.mark & 63)::smallint AS slot, count(*) AS n,
            count(*) FILTER (WHERE e.state IN ('failed', 'dead_letter')) AS failed, count(*) FILTER (WHERE e.state = 'cancelled') AS cancelled
     FROM unnest(counted, states) AS e (mark, state)
-    WHERE e.mark > 0
+    WHERE e.mark > 0  -- implied: no group has another number; spares the look
     GROUP BY 1, 2
     ORDER BY 1, 2
   LOOP
@@ -113,7 +113,7 @@ BEGIN
       AND (ended.n > 0
            OR g.stop_on_failure AND NOT g.failing)
     RETURNING g.* INTO of_group;
-    CONTINUE WHEN NOT FOUND;
+    CONTINUE WHEN NOT FOUND;  -- implied: of_group is NULL then, and nothing below is true of it
     IF of_group.slots_open = 0 THEN
       UPDATE tenure.groups AS g SET ended_at = clock_timestamp(), failed = s.failed, cancelled = s.cancelled
       FROM (SELECT sum(s.failed) AS failed, sum(s.cancelled) AS cancelled FROM tenure.group_slots AS s WHERE s.group_id = of_group.id) AS s

@@ -105,7 +105,8 @@ BEGIN
       EXECUTE format('ALTER TABLE tenure.results DETACH PARTITION tenure.%I', part.relname);
       EXECUTE format($late$
         INSERT INTO tenure.results (row_id, ended_at, queue, value) SELECT r.row_id, r.ended_at, r.queue, r.value FROM tenure.%I AS r
-        WHERE r.ended_at >= $1 $late$, part.relname) USING oldest;
+        WHERE r.ended_at > $1
+      $late$, part.relname) USING oldest;
       EXECUTE format('DROP TABLE tenure.%I', part.relname);
     END LOOP;
   EXCEPTION WHEN lock_not_available

@@ -82,7 +82,7 @@ BEGIN
   held_ids := ARRAY(
     SELECT i.id FROM tenure.live AS i
     WHERE i.id = ANY (free)  -- implied: the tokens name their rows; this one walks the primary key
-      AND i.status = 'processing'
+      AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
       AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(ids, generations, fences) AS l (id, generation, fence))) IS TRUE
       AND i.lease_expires_at > clock_timestamp()
     ORDER BY i.id
@@ -132,7 +132,9 @@ BEGIN
       AND NOT m.cancelled
       AND m.awake IS NOT TRUE
   ), taken AS (
-    DELETE FROM tenure.signals AS g USING met WHERE g.row_id = met.id AND g.n = met.signal_n
+    DELETE FROM tenure.signals AS g USING met
+    WHERE g.row_id = met.id  -- implied: a number is given once; this one walks the primary key
+      AND g.n = met.signal_n
   ), written AS (
     INSERT INTO tenure.steps AS s (row_id, run, path, n, name, state, fence_token, args_hash, tries, recorded_at, until, result, error)
     SELECT m.id, m.run, m.path, m.n, m.name, m.state, m.fence_token, m.hash, m.tries, moment, m.until, m.payload, m.error FROM met AS m
@@ -173,9 +175,6 @@ BEGIN
   PERFORM tenure.must_read_committed();
   row_id := COALESCE(of_row, (SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = named));
   outcome := 'unknown';
-  IF row_id IS NULL THEN
-    RETURN;
-  END IF;
   PERFORM pg_advisory_xact_lock_shared(tenure.flow_lock(signal.row_id));
   IF NOT EXISTS (SELECT FROM tenure.live AS i WHERE i.id = signal.row_id AND i.headers ? 'tenure-flow') THEN
     outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = signal.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
@@ -194,7 +193,8 @@ BEGIN
   ORDER BY s.path, s.n LIMIT 1;
   IF FOUND THEN
     SELECT i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place FROM tenure.live AS i
-    WHERE i.id = signal.row_id AND i.status = 'pending' FOR NO KEY UPDATE;
+    WHERE i.id = signal.row_id AND i.status = 'pending'
+    FOR NO KEY UPDATE;
   END IF;
   IF FOUND THEN
     -- A statement of its own: another signal may have been first while the row was waited for.
@@ -252,7 +252,7 @@ BEGIN
         limited = false, attempts = 0, available_at = clock_timestamp(), payload = anew.payload,
         headers = i.headers || jsonb_build_object('tenure-run', (COALESCE((i.headers ->> 'tenure-run')::int, 1) + 1)::text)
     WHERE i.id = anew.row_id
-      AND i.status = 'processing'
+      AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
       AND i.lease_generation = generation
       AND i.fence_token = fence
       AND i.lease_expires_at > clock_timestamp()

@@ -11,7 +11,7 @@ WITH moment AS MATERIALIZED (
   SELECT i.id, i.attempts, i.headers ? 'tenure-cancel' AS cancel_asked
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])  -- implied: the tokens name their rows; this one walks the primary key
-    AND i.status = 'processing'
+    AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
     AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(:ids::uuid[], :generations::bigint[], :fences::bigint[]) AS l (id, generation, fence))) IS TRUE
     AND i.lease_expires_at > clock_timestamp()
   ORDER BY i.id
