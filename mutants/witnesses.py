@@ -140,7 +140,14 @@ WORDS = {
     "deliver_to": ("send_webhook(", "resend_webhook("),
     "search": ("finding.",),
     "rouse": ("notes()",),
-    **dict.fromkeys(("keep_values", "keep_results", "results"), ("results",)),
+    "park": ("_park(",),
+    "signal": ("_signal(",),
+    "record": ("_record(",),
+    **dict.fromkeys(("anew", "wake", "say"), ("steps.anew(", "steps.wake(", "steps.say(")),
+    "keep_flows": ("verbs.archive(", "steps", "days"),
+    "replay": ("outboxes.replay(",),
+    **dict.fromkeys(("await_end", "keep_results"), ("await_end(", "verbs.archive()", "results")),
+    **dict.fromkeys(("keep_values", "results"), ("results",)),
     **dict.fromkeys(
         ("count_ends", "count_again", "make_due", "follow", "enqueue_group", "groups", "group_slots"), ("open_group",)
     ),

@@ -69,6 +69,7 @@ def test_a_row_that_somebody_has_locked_is_skipped(world: World) -> None:
     other = world.connect()
     with other.transaction():
         other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [locked])
+        world.sql("SET lock_timeout = '10s'")  # who would wait for the other is refused
         assert world.run(postpone("default", "acme", _in(world, 600))) == 1
     due = _due(world)
     assert due[locked]

@@ -19,6 +19,7 @@ from tenure.shapes.projection import Journal
 from tenure.verbs.journal import append, horizon
 from tenure.verbs.projections import (
     advance,
+    enter_batch,
     forget_projection,
     pause_projection,
     plan_projection,
@@ -119,6 +120,33 @@ def test_a_lease_that_ends_within_a_long_transaction_moves_nothing(world: World)
         with pytest.raises(StaleLease, match="lease_expired"):
             world.run(advance("p", 0, 0, 5, held), writer)
     assert world.sql("SELECT position FROM checkpoints") == [(0,)]
+
+
+def test_a_batch_is_entered_by_the_holder_who_locks_its_checkpoint_until_its_lease_ends(world: World) -> None:
+    held, other = hold(world), world.connect()
+    for name, shard, lease in (
+        ("q", 0, held),
+        ("p", 1, held),
+        ("p", 0, held._replace(generation=9)),
+        ("p", 0, held._replace(fence=held.fence - 1)),
+    ):
+        with pytest.raises(StaleLease):
+            world.run(enter_batch(name, shard, lease))
+    with world.conn.transaction():
+        ((left,),) = world.sql(
+            "SELECT date_part('epoch', lease_expires_at - clock_timestamp()) FROM live, pg_sleep(0.05)"
+        )
+        assert world.run(enter_batch("p", 0, held)) < left
+        ((milliseconds,),) = world.sql(
+            "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+        )
+        assert milliseconds <= 1000 * left + 1
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("SELECT FROM checkpoints FOR UPDATE NOWAIT")
+    with world.conn.transaction():
+        world.sql("UPDATE live SET lease_expires_at = clock_timestamp() FROM pg_sleep(0.01)")
+        with pytest.raises(StaleLease, match="lease_expired"):
+            world.run(enter_batch("p", 0, held))
 
 
 def test_a_checkpoint_written_under_a_higher_fence_is_not_moved(world: World) -> None:

@@ -110,6 +110,7 @@ def test_a_record_sets_attempts_back_and_a_locked_row_does_not_delay_the_others(
     other = world.connect()
     with other.transaction():
         other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [first.id])
+        world.sql("SET lock_timeout = '10s'")  # who would wait for the other is refused
         step = [Step("", 0, "x", "done")]
         locked, done = world.run(steps.record([Recording(first, 1, step), Recording(second, 1, step)]))
         assert isinstance(locked, Settled)

@@ -17,7 +17,7 @@ from tenure.app.inbox import Inbox
 from tenure.cli import tenure
 from tenure.errors import BadSettings, InvalidPayload, LifespanFailed
 from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobDeadLettered, MessagePublished, MessageRefused
-from tenure.model.rows import Enqueued
+from tenure.model.rows import Enqueued, Lane
 from tenure.shapes.outbox import Answer, Away, Fenced, JetStream, Message, Outbox, Refused, Sent, Unfit
 from tenure.verbs import outboxes, questions
 from tenure.worker.config import Terms
@@ -273,3 +273,13 @@ def test_only_completed_events_are_replayed(world: World) -> None:
     assert world.status(plain) == "completed"
     assert world.run(outboxes.replay([waiting, plain], 1)) == []
     assert CliRunner().invoke(tenure, ["outbox", "replay", *_at(world)]).exit_code == 2
+
+
+def test_only_the_events_that_were_asked_for_are_replayed_and_none_that_is_sealed(world: World) -> None:
+    _, outbox = shop(world, Told())
+    one, _ = (outbox.publish(world.conn, "order.paid", {}).id for _ in range(2))
+    sealed = world.enqueue("outbox:shop", {"$encrypted": "unreadable"}, queue="outbox")
+    for job in world.claim(n=3, lanes=[Lane("outbox")]):
+        world.complete(job.lease)
+    assert len(world.run(outboxes.replay([one, sealed], 1))) == 1
+    assert world.sql("SELECT payload ->> 'id' FROM live") == [(str(one),)]
