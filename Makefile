@@ -16,7 +16,7 @@ setup: $(VENV)/dev-ready ## build .venv with all that demo, tests and benches ne
 
 # What the demo needs comes first; linters, test tools and release tools only when somebody asks for them.
 $(VENV)/demo-ready: pyproject.toml
-$(VENV)/dev-ready $(VENV)/release-ready: $(VENV)/demo-ready
+$(VENV)/dev-ready $(VENV)/release-ready $(VENV)/docs-ready: $(VENV)/demo-ready
 $(VENV)/%-ready: requirements/%.txt tools/setup
 	@tools/setup "$(PYTHON)" "$(VENV)" $*
 	@touch $@
@@ -98,8 +98,11 @@ readme: setup ## make the race log and the pictures of the README, and the recor
 	@tools/chromium
 	@$(BIN)/python tools/shots.py
 
-docs: setup ## write the reference from the headers of the SQL
+docs: $(VENV)/demo-ready $(VENV)/docs-ready ## write the reference from the code, then build the site of the docs into site/; a warning is an error
 	@$(BIN)/python tools/verbs_reference.py
+	@$(BIN)/python tools/site_pages.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "docs: read site/index.html" >&2
 
 bench: setup ## enqueue, drain, commit to start and an idle fleet against plain psycopg, judged (ONLY=, ROUNDS=, JSON=, PLOTS=)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json $(JSON)) $(if $(PLOTS),--plots $(PLOTS))
@@ -154,12 +157,13 @@ pin: $(VENV)/release-ready ## write requirements/*.txt with the hash of every fi
 	@$(COMPILE) requirements/release.in -o requirements/release.txt
 	@$(subst 3.11,3.12,$(COMPILE)) requirements/django6.in -o requirements/django6.txt
 	@$(COMPILE) requirements/ha.in -o requirements/ha.txt
+	@$(COMPILE) requirements/docs.in -o requirements/docs.txt
 
 audit: $(VENV)/release-ready ## known vulnerabilities of what is pinned
-	@for lock in demo dev release; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
+	@for lock in demo dev release docs; do $(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.txt || exit 1; done
 
 dist: $(VENV)/release-ready ## build sdist and wheel into dist/, and what they depend on into sbom/
 	@tools/dist "$(BIN)"
 
 clean: ## remove what setup and dist built
-	rm -rf $(VENV) .django6 dist sbom .peers tools/js/node_modules
+	rm -rf $(VENV) .django6 dist sbom site .site .peers tools/js/node_modules

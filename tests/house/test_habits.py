@@ -18,7 +18,7 @@ from tenure.settings import POSTGRES_MAJORS
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yml")}
-LOCKS = ("demo", "dev", "release")
+LOCKS = ("demo", "dev", "release", "docs")
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "mutants").glob("*.md")]
 PACKAGE = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;\\]+)")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
