@@ -99,7 +99,7 @@ readme: setup ## make the race log and the pictures of the README, and the recor
 	@$(BIN)/python tools/shots.py
 
 docs: $(VENV)/demo-ready $(VENV)/docs-ready ## write the reference from the code, then build the site of the docs into site/; a warning is an error
-	@$(BIN)/python tools/verbs_reference.py
+	@$(BIN)/python tools/reference.py
 	@$(BIN)/python tools/site_pages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "docs: read site/index.html" >&2

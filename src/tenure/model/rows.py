@@ -28,7 +28,7 @@ Identity = tuple[UUID, int]
 
 
 class Lease(NamedTuple):
-    """Proof of holding a row: to change a held row takes a Lease, never an id."""
+    """Proof of holding a row: changing a row that somebody holds takes a Lease, never an id."""
 
     id: UUID
     worker: str

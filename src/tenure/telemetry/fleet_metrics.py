@@ -85,8 +85,13 @@ class FleetMetrics:
 
 
 def fleet_text(fleet: Fleet, known: set[str]) -> str:
-    """As text. A queue once seen is always listed, with 0 if it is empty; new queues are added to `known`."""
-    families = (
+    """As text for Prometheus."""
+    return "".join(line for family in fleet_families(fleet, known) for line in written(family, family.lines()))
+
+
+def fleet_families(fleet: Fleet, known: set[str]) -> tuple[Family, ...]:
+    """Every metric. A queue once seen is always listed, with 0 if it is empty; new queues are added to `known`."""
+    return (
         _rows(fleet, known),
         _lag(fleet, known),
         _workers(fleet),
@@ -95,7 +100,6 @@ def fleet_text(fleet: Fleet, known: set[str]) -> str:
         *_flows(fleet),
         _build(fleet),
     )
-    return "".join(line for family in families for line in written(family, family.lines()))
 
 
 def _rows(fleet: Fleet, known: set[str]) -> Family:

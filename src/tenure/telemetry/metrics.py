@@ -161,12 +161,15 @@ class Metrics:
 
     def text(self) -> str:
         """Everything in the text format of Prometheus."""
-        known = [*vars(self).values(), *vars(self.flows).values()]
-        counted = [each for each in known if isinstance(each, Family)]
+        known = self.families()
         with self._lock:
-            found = [(family, family.lines()) for family in counted]
-        found += [(family, family.lines()) for family in _looked_up(self._read())]
+            found = [(family, family.lines()) for family in known]
         return "".join(line for family, lines in found for line in written(family, lines))
+
+    def families(self) -> list[Family]:
+        """Every metric: those that are counted, and those that are read now."""
+        known = [*vars(self).values(), *vars(self.flows).values()]
+        return [*(each for each in known if isinstance(each, Family)), *_looked_up(self._read())]
 
     # -- what each event counts as
 
