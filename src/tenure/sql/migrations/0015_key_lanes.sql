@@ -256,7 +256,9 @@ DECLARE
 BEGIN
   FOR known IN SELECT n.priority, n.from_due FROM tenure.lane_priorities AS n WHERE n.queue = of_queue LOOP
     SELECT min(l.due_at) INTO first_due FROM tenure.key_lanes AS l
-    WHERE l.queue = of_queue AND l.priority = known.priority AND l.partition_key >= '' AND l.due_at >= known.from_due;
+    WHERE l.queue = of_queue AND l.priority = known.priority
+      AND l.partition_key >= ''  -- implied: always so; lets key_lanes_due serve
+      AND l.due_at >= known.from_due;  -- implied: none is due before it; passes those gone
     DELETE FROM tenure.lane_priorities AS n WHERE n.queue = of_queue AND n.priority = known.priority AND first_due IS NULL;
     UPDATE tenure.lane_priorities AS n SET from_due = LEAST(first_due, moment) - interval '2 seconds'
     WHERE n.queue = of_queue AND n.priority = known.priority;
@@ -280,7 +282,7 @@ AS $$
 BEGIN
   WITH running AS MATERIALIZED (
     SELECT i.id, i.partition_key FROM tenure.live AS i
-    WHERE i.id = ANY (ARRAY(SELECT DISTINCT unnest(c.ids) FROM tenure.claims AS c))
+    WHERE i.id = ANY (ARRAY(SELECT DISTINCT unnest(c.ids) FROM tenure.claims AS c))  -- implied: what runs is listed; spares the look at all rows
       AND i.queue = of_queue
       AND i.status = 'processing'
     FOR UPDATE SKIP LOCKED
@@ -313,7 +315,7 @@ DECLARE
   started timestamptz := clock_timestamp();  -- implied: a measure of effort
 BEGIN
   SELECT b.open, b.again_at INTO begun FROM tenure.limits_begun AS b WHERE b.queue = of_queue;
-  IF begun.open = '{}' OR begun.again_at BETWEEN started AND started + interval '1 minute' THEN
+  IF begun.open = '{}' OR begun.again_at BETWEEN started AND started + interval '1 minute' THEN  -- implied: spares reading the rows again
     RETURN;
   END IF;
   still_open := CASE WHEN begun IS NULL THEN tenure.open_transactions()
@@ -335,7 +337,9 @@ CREATE FUNCTION tenure.fill_lanes(of_queue text, moment timestamptz, anew boolea
 AS $$
 BEGIN
   IF anew THEN  -- implied: lanes too many are looked at and go
-    DELETE FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= '';
+    DELETE FROM tenure.key_lanes AS n
+    WHERE n.queue = of_queue
+      AND n.partition_key >= '';  -- implied: always so; lets key_lanes_due serve
     DELETE FROM tenure.lane_priorities AS n WHERE n.queue = of_queue;
   END IF;
   INSERT INTO tenure.key_lanes AS n (queue, partition_key, priority, from_at, due_at)
@@ -351,7 +355,9 @@ BEGIN
   SET from_at = EXCLUDED.from_at, due_at = LEAST(n.due_at, EXCLUDED.due_at)  -- implied: a full key is looked at and stands at infinity again
   WHERE n.from_at > EXCLUDED.from_at;  -- implied: spares the write
   INSERT INTO tenure.lane_priorities (queue, priority)
-  SELECT DISTINCT of_queue, n.priority FROM tenure.key_lanes AS n WHERE n.queue = of_queue AND n.partition_key >= ''
+  SELECT DISTINCT of_queue, n.priority FROM tenure.key_lanes AS n
+  WHERE n.queue = of_queue
+    AND n.partition_key >= ''  -- implied: as above
   ON CONFLICT DO NOTHING;
 END
 $$;

@@ -87,7 +87,7 @@ DECLARE
 BEGIN
   FOREACH of_queue IN ARRAY ARRAY(
     SELECT q.queue FROM unnest(of_queues) AS q (queue)
-    WHERE EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue AND a.id >= from_arrival)
+    WHERE EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue AND a.id >= from_arrival)  -- implied: spares the look at the others
   ) LOOP
     after := from_arrival - 1;
     FOR page IN 1 .. 20 LOOP
@@ -96,7 +96,7 @@ BEGIN
             WHERE n.queue = of_queue AND n.id > after
             ORDER BY n.id LIMIT 500
             FOR UPDATE SKIP LOCKED) AS a;
-      EXIT WHEN arrived.last IS NULL;
+      EXIT WHEN arrived.last IS NULL;  -- implied: spares the rest
       SELECT array_agg(k.partition_key) AS keys, array_agg(k.seq) AS seqs INTO changed
       FROM (SELECT a.partition_key, min(a.seq) AS seq FROM unnest(arrived.keys, arrived.seqs) AS a (partition_key, seq)
             GROUP BY a.partition_key ORDER BY a.partition_key) AS k;
@@ -125,9 +125,9 @@ BEGIN
           FROM unnest(changed.keys, changed.seqs) WITH ORDINALITY AS c (partition_key, seq, n)
           LEFT JOIN LATERAL (
             SELECT r.seq, r.status, r.available_at FROM tenure.live AS r
-            WHERE r.ordered AND r.queue = of_queue AND tenure.bucket(r.partition_key) = tenure.bucket(c.partition_key)
-              AND r.partition_key = c.partition_key
-              AND r.seq >= c.seq
+            WHERE r.ordered AND r.queue = of_queue AND r.partition_key = c.partition_key
+              AND tenure.bucket(r.partition_key) = tenure.bucket(c.partition_key)  -- implied: a key has one; lets live_heads serve
+              AND r.seq >= c.seq  -- implied: none before it waits; spares the look at those gone
             ORDER BY r.seq LIMIT 1) AS first ON true
           WHERE CASE WHEN (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
                      THEN pg_try_advisory_xact_lock('tenure.heads'::regclass::oid::int,
@@ -150,7 +150,7 @@ BEGIN
       END IF;
 
       DELETE FROM tenure.arrivals AS n
-      WHERE n.queue = of_queue
+      WHERE n.queue = of_queue  -- implied: a number is given once; lets the primary key serve
         AND n.id > after AND n.id <= arrived.last  -- implied: all are there; passes what is gone
         AND n.id = ANY (ARRAY(SELECT a.id FROM unnest(arrived.ids, arrived.keys) AS a (id, partition_key)
                               WHERE (a.partition_key IN (SELECT unnest(seen))) IS TRUE));
@@ -196,7 +196,7 @@ BEGIN
     SELECT array_agg(h.queue) AS queues, array_agg(h.partition_key) AS keys, array_agg(h.bucket) AS buckets,
            array_agg(h.from_seq) AS froms, array_agg(h.begun_seq) AS begun, array_agg(h.begun_to) AS begun_to INTO found
     FROM tenure.due_heads(free_queues, owned, missing * (1 << (turn - 1)), moment, from_due, passed) AS h;
-    EXIT WHEN found.queues IS NULL;
+    EXIT WHEN found.queues IS NULL;  -- implied: spares the other turns
     length := GREATEST(1, LEAST(run_length, (most - cardinality(ids)) / LEAST(missing, cardinality(found.queues))));
 
     -- A statement of its own: it sees what was committed before the heads were locked.
@@ -207,7 +207,8 @@ BEGIN
         AS h (queue, partition_key, bucket, from_seq, begun_seq, nth)
       CROSS JOIN LATERAL (
         SELECT r.id, r.seq, r.status, r.available_at, r.attempts, r.max_attempts FROM tenure.live AS r
-        WHERE r.ordered AND r.queue = h.queue AND tenure.bucket(r.partition_key) = h.bucket AND r.partition_key = h.partition_key
+        WHERE r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
+          AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
           AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN length ELSE 1 END) AS r
       -- A row that has begun goes first. Else a row that has arrived may go before, and no claim has looked at it: another one is about

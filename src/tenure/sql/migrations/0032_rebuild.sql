@@ -46,12 +46,17 @@ CREATE FUNCTION tenure.stands_alone(old oid, new oid) RETURNS boolean LANGUAGE s
     AND NOT EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = old)
     AND NOT EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = old)
     AND NOT EXISTS (SELECT FROM pg_publication_rel AS p WHERE p.prrelid = old)
-    AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = old AND d.deptype = 'n')
-    AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_type'::regclass AND d.refobjid = c.reltype AND d.deptype = 'n')
+    AND NOT EXISTS (SELECT FROM pg_depend AS d
+                    WHERE d.refclassid = 'pg_class'::regclass  -- implied: for the number of another catalog it is copied, which is always right
+                      AND d.refobjid = old AND d.deptype = 'n')
+    AND NOT EXISTS (SELECT FROM pg_depend AS d
+                    WHERE d.refclassid = 'pg_type'::regclass  -- implied: as above
+                      AND d.refobjid = c.reltype AND d.deptype = 'n')
     AND NOT EXISTS (SELECT FROM pg_depend AS d JOIN pg_class AS s ON s.oid = d.objid
-                    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = old AND s.relkind = 'S')
-    AND ARRAY(SELECT i.relname FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid WHERE x.indrelid = old ORDER BY 1)
-        = ARRAY(SELECT i.relname FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid WHERE x.indrelid = new ORDER BY 1)
+                    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass  -- implied: as above
+                      AND d.refobjid = old AND s.relkind = 'S')
+    AND NOT EXISTS (SELECT FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid
+                    WHERE x.indrelid IN (old, new) GROUP BY i.relname HAVING count(*) = 1)
   FROM pg_class AS c WHERE c.oid = old
 $$;
 

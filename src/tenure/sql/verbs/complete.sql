@@ -57,7 +57,9 @@ WITH behind AS MATERIALIZED (
 SELECT count(*)::int,
        CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM done) END,
        CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN (SELECT array_agg(fence_token) FROM done) END,
-       (SELECT tenure.count_ends(array_agg(d.counted), NULL) FROM done AS d WHERE d.counted > 0 HAVING count(*) > 0),
+       (SELECT tenure.count_ends(array_agg(d.counted), NULL) FROM done AS d
+        WHERE d.counted > 0  -- implied: count_ends passes the others by
+        HAVING count(*) > 0),
        CASE WHEN :results::text[] IS NOT NULL THEN
          (SELECT tenure.keep_values(array_agg(d.id), array_agg(d.queue), :ids::uuid[], :results::jsonb[]) FROM done AS d) END
 FROM done

@@ -45,7 +45,7 @@ SELECT t.name,
              AND NOT s.paused)  -- implied: to look once too often is no harm
          WHEN 'batches' THEN EXISTS (
            SELECT FROM tenure.groups AS g
-           WHERE g.ended_at IS NOT NULL
+           WHERE g.ended_at IS NOT NULL  -- implied: as below
              AND NOT g.told)  -- implied: to look once too often is no harm
          ELSE true
        END

@@ -1,0 +1,131 @@
+"""How keys in order come to be known: a claim reads their arrivals and makes their heads, beside other claims."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
+from tenure import verbs
+from tenure.model.rows import NewRow
+from tenure.verbs import operators
+from world import World
+
+
+def send(world: World, key: str, queue: str = "default", **how: Any) -> UUID:
+    return world.enqueue(key=key, queue=queue, **{"ordered": True, **how})
+
+
+def known(world: World, queue: str = "default") -> list[str]:
+    """The keys that have a head; a claim of no bucket at all makes it and takes nothing."""
+    assert world.claim_ordered(queues=[queue], buckets=[]) == []
+    return [key for (key,) in world.sql("SELECT partition_key FROM heads WHERE queue = %s ORDER BY 1", queue)]
+
+
+def key_beside(world: World, key: str) -> str:
+    """Another key of the same bucket."""
+    found = "SELECT 'k' || n FROM generate_series(1, 100000) AS n WHERE bucket('k' || n) = bucket(%s) LIMIT 1"
+    return str(world.sql(found, key)[0][0])
+
+
+def test_a_claim_leaves_the_arrivals_of_other_queues_to_others(world: World) -> None:
+    send(world, "a", "mail")
+    web = send(world, "a", "web")
+    other = user_connection(world)
+    assert len(world.run(verbs.claim_ordered("B", 10, queues=["mail"]), other)) == 1
+    found = Beside(lambda: world.claim_ordered(queues=["web"])).result()
+    assert [row.id for row in found] == [web]
+    other.rollback()
+
+
+def test_keys_that_cannot_be_looked_at_in_any_number_keep_no_other_waiting(world: World) -> None:
+    for queue in ("other", "default"):
+        send(world, "held", queue)
+        assert known(world, queue) == ["held"]
+    arrivals = "INSERT INTO arrivals (queue, partition_key, seq) SELECT 'default', %s, 1 FROM generate_series(1, 500)"
+    for key in ("held", "new"):  # of a head that is locked, and of one that another claim makes
+        world.sql(arrivals, key)
+    free = send(world, "free")
+    other = user_connection(world)
+    other.execute("SELECT FROM heads WHERE queue = 'default' AND partition_key = 'held' FOR UPDATE")
+    taken = "SELECT pg_advisory_xact_lock('heads'::regclass::oid::int, hashtext('default') # hashtext('new') & 255)"
+    other.execute(taken)
+    found = Beside(lambda: world.claim_ordered()).result()
+    assert [row.id for row in found] == [free]
+    left = world.sql("SELECT partition_key, count(*) FROM arrivals GROUP BY 1 ORDER BY 1")
+    assert left == [("held", 500), ("new", 500)]
+    other.rollback()
+    known(world)
+    assert world.count("arrivals") == 0, "of a key without rows as well"
+
+
+def test_a_key_that_is_being_erased_is_not_remembered_anew(world: World) -> None:
+    gone = send(world, "ann")
+    other = user_connection(world)
+    assert world.run(operators.erase([gone]), other) == [gone]
+    assert Beside(lambda: world.claim_ordered()).result() == []
+    other.commit()
+    assert known(world) == []
+
+
+def test_while_a_key_is_erased_others_go_on_and_do_not_keep_it_known(world: World) -> None:
+    gone, kept = send(world, "a"), {send(world, "b"), send(world, key_beside(world, "a"))}
+    known(world)
+    kept.add(send(world, "a", "other"))
+    other = user_connection(world)
+    assert world.run(operators.erase([gone]), other) == [gone]
+    found = Beside(lambda: world.claim_ordered(queues=["default", "other"])).result()
+    assert {row.id for row in found} == kept
+    other.commit()
+    assert world.sql("SELECT queue FROM heads WHERE partition_key = 'a'") == [("other",)]
+
+
+def test_a_head_that_another_session_makes_at_this_moment_is_no_error_and_keeps_its_arrival(world: World) -> None:
+    first = send(world, "a")
+    other, waiting = user_connection(world), world.connect()
+    made = "INSERT INTO heads (queue, partition_key, bucket, from_seq) VALUES ('default', 'a', bucket('a'), 1)"
+    other.execute(made)
+    claim = Beside(lambda: world.run(verbs.claim_ordered("B", 10, buckets=[]), waiting))
+    waits_for_a_lock(world, waiting)
+    other.commit()
+    assert claim.result() == []
+    assert world.count("arrivals") == 1
+    assert [row.id for row in world.claim_ordered()] == [first]
+
+
+@pytest.mark.parametrize("beside", ["not in order", "other queue", "other key"])
+def test_what_runs_beside_a_key_does_not_pass_for_its_first_row(world: World, beside: str) -> None:
+    key = key_beside(world, "a") if beside == "other key" else "a"
+    queue = "other" if beside == "other queue" else "default"
+    with world.connect() as producer, producer.transaction():
+        gone = world.run(verbs.enqueue(NewRow("x", {}, key="a", ordered=True)), producer).id
+        send(world, key, queue, ordered=beside != "not in order")
+        assert len(world.claim() if beside == "not in order" else world.claim_ordered(queues=[queue])) == 1
+    kept = send(world, "a")
+    world.sql("DELETE FROM live WHERE id = %s", gone)
+    assert [row.id for row in world.claim_ordered()] == [kept]
+
+
+@pytest.mark.parametrize("dead", [("a", "other", True), ("b", "default", True), ("a", "default", False)])
+def test_only_a_dead_row_that_holds_this_key_keeps_a_new_head_back(world: World, dead: tuple[str, str, bool]) -> None:
+    key, queue, hold = dead
+    send(world, key, queue, hold=hold)
+    (claimed,) = world.claim_ordered(queues=[queue])
+    world.dead_letter(claimed.lease)
+    known(world, queue)
+    world.sql("DELETE FROM heads")
+    free = send(world, "a")
+    assert [row.id for row in world.claim_ordered()] == [free]
+
+
+def test_a_head_made_in_a_long_transaction_is_due_from_the_moment_it_is_made(world: World) -> None:
+    """Claims elsewhere know of floors: below them nothing becomes due any more."""
+    other = user_connection(world)
+    other.execute("SELECT now()")
+    send(world, "a")
+    (moment,) = world.sql("SELECT clock_timestamp() + interval '1 millisecond', pg_sleep(0.01)")[0][:1]
+    assert world.run(verbs.claim_ordered("B", 1, buckets=[]), other) == []
+    other.commit()
+    assert world.sql("SELECT due_at > %s FROM heads", moment) == [(True,)]
