@@ -395,3 +395,29 @@ def test_python_and_sql_have_the_same_limits(world: World) -> None:
         assert text.count(f" {limit}") + text.count(f"{{{limit}}}") >= 2, limit
     assert limits.DELAY_SECONDS_MAX <= 3653 * 86_400
     assert payload.encode(msgspec.Raw(f"[{'0,' * 349_524}0]".encode()))
+
+
+NULLS: dict[str, tuple[dict[str, Any], str]] = {
+    f"{name} is NULL": ({name: None}, said)
+    for name, said in [
+        *[("kind", "kind is NULL"), ("queue", "queue is NULL"), ("payload", "payload is NULL")],
+        *[("priority", "priority=NULL"), ("max_attempts", "max_attempts=NULL"), ("available_at", "available_at=NULL")],
+        *[("ordered", "ordered and hold must be"), ("hold", "ordered and hold must be")],
+    ]
+}
+
+
+def test_the_check_itself_names_each_fault(world: World) -> None:
+    """The one function that all doors ask; of the value itself it says no more than 40 characters."""
+    asked = (
+        "SELECT fault_of(%(kind)s, %(queue)s, %(partition_key)s, %(idempotency_key)s, %(payload)s::jsonb,"
+        " %(headers)s::jsonb, %(priority)s, %(max_attempts)s, %(available_at)s, %(ordered)s, %(hold)s)"
+    )
+    unset = dict.fromkeys(("partition_key", "idempotency_key", "headers")) | {"available_at": "now"}
+    long_key = {"a long idempotency key": ({"idempotency_key": "k" * 513}, 'kkk"… has 513 bytes')}
+    for name, (wrong, said) in {**FAULTS, **SQL_FAULTS, **NULLS, **long_key}.items():
+        ((fault,),) = world.conn.execute(asked.encode(), {**unset, **GOOD, **wrong}).fetchall()
+        assert fault, name
+        assert said.replace(" as Postgres writes it", "") in fault
+    for right in [{}, *EDGES]:
+        assert world.conn.execute(asked.encode(), {**unset, **GOOD, **right}).fetchall() == [(None,)]

@@ -10,7 +10,7 @@ import pytest
 from guarantees.facts import Beside, user_connection, waits_for_a_lock
 from tenure import verbs
 from tenure.model.rows import NewRow
-from tenure.verbs import operators
+from tenure.verbs import operators, queues
 from world import World
 
 
@@ -47,6 +47,7 @@ def test_keys_that_cannot_be_looked_at_in_any_number_keep_no_other_waiting(world
     arrivals = "INSERT INTO arrivals (queue, partition_key, seq) SELECT 'default', %s, 1 FROM generate_series(1, 500)"
     for key in ("held", "new"):  # of a head that is locked, and of one that another claim makes
         world.sql(arrivals, key)
+    send(world, "free", "other")
     free = send(world, "free")
     other = user_connection(world)
     other.execute("SELECT FROM heads WHERE queue = 'default' AND partition_key = 'held' FOR UPDATE")
@@ -54,11 +55,11 @@ def test_keys_that_cannot_be_looked_at_in_any_number_keep_no_other_waiting(world
     other.execute(taken)
     found = Beside(lambda: world.claim_ordered()).result()
     assert [row.id for row in found] == [free]
-    left = world.sql("SELECT partition_key, count(*) FROM arrivals GROUP BY 1 ORDER BY 1")
+    left = world.sql("SELECT partition_key, count(*) FROM arrivals WHERE queue = 'default' GROUP BY 1 ORDER BY 1")
     assert left == [("held", 500), ("new", 500)]
     other.rollback()
     known(world)
-    assert world.count("arrivals") == 0, "of a key without rows as well"
+    assert world.sql("SELECT queue FROM arrivals") == [("other",)], "those of a key without rows are gone as well"
 
 
 def test_a_key_that_is_being_erased_is_not_remembered_anew(world: World) -> None:
@@ -129,3 +130,32 @@ def test_a_head_made_in_a_long_transaction_is_due_from_the_moment_it_is_made(wor
     assert world.run(verbs.claim_ordered("B", 1, buckets=[]), other) == []
     other.commit()
     assert world.sql("SELECT due_at > %s FROM heads", moment) == [(True,)]
+
+
+def test_a_later_row_that_somebody_looks_at_keeps_no_earlier_one_waiting(world: World) -> None:
+    earlier = send(world, "a")
+    known(world)
+    send(world, "a")
+    other = user_connection(world)
+    other.execute("SELECT FROM arrivals FOR UPDATE")
+    assert [row.id for row in world.claim_ordered()] == [earlier]
+
+
+def test_a_claim_that_passes_keys_by_takes_no_more_than_it_was_asked_for(world: World) -> None:
+    sent = [send(world, key) for key in "abcdef"]
+    known(world)
+    other = user_connection(world)
+    other.execute("SELECT FROM live WHERE partition_key IN ('a', 'b') FOR UPDATE")
+    taken = [Beside(lambda: world.claim_ordered(n=2)).result(), Beside(lambda: world.claim_ordered(n=3)).result()]
+    assert [len(rows) for rows in taken] == [2, 2]
+    assert {row.id for rows in taken for row in rows} == set(sent[2:])
+
+
+def test_a_claim_in_order_leaves_queues_with_limits_to_others_and_only_those(world: World) -> None:
+    world.run(queues.limit("limited", max_running=1))
+    world.run(queues.limit("free", max_running=1))
+    world.run(queues.limit("free", clear=True))
+    send(world, "a", "limited")
+    sent = {send(world, "a", "free"), send(world, "a")}
+    found = world.claim_ordered(queues=["limited", "free", "default"])
+    assert {row.id for row in found} == sent

@@ -201,19 +201,20 @@ BEGIN
 
     -- A statement of its own: it sees what was committed before the heads were locked.
     WITH candidate AS MATERIALIZED (
-      SELECT h.nth, h.queue, h.partition_key, r.id, r.seq, r.status, r.available_at, r.attempts, r.max_attempts,
+      SELECT h.nth, h.queue, h.partition_key, r.id, r.seq, r.attempts, r.max_attempts,
              row_number() OVER (PARTITION BY h.nth ORDER BY r.seq) AS place
       FROM unnest(found.queues, found.keys, found.buckets, found.froms, found.begun) WITH ORDINALITY
         AS h (queue, partition_key, bucket, from_seq, begun_seq, nth)
       CROSS JOIN LATERAL (
-        SELECT r.id, r.seq, r.status, r.available_at, r.attempts, r.max_attempts FROM tenure.live AS r
+        SELECT r.id, r.seq, r.attempts, r.max_attempts FROM tenure.live AS r
         WHERE r.ordered AND r.queue = h.queue AND r.partition_key = h.partition_key
           AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a key has one; lets live_heads serve
           AND r.seq >= COALESCE(h.begun_seq, h.from_seq)
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN length ELSE 1 END) AS r
       -- A row that has begun goes first. Else a row that has arrived may go before, and no claim has looked at it: another one is about
       -- to, or there are too many for this one.
-      WHERE h.begun_seq IS NOT NULL AND r.attempts > 0
+      WHERE h.begun_seq IS NOT NULL  -- implied: one that has begun goes first, whether its head says so or not
+            AND r.attempts > 0
          OR h.begun_seq IS NULL AND NOT EXISTS (
                         SELECT FROM tenure.arrivals AS a
                         WHERE a.partition_key = h.partition_key AND a.queue = h.queue
@@ -221,7 +222,7 @@ BEGIN
                           AND a.seq < h.from_seq)
     ), locked AS (
       SELECT r.id FROM tenure.live AS r
-      WHERE r.id = ANY (ARRAY(SELECT c.id FROM candidate AS c WHERE c.status = 'pending' AND c.available_at <= moment))
+      WHERE r.id = ANY (ARRAY(SELECT c.id FROM candidate AS c))
         AND r.status = 'pending'
         AND r.available_at <= moment
       ORDER BY r.id
@@ -230,7 +231,8 @@ BEGIN
       SELECT c.nth, c.queue, c.partition_key, c.id, c.seq, dense_rank() OVER (ORDER BY c.nth) AS rank
       FROM (SELECT c.nth, c.queue, c.partition_key, c.id, c.seq,
                    bool_and(c.id IN (SELECT l.id FROM locked AS l) AND (c.place = 1 OR c.attempts = 0 AND c.max_attempts > 1)) OVER upto
-                     AND (c.place = 1 OR first_value(c.attempts) OVER upto = 0) AS may_run
+                     AND (c.place = 1 OR first_value(c.attempts) OVER upto = 0)
+                   AS may_run
             FROM candidate AS c WINDOW upto AS (PARTITION BY c.nth ORDER BY c.seq)) AS c
       WHERE c.may_run
     ), marked AS (
