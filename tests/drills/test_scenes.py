@@ -73,7 +73,7 @@ def test_the_command_comes_to_the_same_verdict(server_url: str, name: str, contr
     code, out, err = ended(process)
     *events, last = lines(out)
     same = ("drill", "ok", "shown", "assertions")
-    assert (code, err) == (0, "")
+    assert (code, err, here.trouble) == (0, "", None)
     assert {key: last[key] for key in same} == {key: here.fields()[key] for key in same}
     assert [each["event"] for each in events].count("step") == len(scene_of(name, control).steps)
     assert events[-1]["schema"] not in schemas(server_url)
