@@ -8,8 +8,7 @@ CREATE OR REPLACE FUNCTION tenure.look_at(
   queues text[], partition_keys text[], buckets int[], from_seqs bigint[], begun_seqs bigint[], begun_tos bigint[],
   runs_from bigint[], runs_to bigint[]
 ) RETURNS void LANGUAGE plpgsql
-  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
-AS $$
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
   WITH seen AS MATERIALIZED (
     SELECT h.queue, h.partition_key, COALESCE(begun.seq, first.seq) AS seq, COALESCE(begun.available_at, first.available_at) AS available_at,
@@ -172,8 +171,7 @@ CREATE FUNCTION tenure.claim_ordered(
   id uuid, kind text, queue text, partition_key text, partition_bucket int, payload text, attempts int, max_attempts int,
   available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text
 ) LANGUAGE plpgsql
-  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
-AS $$
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   free_queues text[] := ARRAY(SELECT q.queue FROM unnest(of_queues) WITH ORDINALITY AS q (queue, nth)
