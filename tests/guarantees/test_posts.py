@@ -328,7 +328,6 @@ def test_the_command_serves_both_in_every_pool_and_its_lines_name_the_inbox(
     assert sorted(line["inbox"] for line in lines) == ["a", "b"]
     assert all(line["worker"].endswith(f"@{line['inbox']}") for line in lines)
     assert [world.count("greeted") for world in pair] == [1, 1]
-    assert [world.count("workers") for world in pair] == [0, 0]
 
 
 INSERT = 'tx.execute("INSERT INTO public.greeted VALUES (%s)", [job.fence])'

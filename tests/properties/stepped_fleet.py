@@ -163,7 +163,7 @@ class SteppedWorker:
             poll_seconds=poll_seconds,
         )
         shared = Shared(terms, Bus(), _fail, lambda: None, worker_id=name)
-        self._held = HeldAttempts(shared.bus)
+        self._held = HeldAttempts(shared.bus, slots)
         connections: Any = None
         claims = Claims(shared, self._held, {}, connections)
         claims.rule.chance = chance
