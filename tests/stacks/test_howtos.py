@@ -130,8 +130,7 @@ def test_cron(modules: Callable[[str], Any], world: World) -> None:
     assert {name: each.zone for name, each in planned.items()} == {"nightly": "Europe/Berlin", "carts": "UTC"}
 
 
-def test_a_page_that_is_wrong_is_noticed(modules: Callable[[str], Any]) -> None:
-    """The control: the same key with other content is refused, so the pages' outcomes are not always the same."""
+def test_the_same_key_with_other_content_is_refused(modules: Callable[[str], Any]) -> None:
     charge = modules("retries.md").charge_card.using(idempotency_key="one")
     with tenure.connect() as conn:
         charge.enqueue(conn, order_id=1, said="fine")
