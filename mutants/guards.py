@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 QUESTIONS = ("claimed", "due_schedules", "standing")
@@ -29,7 +30,8 @@ CHANGED = re.compile(
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "workers")
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")
-_END = re.compile(r"\b(ORDER BY|LIMIT|FOR UPDATE|ON CONFLICT|RETURNING|THEN|LOOP|UNION|GROUP BY)\b")
+_LOCK = r"FOR (?:UPDATE|NO KEY UPDATE|SHARE)"
+_END = re.compile(rf"\b(ORDER BY|LIMIT|{_LOCK}|ON CONFLICT|RETURNING|THEN|LOOP|UNION|GROUP BY)\b")
 _LAST = re.compile(r"\$\$;|\);|\) WITH|\s+AS '.*';$")  # of a function or a table
 _CLOCKED = re.compile(r"(<=|>=)\s*(?:(?:clock|statement)_timestamp\(\)|moment\b)")
 
@@ -70,7 +72,16 @@ def every_mutant(sql: Path) -> list[Mutant]:
     for name, path in _functions(sql).items():
         if name not in UNGUARDED:
             found += _of_block(sql, path.relative_to(sql), f"CREATE FUNCTION tenure.{name}(", name)
-    return found
+    return list(_told_apart(found))
+
+
+def _told_apart(mutants: Iterable[Mutant]) -> Iterator[Mutant]:
+    """The same words a second time in a statement are another guard: `without x (2)`."""
+    times: Counter[tuple[str, str]] = Counter()
+    for mutant in mutants:
+        times[mutant.statement, mutant.what] += mutant.implied is None
+        n = times[mutant.statement, mutant.what]
+        yield replace(mutant, what=f"{mutant.what} ({n})") if n > 1 and mutant.implied is None else mutant
 
 
 def _checks_made_again(sql: Path) -> dict[str, tuple[Path, int, str]]:
@@ -124,7 +135,7 @@ def _changes(code: str) -> Iterator[tuple[str, str]]:
         if not re.match(r"'|\d", found.group(1)):  # CASE x WHEN 'word' compares, it does not decide
             yield f"never {found.group(1)}", f"{code[: found.start(1)]}false{code[found.end(1) :]}"
     for pattern, put, what in (
-        (r"\s*FOR UPDATE(?: OF \w+)?(?: SKIP LOCKED)?", "", "without the lock"),
+        (rf"\s*{_LOCK}(?: OF \w+)?(?: SKIP LOCKED)?", "", "without the lock"),
         (r" SKIP LOCKED", "", "without SKIP LOCKED"),
         (r"\s*ON CONFLICT(?: \([^)]*\))? DO NOTHING", "", "without ON CONFLICT"),
         (r"\+ 1\b", "+ 0", "+ 0"),

@@ -74,6 +74,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--lines", default="", help="only these lines of those statements, by comma")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="so many trials side by side")
     parser.add_argument("--unknown", action="store_true", help="only those that no test is known to miss")
+    parser.add_argument("--known", action="store_true", help="only those that a test is known to miss")
     parser.add_argument("--no-baseline", action="store_true", help="trust that the tests are green without a mutant")
     parser.add_argument("--baseline", action="store_true", help="only learn what each test runs and what it costs")
     parser.add_argument("--despite-red", action="store_true", help="leave out the tests that are red without a mutant")
@@ -88,13 +89,14 @@ def _chosen(mutants: list[Mutant], witnesses: Witnesses, options: argparse.Names
     mutants = [m for m in mutants if (not names or m.statement in names) and (not lines or m.line in lines)]
     if options.unknown:
         mutants = [mutant for mutant in mutants if mutant.implied is None and not witnesses.know(mutant)]
+    if options.known or options.quick:
+        mutants = [mutant for mutant in mutants if mutant.implied is None and witnesses.know(mutant)]
     if options.list:
         for mutant in mutants:
             print(f"{mutant.statement}:{mutant.line}  {mutant.what}")
         raise SystemExit(0)
     if options.quick:
-        guarded = [mutant for mutant in mutants if mutant.implied is None and witnesses.know(mutant)]
-        mutants = _some(guarded, options.quick, random.Random(options.seed))  # noqa: S311
+        mutants = _some(mutants, options.quick, random.Random(options.seed))  # noqa: S311
     return mutants
 
 

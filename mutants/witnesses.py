@@ -15,6 +15,7 @@ KILLERS_FIRST = 4
 MACHINE = "tests/properties/test_state_machine.py"
 SLOWER = ("tests/properties/test_interleavings.py", "tests/properties/test_lock_order.py")
 ROOMS = ("guarantees", "properties", "shapes")
+BESIDES = ("chaos/test_two_phase.py", "chaos/test_standby.py")  # what needs servers of its own
 LEFT_OUT = (
     "test_mutants_slice.py",
     "test_embedded.py",
@@ -82,7 +83,8 @@ WORDS = {
     **dict.fromkeys(
         ("due_heads", "look_at", "refresh_heads", "claim_ordered", "note_arrivals"), ("_claim(", "claim_ordered")
     ),
-    **dict.fromkeys(("open_transactions", "next_transaction"), ("note_forgotten", "begun")),
+    "next_transaction": ("note_forgotten", "begun"),
+    "open_transactions": ("limits_begun", "open_transactions("),
     **dict.fromkeys(
         ("leave_mark", "marks", "mark_tag", "last_position", "append_events", "refuse_event", "read_between"),
         ("positions(world", "add(world"),
@@ -92,9 +94,10 @@ WORDS = {
     ),
     "swap_shadow": ("swapped(",),
     "ask_rebuild": ("asked(",),
-    "must_see_commits": ("REPEATABLE", "SERIALIZABLE"),
+    "must_see_commits": ("REPEATABLE", "SERIALIZABLE", "standby_url"),
     "must_read_committed": ("REPEATABLE", "serializable"),
     "add_tally": ("tally",),
+    **dict.fromkeys(("add_backlog", "count_due", "count_due_keys"), ("note_backlog(",)),
     "audit_words": ("verified(",),
     "note_membership": ("membership",),
     "note_refusals": ("refusals",),
@@ -222,9 +225,9 @@ class Witnesses:
         return [[*stage, *left_out] for stage in stages if stage][: self.stages]
 
     def _killers_of(self, mutant: Mutant) -> list[str]:
-        """The tests that killed this mutant before, or the latest few that killed another of its statement."""
-        this = (mutant.statement, mutant.what)
-        before = [test for statement, what, test in self.killers if (statement, what) == this]
+        """The tests that killed this mutant or one of the same words, or the latest few of its statement."""
+        this = (mutant.statement, _words(mutant.what))
+        before = [test for statement, what, test in self.killers if (statement, _words(what)) == this]
         beside = [test for statement, _, test in self.killers if statement == mutant.statement]
         names = dict.fromkeys([*before[::-1], *beside[::-1]][:KILLERS_FIRST])
         return [test for name in names for test in self.tests if test.endswith(f"/{name}")]
@@ -232,7 +235,13 @@ class Witnesses:
 
 def _test_files(root: Path) -> list[str]:
     found = [path for room in ROOMS for path in (root / "tests" / room).glob("test_*.py")]
+    found += [root / "tests" / path for path in BESIDES]
     return sorted(str(path.relative_to(root)) for path in found if path.name not in LEFT_OUT)
+
+
+def _words(what: str) -> str:
+    """What is taken out, wherever in its statement it stands."""
+    return re.sub(r" \(\d+\)$", "", what)
 
 
 def _mentions(words: Sequence[str], test: str, file: str) -> float:
@@ -243,6 +252,7 @@ def _mentions(words: Sequence[str], test: str, file: str) -> float:
 
 def _test_functions(path: str, text: str) -> Iterator[tuple[str, str]]:
     """The tests of a file by name, with the text of each."""
+    lines = text.split("\n")
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            yield f"{path}::{node.name}", ast.get_source_segment(text, node) or ""
+            yield f"{path}::{node.name}", "\n".join(lines[node.lineno - 1 : node.end_lineno])

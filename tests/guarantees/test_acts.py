@@ -254,6 +254,15 @@ def test_a_deleted_row_is_gone_with_its_tape_and_its_effects_and_nothing_else_is
     assert world.run(operators.delete([ids["deleted"]])) == []
 
 
+def test_a_deleted_row_takes_its_result_and_its_progress_along_and_no_others(world: World) -> None:
+    kept, gone = world.enqueue(), world.enqueue()
+    for id in (kept, gone):
+        world.sql("INSERT INTO results (row_id, queue, value) VALUES (%s, 'default', '1')", id)
+        world.sql("INSERT INTO progress (row_id, at) VALUES (%s, clock_timestamp())", id)
+    world.run(operators.delete([gone]))
+    assert world.sql("SELECT row_id FROM results UNION ALL SELECT row_id FROM progress") == [(kept,), (kept,)]
+
+
 def test_a_held_row_is_not_deleted(world: World) -> None:
     id = world.enqueue()
     lease = world.claim_one().lease

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import psycopg
 import pytest
 
 from crew import eventually, working
-from guarantees.facts import Beside, waits_for_a_lock
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
 from guarantees.test_notes import Listener
 from tenure.app.inbox import Inbox
 from tenure.app.kind_limits import Limits
@@ -49,6 +50,21 @@ def test_an_operator_who_sets_a_limit_at_the_same_time_wins(world: World) -> Non
     assert _set(world) == [("llm", 1, None, None, None)]
 
 
+def test_an_operator_who_comes_in_between_waits_and_wins(world: World) -> None:
+    world.run(declare_limits("llm", max_running=8))
+    gate, worker, operator = user_connection(world), world.connect(), world.connect()
+    gate.execute("SELECT FROM declared_limits FOR UPDATE")
+    declared = Beside(lambda: world.run(declare_limits("llm", max_running=9), worker))
+    waits_for_a_lock(world, worker)  # it has read what is set, and has not yet set its own
+    operator.execute("SET lock_timeout = '50ms'")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        world.run(limit("llm", max_running=1), operator)
+    gate.rollback()
+    assert declared.result() == "set"
+    world.run(limit("llm", max_running=1), operator)
+    assert _set(world) == [("llm", 1, None, None, None)]
+
+
 @pytest.mark.one_server
 def test_workers_are_told_of_limits_that_have_changed(world: World) -> None:
     listener = Listener(world)
@@ -73,6 +89,16 @@ def test_setting_the_same_rate_again_is_no_new_burst(world: World) -> None:
     world.run(declare_limits("llm", rate_per_second=1, burst=6))
     ((tokens,),) = world.sql("SELECT tokens FROM queues")
     assert tokens < 5
+
+
+def test_what_the_old_rate_has_earned_is_kept_in_a_long_transaction_too(world: World) -> None:
+    world.run(declare_limits("llm", rate_per_second=100, burst=1000))
+    with world.conn.transaction():
+        world.sql("UPDATE queues SET tokens = 0, refilled_at = clock_timestamp()")
+        world.sql("SELECT pg_sleep(0.1)")
+        world.run(declare_limits("llm", rate_per_second=100, burst=999))
+        ((tokens,),) = world.sql("SELECT tokens FROM queues")
+    assert tokens >= 9
 
 
 @pytest.mark.one_server

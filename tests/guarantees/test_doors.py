@@ -290,6 +290,15 @@ def test_a_token_leaves_room_for_the_next_one(world: World, token: int) -> None:
         world.sql("INSERT INTO live (kind, payload, lease_generation) VALUES ('k', '{}', %s)", token)
 
 
+@pytest.mark.parametrize("seq", [-1, 0, 2**63 - 1])
+def test_a_number_under_which_no_claim_would_find_the_row_is_refused(world: World, seq: int) -> None:
+    by_hand = "INSERT INTO live (kind, payload, seq) OVERRIDING SYSTEM VALUE VALUES ('k', '{}', %s)"
+    with pytest.raises(psycopg.errors.CheckViolation, match=f"seq={seq} must be between 1 and"):
+        world.sql(by_hand, seq)
+    for good in (1, 2**63 - 2):
+        world.sql(by_hand, good)
+
+
 @pytest.mark.parametrize("name", ["kind", "queue"])
 def test_a_name_that_is_null_is_said_to_be_so(world: World, name: str) -> None:
     arguments = {"kind": "'k'", "queue": "'q'", name: "NULL"}

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from crew import eventually
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
 from patience import SECONDS_MAX
 from tenure.model.rows import Claimed, Lane
 from tenure.verbs import endpoints, questions
@@ -331,6 +332,24 @@ def test_rows_that_are_due_held_or_locked_are_left_as_they_are(world: World) -> 
         assert world.run(endpoints.set_endpoint(id, "active", queue=QUEUE), asking) == 0  # and waits for nobody
     assert world.run(endpoints.set_endpoint(id, None, queue=QUEUE, url="https://b.example")) == 1
     assert (state(world, id).url, state(world, id).state) == ("https://b.example", "active")
+
+
+def test_calls_that_end_at_once_are_counted_one_after_the_other(world: World) -> None:
+    id = add(world)
+    job, _ = held(world)
+    first, second = user_connection(world), world.connect()
+
+    def both(one: str, other: str, fence: int) -> tuple[Any, Any]:
+        change = log(world, job, id, one, fence=fence, conn=first)
+        beside = Beside(lambda: log(world, job, id, other, fence=fence + 1, conn=second))
+        waits_for_a_lock(world, second)
+        first.commit()
+        return change, beside.result()
+
+    assert both("failed", "failed", 1) == (None, None)
+    assert state(world, id).failures == 2
+    world.sql("UPDATE endpoints SET failures = 4")
+    assert both("failed", "ok", 3) == ("tripped", "restored")
 
 
 def test_a_limit_of_the_queue_is_set_once_and_never_over_an_operators(world: World) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
+from tenure import verbs
 from tenure.errors import StaleLease
 from tenure.model.rows import Claimed, NewRow
 from tenure.verbs import batches, queues, results, steps
@@ -107,6 +110,17 @@ def test_a_wake_is_of_those_it_names(world: World) -> None:
     assert _asleep(world) == [two.id]
 
 
+def test_who_is_being_woken_by_another_is_not_woken_twice(world: World) -> None:
+    (one,) = _flows(world, 1)
+    _park(world, one, SHIPPED)
+    first, second = user_connection(world), world.connect()
+    assert world.run(steps.wake([one.id]), first) == [one.id]
+    again = Beside(lambda: world.run(steps.wake([one.id]), second))
+    waits_for_a_lock(world, second)
+    first.commit()
+    assert again.result() == []
+
+
 def test_a_signal_goes_to_one_wait_of_one_instance(world: World) -> None:
     one, two = _flows(world, 2)
     names = (("0.0", 1, "shipped"), ("0.0", 2, "paid"), ("0.1", 1, "paid"), ("0.1", 2, "other"))
@@ -120,6 +134,19 @@ def test_a_signal_goes_to_one_wait_of_one_instance(world: World) -> None:
     assert _signal(world, one.id, "shipped") == "queued"  # its holder decides
     world.sql("INSERT INTO signals (row_id, name, payload) SELECT %s, 'x', '1' FROM generate_series(1, 1000)", two.id)
     assert _signal(world, one.id, "shipped") == "queued"  # the other's signals are not its own
+
+
+def test_a_signal_waits_for_a_claim_that_is_under_way_and_is_left_to_its_holder(world: World) -> None:
+    (one,) = _flows(world, 1)
+    _park(world, one, SHIPPED)
+    world.due()
+    claimer, sender = user_connection(world), world.connect()
+    sender.execute("SET lock_timeout = '50ms'")
+    assert [job.id for job in world.run(verbs.claim("B", 1), claimer)] == [one.id]
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        world.run(steps.signal(one.id, "shipped", 1), sender)
+    claimer.commit()
+    assert world.run(steps.signal(one.id, "shipped", 1)).outcome == "queued"
 
 
 def test_a_second_wait_for_a_signal_is_met_by_the_second_one(world: World) -> None:

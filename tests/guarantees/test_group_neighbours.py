@@ -64,6 +64,16 @@ def test_of_two_rows_of_a_slot_the_first_one_lowers_nothing(world: World) -> Non
     assert made.ids[0] == one.id
 
 
+def test_a_follower_is_due_from_the_end_on_also_late_in_a_transaction(world: World) -> None:
+    then = world.enqueue("then", delay_seconds=WAITING_SECONDS)
+    ((job,),) = _held(world, _open(world, then_row=then))
+    with world.conn.transaction():
+        world.sql("SELECT now()")
+        ((moment,),) = world.sql("SELECT clock_timestamp()")
+        world.complete(job.lease)
+        assert world.sql("SELECT available_at >= %s FROM live", moment) == [(True,)]
+
+
 def test_a_failure_that_shall_stop_a_group_stops_that_one(world: World) -> None:
     then = [world.enqueue("then", delay_seconds=WAITING_SECONDS) for _ in range(2)]
     hasty = [_open(world, 3, then_row=id, stop_on_failure=True) for id in then]

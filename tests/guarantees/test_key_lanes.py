@@ -354,6 +354,22 @@ def test_rows_that_came_while_there_was_no_limit_are_found_by_the_next_one(world
     _takes(world, id)
 
 
+def test_settings_that_are_made_anew_while_a_claim_waits_for_them_are_for_the_next(world: World) -> None:
+    world.run(queues.limit(MAIL, max_running=1))
+    _send(world, 3)
+    operator, worker = user_connection(world), world.connect()
+    operator.execute("DELETE FROM queues")
+    world.run(queues.limit(MAIL, max_running=2), operator)
+    claim = Beside(lambda: _claim(world, conn=worker))
+    waits_for_a_lock(world, worker)
+    operator.commit()
+    assert claim.result() == []
+    assert len(_claim(world)) == 2
+    world.run(queues.limit("web", max_running=1))
+    world.sql("DELETE FROM queues WHERE queue = %s", MAIL)
+    assert len(_claim(world)) == 1, "settings of other queues are not for this one"
+
+
 def test_a_queue_whose_settings_are_deleted_begins_anew(world: World) -> None:
     world.run(queues.limit(MAIL, max_per_key=1))
     assert _claim(world) == []
@@ -448,7 +464,10 @@ def test_each_queue_has_eras_of_its_own(still: World) -> None:
     assert still.sql("SELECT queue, era, from_era FROM permit_eras ORDER BY 1") == [(MAIL, 2, 2), ("web", 1, 1)]
     still.run(queues.limit("web", max_running=1, max_per_key=1))
     _send(still, 3, queue="web", key="a")
-    assert [len(still.run(queues.claim_limited("A", 9, "web"))) for _ in range(2)] == [1, 0]
+    assert len(still.run(queues.claim_limited("A", 9, "web"))) == 1
+    _new_era(still)
+    _send(still, queue="web", key="b")
+    assert still.run(queues.claim_limited("A", 9, "web")) == []
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

@@ -101,6 +101,14 @@ def test_lanes_are_filled_from_the_rows_of_their_queue_and_those_of_others_stay(
         assert world.sql("SELECT queue, priority FROM lane_priorities ORDER BY 1") == [("default", 0), ("other", 9)]
 
 
+def test_the_lane_of_rows_without_a_key_is_gone_when_only_rows_with_one_wait(world: World) -> None:
+    world.enqueue(key="a")
+    lane(world, "default", "", 0, -10)
+    lane(world, "other", "b", 0, -10)
+    world.sql("SELECT look_at_lanes('default', '{\"\"}', 1, 0, clock_timestamp())")
+    assert world.sql("SELECT queue, partition_key FROM key_lanes") == [("other", "b")]
+
+
 def adopt(world: World, in_all: int | None, by_key: int | None) -> list[tuple[str, int, UUID]]:
     """The permits of the queue, after what runs there was given some."""
     world.sql("SELECT adopt_running('default', %s, %s, 0)", in_all, by_key)

@@ -333,6 +333,7 @@ def test_an_earlier_row_that_is_not_ordered_does_not_hide_the_head_of_its_key(wo
     _limit(world, max_running=9)
     heads = set()
     for key in ("a", "b"):
+        world.enqueue(key=key, ordered=True, queue="other")
         _send(world, key=key)
         heads |= set(_send(world, key=key, ordered=True))
     assert {id for (id,) in world.sql("SELECT free_heads(%s, 0, 9)", MAIL)} == heads

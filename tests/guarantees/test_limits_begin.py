@@ -122,6 +122,18 @@ def test_a_row_whose_claim_is_not_committed_yet_counts_when_it_is(world: World) 
     assert len(_claim(world)) == 1
 
 
+def test_a_session_that_keeps_a_lock_is_no_open_transaction(world: World) -> None:
+    """Rows are read again while a transaction from before is open: such a session would have them read for ever."""
+    other = world.connect()
+    other.execute("SELECT pg_advisory_lock(7)")
+    locks = "SELECT virtualtransaction, open_transactions() FROM pg_locks WHERE pid = %s AND locktype = 'advisory'"
+    ((name, found),) = world.sql(locks, other.info.backend_pid)
+    assert name not in found
+    with other.transaction():
+        ((name, found),) = world.sql(locks, other.info.backend_pid)
+        assert name in found
+
+
 def test_a_limit_that_is_only_moved_reads_no_rows(world: World) -> None:
     world.run(queues.limit(MAIL, max_running=5, max_per_key=5))
     assert _claim(world) == []

@@ -132,13 +132,17 @@ def test_a_head_made_in_a_long_transaction_is_due_from_the_moment_it_is_made(wor
     assert world.sql("SELECT due_at > %s FROM heads", moment) == [(True,)]
 
 
-def test_a_later_row_that_somebody_looks_at_keeps_no_earlier_one_waiting(world: World) -> None:
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_later_row_that_somebody_looks_at_keeps_no_earlier_one_waiting(world: World, limited: bool) -> None:
     earlier = send(world, "a")
     known(world)
+    if limited:
+        world.run(queues.limit("default", max_running=9))
     send(world, "a")
     other = user_connection(world)
     other.execute("SELECT FROM arrivals FOR UPDATE")
-    assert [row.id for row in world.claim_ordered()] == [earlier]
+    claimed = world.run(queues.claim_limited("A", 9, "default")) if limited else world.claim_ordered()
+    assert [row.id for row in claimed] == [earlier]
 
 
 def test_a_claim_that_passes_keys_by_takes_no_more_than_it_was_asked_for(world: World) -> None:

@@ -278,6 +278,7 @@ def test_a_row_whose_arrival_somebody_else_is_looking_at_is_not_overtaken(world:
     second = world.enqueue(key="a", ordered=True, delay_seconds=1)
     assert claim() == []  # the head knows of the second row, which is not due
     producer.commit()
+    world.enqueue(key="b", ordered=True, queue="other")
     other = user_connection(world)
     other.execute("SELECT 1 FROM arrivals FOR UPDATE")
     time.sleep(1.1)

@@ -11,7 +11,7 @@ from plans import Plans
 from slices import slice_of
 from tenure import verbs
 from tenure.model.rows import Lane
-from tenure.verbs import capacity, questions, queues, settle
+from tenure.verbs import capacity, lately, questions, queues, settle
 from tenure.verbs.statement import Statement
 from world import World
 
@@ -87,6 +87,7 @@ def test_the_other_claims_and_what_people_ask_have_their_indexes_too(still: Worl
         "oldest_runnable": (questions.oldest_runnable(), by_time),
         "busy_queues": (capacity.busy_queues(), by_time),
         "backlog": (capacity.backlog(), by_time),
+        "note_backlog": (lately.note_backlog(), {"live_due", "live_heads"}),
         "ring_depth": (questions.ring_depth(["default", "mail"]), {*by_time, "live_ready"}),
     }
     plans = Plans(still)

@@ -189,14 +189,19 @@ def test_a_fenced_completion_keeps_the_value_it_is_given(world: World) -> None:
         Job(world.claim_one()).returns(1)
 
 
-def test_deleting_and_erasing_take_the_result_and_the_progress(world: World) -> None:
+def test_deleting_and_erasing_take_the_result_and_the_progress_of_that_row(world: World) -> None:
+    world.enqueue()
+    kept = world.claim_one().lease
+    world.run(progress(kept, 0.5, "half"))
+    world.run(settle.complete([kept], results=["1"]))
     for act in (operators.delete, operators.erase):
         id = world.enqueue()
         lease = world.claim_one().lease
         world.run(progress(lease, 0.5, "half"))
         world.run(settle.complete([lease], results=["1"]))
         world.run(act([id]))
-        assert (world.count("results"), world.count("progress")) == (0, 0)
+        for table in ("results", "progress"):
+            assert world.sql(f"SELECT row_id FROM {table}") == [(kept.id,)]
 
 
 def test_what_is_left_of_a_row_that_is_gone_is_erased(world: World) -> None:

@@ -141,6 +141,13 @@ def test_a_locked_row_keeps_its_day_for_the_next_round_and_nothing_else(world: W
     assert kept(world) == {}
 
 
+def test_days_of_an_archive_that_is_not_ours_are_left_alone(world: World) -> None:
+    world.sql("CREATE TABLE others (LIKE archive) PARTITION BY RANGE (completed_at)")
+    world.sql("CREATE TABLE archive_20010101 PARTITION OF others DEFAULT")
+    keep(world)
+    assert world.sql("SELECT to_regclass('archive_20010101') IS NOT NULL") == [(True,)]
+
+
 def test_a_stray_that_is_locked_is_left_for_the_next_round(world: World) -> None:
     ids = [world.enqueue("k") for _ in range(2)]
     for job in world.claim("A", 2):

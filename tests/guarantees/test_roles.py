@@ -251,13 +251,14 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "enter", "evict",
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
-    "notice", "once", "open_group", "plan", "progress",
+    "fire", "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
     "say", "tell_batches", "vacuum_live", "set_waiting",
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",
     "enqueue_unique", "declare_limits", "tally", "refuse", "drain_worker", "note_forgotten", "add_chore", "postpone",
+    "note_backlog",
 }  # fmt: skip
 OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
@@ -266,7 +267,7 @@ OPERATORS = SIGNALLERS | {"wake"} | {
     "try_endpoint",
     "postpone",
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again", "enqueue_unique",
-    "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "retain", "free_key", "limit", "lock_free", "mark",
+    "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "fire", "retain", "free_key", "limit", "lock_free", "mark",
     "open_group", "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now",
     "tell", "unplan",
     "enter", "guard", "holding",  # they only read
@@ -274,6 +275,7 @@ OPERATORS = SIGNALLERS | {"wake"} | {
 WITNESSES = {"seal", "note_reading", "end_reading", "use_token"}  # what reading leaves behind
 OPERATORS |= WITNESSES | {"await_end"}
 READERS = {"tell", "enter", "holding", "await_end", "enter_shadow"} | WITNESSES
+READERS |= {"fire"}  # only its plan, which is empty for the name NULL: see test_a_reader_fires_no_schedule
 NO_PLAN = {"copy", "vacuum_live"}  # COPY and VACUUM have no plan to be asked for
 
 
@@ -520,6 +522,14 @@ def test_an_operator_raises_cancels_pauses_and_leaves_a_trace(cast: Cast) -> Non
     with pytest.raises(InsufficientPrivilege):
         run(verbs.claim("A", 1))
     assert world.complete(job.lease).standing == "applied"
+
+
+def test_a_reader_fires_no_schedule(cast: Cast) -> None:
+    cast.world.run(schedules.plan(schedules.Schedule("nightly", "0 0 * * *", "k")))
+    with pytest.raises(InsufficientPrivilege):
+        postgres.run(cast.connect("readonly"), schedules.fire("nightly"), cast.world.schema)
+    assert postgres.run(cast.connect("operator"), schedules.fire("nightly"), cast.world.schema)
+    assert cast.world.count("live") == 1
 
 
 def test_an_operators_own_verbs_and_their_audit(cast: Cast) -> None:

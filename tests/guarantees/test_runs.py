@@ -120,6 +120,17 @@ def test_with_a_row_that_ends_otherwise_the_rows_behind_it_go_back_unstarted(wor
     assert _ids(_claim(world, run=1)) == [ids[1] if end in ("retry", "release") else ids[2]]
 
 
+@pytest.mark.parametrize("old", ["generation", "fence"])
+def test_an_old_token_in_the_same_call_keeps_no_row_behind_from_going_back(world: World, old: str) -> None:
+    ids = _send(world, 3)
+    first, second, _ = _claim(world)
+    lease = second.lease._replace(generation=0) if old == "generation" else second.lease._replace(fence=1)
+    answers = world.run(settle.retry([first.lease, lease], ["boom", "boom"], delays=[HOUR, None]))
+    assert [answer.standing for answer in answers] == ["applied", "stale"]
+    assert [world.status(id) for id in ids] == ["pending"] * 3
+    assert world.complete(second.lease).standing == "stale", "it would overtake the first"
+
+
 @pytest.mark.parametrize("apart", ["key", "queue"])
 def test_runs_that_were_claimed_together_end_apart(world: World, apart: str) -> None:
     near = "SELECT key FROM generate_series(1, 9999) AS s (n), concat('k', n) AS key WHERE bucket(key) = 7 LIMIT 2"
@@ -128,6 +139,9 @@ def test_runs_that_were_claimed_together_end_apart(world: World, apart: str) -> 
     sent = [_send(world, **run) for _ in range(2) for run in runs]
     one, other, behind_one, behind_other = (id for (id,) in sent)
     jobs = {job.id: job for job in _claim(world, queues=["default", "a", "b"])}
+    beside = user_connection(world)
+    beside.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [other])
+    world.sql("SET lock_timeout = '4s'")  # who would wait for the other is refused
     world.retry(jobs[one].lease)
     assert [world.status(id) for id in (one, behind_one)] == ["pending", "pending"]
     assert [world.status(id) for id in (other, behind_other)] == ["processing", "processing"]
@@ -176,8 +190,9 @@ def test_when_one_of_them_is_swept_those_behind_it_go_back_too(world: World, n: 
     ids = _send(world, 3)
     _first, *rest = _claim(world)
     world.expire(*(job.lease for job in rest))
-    world.run(verbs.sweep(n))
+    assert len(world.run(verbs.sweep(n))) == n
     assert [world.status(id) for id in ids] == ["processing", "pending", "pending"]
+    assert world.sql("SELECT outcome FROM attempts") == [("expired",)] * 2
 
 
 def test_rows_of_a_run_that_crashed_are_done_before_one_that_was_committed_late(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -376,6 +377,23 @@ def test_everything_that_was_planned_is_kept_and_everything_can_be_changed(world
         found = plan(world, wanted)
         named = {**found._asdict(), "payload": json.loads(found.payload), "key": found.partition_key}
         assert {name: named[name] for name in Schedule.__slots__} == dataclasses.asdict(wanted)
+
+
+def test_an_operator_runs_a_schedule_now_and_its_next_time_stays(world: World) -> None:
+    report = Schedule("report", "30 2 * * *", "build", {"a": 1}, queue="mail", key="one", tick_as="at", ordered=True)
+    next_at = world.run(schedules.plan(report))
+    world.run(schedules.plan(Schedule("other", "0 0 1 1 *", "other")))
+    world.run(schedules.pause_schedule("report"))
+    assert world.run(schedules.fire("report")), "also while it is paused"
+    assert world.run(schedules.fire("report")), "each click is a row"
+    assert not world.run(schedules.fire("nobody"))
+    sent = world.sql("SELECT kind, queue, partition_key, ordered, payload ->> 'a', payload ->> 'at' FROM live")
+    assert [row[:5] for row in sent] == [("build", "mail", "one", True, "1")] * 2
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row[5]) for row in sent)
+    planned = kept(world)
+    assert (planned.next_at, planned.last_at, planned.paused) == (next_at, None, True)
+    world.run(schedules.fire("other"))
+    assert world.sql("SELECT payload::text FROM live WHERE kind = 'other'") == [("{}",)]
 
 
 def test_a_paused_schedule_fires_nothing_until_it_is_resumed_and_then_by_its_policy(world: World) -> None:

@@ -16,6 +16,7 @@ from tenure.app.inbox import Inbox
 from tenure.app.unique import Unique
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.model.rows import Enqueued, NewRow
+from tenure.verbs.lifecycle import claim
 from tenure.verbs.sending import enqueue, enqueue_many
 from tenure.worker.news import Note
 from world import World
@@ -165,6 +166,27 @@ def test_who_comes_second_after_one_that_has_begun_waits_for_the_first(world: Wo
         second = Beside(lambda: reindex.enqueue(other))
         waits_for_a_lock(world, other)
     assert (first.outcome, second.result()) == ("enqueued", Enqueued(first.id, "duplicate"))
+
+
+def test_a_row_that_took_the_name_meanwhile_and_begins_just_now_is_not_taken_for_a_pending_one(world: World) -> None:
+    reindex, mine, claimer, other = _handler(world), world.connect(), world.connect(), world.connect()
+    reindex.enqueue(world.conn)
+    world.claim_one()
+    newer = world.enqueue()
+    with claimer.transaction():
+        with other.transaction():
+            other.execute(b"SELECT FROM idempotency FOR UPDATE")
+            sent = Beside(lambda: reindex.enqueue(mine))
+            waits_for_a_lock(world, mine)
+            assert len(world.run(claim("B", 1), claimer)) == 1
+            other.execute(b"UPDATE idempotency SET row_id = %s, created_at = created_at - interval '1 day'", [newer])
+        eventually(lambda: sent.done or claimer.info.backend_pid in _blockers(world, mine))
+    assert sent.result().outcome == "enqueued"
+
+
+def _blockers(world: World, conn: Any) -> list[int]:
+    """Who keeps this connection waiting."""
+    return list(world.sql("SELECT pg_blocking_pids(%s)", conn.info.backend_pid)[0][0])
 
 
 def test_a_change_is_never_committed_without_a_row_that_begins_after_it(world: World) -> None:
