@@ -10,6 +10,7 @@ import pytest
 
 from crew import working
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
+from guarantees.test_notes import Listener
 from tenure import postgres, verbs
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -141,8 +142,8 @@ def test_a_job_that_follows_nothing_has_no_batch(world: World) -> None:
 # -- names that can be used again
 
 
-def _again(world: World, payload: Any = None, conn: Any = None) -> Any:
-    return world.run(verbs.enqueue(NewRow("k", payload or {}, idempotency_key="order:1", again="after_end")), conn)
+def _again(world: World, payload: Any = None, conn: Any = None, name: str = "order:1") -> Any:
+    return world.run(verbs.enqueue(NewRow("k", payload or {}, idempotency_key=name, again="after_end")), conn)
 
 
 def test_a_name_is_free_again_when_its_row_has_ended(world: World) -> None:
@@ -161,6 +162,49 @@ def test_a_name_is_free_again_when_its_row_has_ended(world: World) -> None:
     world.fail(world.claim_one().lease)
     assert _again(world).outcome == "enqueued"
     assert world.enqueued("k", idempotency_key="order:1").outcome == "duplicate"
+
+
+def test_a_name_is_free_or_taken_whatever_became_of_the_others(world: World) -> None:
+    names = ["order:1", "order:2", "order:3"]
+    before = {name: _again(world, {"for": name}, name=name).id for name in names}
+    for name in names:
+        assert _again(world, {"for": name}, name=name) == (before[name], "duplicate")
+    world.complete(world.claim_one().lease)
+    ended = next(name for name in names if world.status(before[name]) == "completed")
+    assert _again(world, {"for": ended}, name=ended).outcome == "enqueued"
+    for name in set(names) - {ended}:
+        assert _again(world, {"for": name}, name=name) == (before[name], "duplicate")
+
+
+def test_a_name_is_used_again_now_also_late_in_a_transaction(world: World) -> None:
+    _again(world)
+    world.complete(world.claim_one().lease)
+    with world.conn.transaction():
+        world.sql("SELECT pg_sleep(0.3)")
+        _again(world)
+        times = (
+            "SELECT k.created_at - now(), i.available_at - now() FROM idempotency AS k, live AS i WHERE i.id = k.row_id"
+        )
+        ((named, due),) = world.sql(times)
+        assert min(named, due).total_seconds() > 0.2
+
+
+def test_a_row_whose_name_is_used_again_wakes_a_worker_that_waits(world: World) -> None:
+    def sent_after_an_end() -> None:
+        world.complete(world.claim_one().lease)
+        assert _again(world).outcome == "enqueued"
+
+    _again(world)
+    listener = Listener(world)
+    sent_after_an_end()
+    assert len(listener.notes()) == 1
+    world.sql("SELECT set_config('tenure_inbox.notify', 'off', false)")
+    sent_after_an_end()
+    assert listener.notes() == [], "who says that nobody be told"
+    world.sql("SELECT set_config('tenure_inbox.notify', '', false)")
+    world.sql("UPDATE workers SET waiting = false")
+    sent_after_an_end()
+    assert listener.notes() == [], "nobody waits"
 
 
 def test_of_two_who_use_a_name_again_at_once_one_row_comes(world: World) -> None:

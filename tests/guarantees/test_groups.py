@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from guarantees.facts import Beside, together, waits_for_a_lock
+from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import verbs
 from tenure.errors import InvalidPayload
 from tenure.model.rows import Claimed, Lane, NewRow
@@ -308,3 +308,15 @@ def test_a_single_probe_without_the_lock_would_miss_the_end(world: World) -> Non
             conn.execute("INSERT INTO naive_ends VALUES (1)")
             seen += conn.execute("SELECT total - (SELECT count(*) FROM naive_ends) FROM naive").fetchall()
     assert seen == [(1,), (1,)]  # nobody saw 0
+
+
+def test_rows_are_made_due_from_now_and_no_other_is_waited_for(world: World) -> None:
+    named, other = (world.enqueue(delay_seconds=3600.0) for _ in range(2))
+    locker = user_connection(world)
+    locker.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [other])
+    world.sql("SET lock_timeout = '5s'")
+    with world.conn.transaction():
+        ((began,),) = world.sql("SELECT clock_timestamp() FROM pg_sleep(0.02)")
+        world.sql("SELECT make_due(%s, '{}')", [named])
+    ((due, now),) = world.sql("SELECT available_at, clock_timestamp() FROM live WHERE id = %s", named)
+    assert began <= due <= now

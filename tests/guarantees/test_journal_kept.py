@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from tenure.verbs.journal import (
     append,
     await_events,
     erase_stream,
+    horizon,
     keep_journal,
     read_between,
     read_stream,
@@ -83,6 +85,39 @@ def test_a_wish_for_notes_lasts_from_when_it_was_said(world: World) -> None:
         ((moment,),) = world.sql("SELECT clock_timestamp()")
         world.run(await_events("A", 60))
         assert world.sql("SELECT until >= %s + interval '60 seconds' FROM tails", moment) == [(True,)]
+
+
+def test_a_note_is_sent_while_somebody_waits_and_not_a_moment_longer(world: World) -> None:
+    listener = world.connect()
+    channel = world.run(await_events("A", 60))
+    listener.execute(f'LISTEN "{channel}"'.encode())
+
+    def heard() -> int:
+        world.sql("SELECT pg_notify(%s, 'the end')", channel)
+        return len(list(takewhile(lambda note: note.payload != "the end", listener.notifies(timeout=120))))
+
+    add(world)
+    assert heard() == 1
+    with world.conn.transaction():
+        world.sql("SELECT now()")
+        world.sql("UPDATE tails SET until = clock_timestamp()")
+        add(world)
+    assert heard() == 0
+
+
+# -- locks that are no marks of this journal
+
+
+@pytest.mark.parametrize("of", ["two numbers", "another database"])
+def test_a_lock_that_only_looks_like_a_mark_holds_nobody_back(world: World, of: str) -> None:
+    ((tag,),) = world.sql("SELECT mark_tag()")
+    with psycopg.connect(world.url, dbname="postgres" if of == "another database" else None) as other:
+        if of == "two numbers":
+            other.execute("SELECT pg_advisory_xact_lock_shared(%s, 0)", [tag << 16])
+        else:
+            other.execute("SELECT pg_advisory_xact_lock_shared(%s::bigint << 48)", [tag])
+        mine = add(world)
+        assert world.run(horizon()).position == mine
 
 
 # -- keeping

@@ -145,15 +145,40 @@ def test_a_locked_row_of_a_run_stops_no_sweep(world: World, verb: str, locked: i
 
 
 def test_a_locked_row_of_a_run_stops_no_operator(world: World) -> None:
-    for _ in range(2):
+    for _ in range(3):
         _send(world)
     run = _claim(world, run_length=10)
     other = user_connection(world)
-    other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [run[1].id])
+    other.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [run[2].id])
     assert not Beside(lambda: world.run(operators.release_held([run[0].id]))).result()
+    assert world.sql("SELECT count(*) FROM live WHERE status = 'processing'") == [(3,)]
     other.rollback()
     assert world.run(operators.release_held([run[0].id]))
     assert world.sql("SELECT count(*) FROM live WHERE status = 'processing'") == [(0,)]
+
+
+def test_a_row_that_was_committed_late_into_a_run_is_not_waited_for(world: World) -> None:
+    _send(world)
+    slow = user_connection(world)
+    late = _send(world, conn=slow)
+    _send(world)
+    run = _claim(world, run_length=10)
+    slow.commit()
+    slow.execute("SELECT FROM live WHERE id = %s FOR UPDATE", [late])
+    world.sql("SET lock_timeout = '4s'")
+    assert world.retry(run[0].lease).ok
+    assert [world.status(job.id) for job in run] == ["pending", "pending"]
+
+
+def test_the_rest_of_each_run_goes_back_whatever_stands_beside_it(world: World) -> None:
+    for key, among in (("x", "pq"), ("y", "qp")):  # of each key a later run in the one queue or in the other
+        for queue in among:
+            for _ in range(2):
+                _send(world, key, queue)
+    runs = _claim(world, run_length=2, queues=["p", "q"])
+    for first, behind in sorted(zip(runs[::2], runs[1::2], strict=True), key=lambda run: -run[0].seq):
+        world.retry(first.lease)
+        assert world.status(behind.id) == "pending"
 
 
 def test_a_holder_waits_for_a_row_behind_and_gives_it_back_if_it_is_still_its_own(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +12,9 @@ from psycopg.errors import DuplicateSchema, LockNotAvailable, UndefinedTable
 
 from guarantees.facts import Beside, waits_for_a_lock
 from tenure.errors import BadSettings
-from tenure.verbs.projections import plan_projection
+from tenure.verbs.projections import forget_projection, plan_projection, resume_projection
 from tenure.verbs.rebuild import ask_rebuild, enter_shadow, lock_checkpoints, open_shadow, swap_shadow
+from tenure.verbs.statement import Statement
 from world import World
 
 
@@ -214,6 +215,22 @@ def test_nobody_changes_or_forgets_a_projection_while_its_tables_are_swapped(
         with pytest.raises(LockNotAvailable):
             world.connect().execute("SELECT FROM projections WHERE projection = %s FOR UPDATE NOWAIT", [names[1]])
     assert swapping.result() == "moved"
+
+
+@pytest.mark.parametrize("verb", [forget_projection, resume_projection])
+def test_who_changes_a_projection_waits_for_the_swap_that_holds_its_checkpoints(
+    world: World, names: tuple[str, str], verb: Callable[[str], Statement[Any]]
+) -> None:
+    """All take the projection first. In another order each would wait for the other, and Postgres would end one."""
+    world.run(open_shadow(names[1]))
+    world.sql("UPDATE checkpoints SET state = 'stopped', stopped_at = 1 WHERE projection = %s AND shard = 1", names[1])
+    changer = world.connect()
+    with world.conn.transaction():
+        world.run(lock_checkpoints(names[1]))
+        changing = Beside(lambda: world.run(verb(names[1]), changer))
+        waits_for_a_lock(world, changer)
+        assert swapped(world, names[1]) == "moved"
+    assert changing.result()
 
 
 # -- asking for one

@@ -348,6 +348,19 @@ def test_a_write_that_waited_for_the_sweep_is_refused(world: World, verb: Callab
     assert [attempt.outcome for attempt in world.run(questions.tape(lease.id))] == ["expired"]
 
 
+@pytest.mark.parametrize("number", ["lease_generation", "fence_token"])
+def test_a_write_that_waited_is_refused_if_one_of_its_numbers_has_changed(world: World, number: str) -> None:
+    world.enqueue()
+    lease = world.claim_one().lease
+    other = user_connection(world)
+    other.execute(f"UPDATE live SET {number} = {number} + 1".encode())
+    late = Beside(lambda: world.retry(lease))
+    waits_for_a_lock(world, world.conn)
+    other.commit()
+    assert not late.result().ok
+    assert world.status(lease.id) == "processing"
+
+
 @pytest.mark.parametrize("verb", ["complete", "retry", "fail", "release"])
 def test_a_write_that_waited_for_a_sweep_that_was_rolled_back_is_taken(world: World, verb: str) -> None:
     world.enqueue()

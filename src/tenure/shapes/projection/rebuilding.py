@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from ...errors import BadSettings
 from ...events import ProjectionSwapped
@@ -55,12 +55,12 @@ class Rebuild(Shard):
             )
 
     def between(self, _state: ShardState, _horizon: int) -> Generator[Step, Any, Outcome | None]:
-        """Near the head, swap; where somebody keeps a table locked, come again."""
+        """Near the head, swap; where somebody keeps a table locked, or waits for us in a circle, come again."""
         if _horizon - self.written > self.projection.batch:
             return None
         try:
             how, upto = yield Apply(self._swap(_state))
-        except LockNotAvailable:
+        except (LockNotAvailable, DeadlockDetected):
             yield Rest(0.5)
             return None
         self.bus.emit(ProjectionSwapped(self.projection.name, upto, how))
@@ -69,8 +69,8 @@ class Rebuild(Shard):
     def _swap(self, state: ShardState) -> Body:
         """One transaction: hold the shards, apply what is left up to exactly there, swap, move the checkpoints."""
         name, at = self.projection.name, self.written
-        yield enter_batch(name, self.number, self.job.claimed)
         upto = max(at, (yield lock_checkpoints(name)))
+        yield enter_batch(name, self.number, self.job.claimed)
         yield enter_shadow(name)
         while at < upto:
             events: list[Event] = yield read_between(at, upto, like=state.like_types, n=BATCH_FAR)

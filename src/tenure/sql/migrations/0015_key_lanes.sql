@@ -165,7 +165,7 @@ BEGIN
       (SELECT COALESCE(min(r.available_at) FILTER (WHERE r.partition_key IS NULL), max(r.available_at) FILTER (WHERE r.nth = 1000))
        FROM (SELECT r.available_at, r.partition_key, row_number() OVER (ORDER BY r.available_at) AS nth
              FROM (SELECT r.available_at, r.partition_key FROM tenure.live AS r
-                   WHERE NOT r.ordered
+                   WHERE NOT r.ordered  -- implied: a row in order has a key; lets live_due serve
                      AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
                      AND r.queue = of_queue AND r.priority = lane.priority
                      AND r.available_at >= lane.from_at  -- implied: as above
@@ -266,12 +266,13 @@ BEGIN
 END
 $$;
 
--- The transactions that are open now, by the locks they hold on themselves: everybody may see those. A prepared one has another name
--- after a restart: it counts under the name of all prepared ones, too.
+-- The transactions that are open now, by the locks on themselves and on those they wait for: everybody may see them, and who is in no
+-- transaction has none. A prepared one has another name after a restart: it counts under the name of all prepared ones, too.
 CREATE FUNCTION tenure.open_transactions() RETURNS text[] LANGUAGE sql STABLE AS $$
   SELECT ARRAY(SELECT DISTINCT name.open FROM pg_catalog.pg_locks AS l
-               CROSS JOIN LATERAL (VALUES (l.virtualtransaction), (CASE WHEN l.pid IS NULL THEN 'prepared' END)) AS name (open)
-               WHERE l.locktype IN ('virtualxid', 'transactionid') AND l.granted AND l.mode = 'ExclusiveLock' AND name.open IS NOT NULL)
+               CROSS JOIN LATERAL (VALUES (l.virtualtransaction),
+                                          (CASE WHEN l.pid IS NULL THEN 'prepared' ELSE l.virtualtransaction END)) AS name (open)
+               WHERE l.locktype IN ('virtualxid', 'transactionid'))
 $$;
 
 -- Give rows of this queue that run without a permit one each of the queue and of their key, as far as these are limited. A row that

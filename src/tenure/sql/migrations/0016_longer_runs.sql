@@ -56,7 +56,7 @@ BEGIN
     DELETE FROM tenure.heads AS h
     WHERE h.ctid = ANY (ARRAY(
       SELECT (SELECT k.ctid FROM tenure.heads AS k WHERE k.queue = seen.queue AND k.partition_key = seen.partition_key LIMIT 1)
-      FROM seen WHERE seen.seq IS NULL))  -- implied: a row is changed once in a statement, and the others are written below; spares the look
+      FROM seen WHERE seen.seq IS NULL))  -- implied: Postgres deletes last, and no row that this statement has just written; spares the look
   )
   -- They are all there. Written so that each is found by its key, whatever the planner thinks of the size of heads.
   INSERT INTO tenure.heads AS h (queue, partition_key, bucket, from_seq, begun_seq, begun_to, run_from, run_to, due_at)
@@ -126,7 +126,7 @@ BEGIN
             SELECT r.seq, r.status, r.available_at FROM tenure.live AS r
             WHERE r.ordered AND r.queue = of_queue AND r.partition_key = c.partition_key
               AND tenure.bucket(r.partition_key) = tenure.bucket(c.partition_key)  -- implied: a key has one; lets live_heads serve
-              AND r.seq >= c.seq  -- implied: none before it waits; spares the look at those gone
+              AND r.seq >= c.seq  -- implied: one before it would be the next as well; spares the look at those gone
             ORDER BY r.seq LIMIT 1) AS first ON true
           WHERE CASE WHEN (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
                      THEN pg_try_advisory_xact_lock('tenure.heads'::regclass::oid::int,
@@ -211,8 +211,7 @@ BEGIN
         ORDER BY r.seq LIMIT CASE WHEN h.begun_seq IS NULL THEN length ELSE 1 END) AS r
       -- A row that has begun goes first. Else a row that has arrived may go before, and no claim has looked at it: another one is about
       -- to, or there are too many for this one.
-      WHERE h.begun_seq IS NOT NULL  -- implied: one that has begun goes first, whether its head says so or not
-            AND r.attempts > 0
+      WHERE h.begun_seq IS NOT NULL AND r.attempts > 0
          OR h.begun_seq IS NULL AND NOT EXISTS (
                         SELECT FROM tenure.arrivals AS a
                         WHERE a.partition_key = h.partition_key AND a.queue = h.queue

@@ -67,7 +67,8 @@ END
 $$;
 
 -- Count rows that end in this statement, each with the state it ends in (NULL for all: completed). Who brings a slot to 0 lowers its
--- group; who brings that to 0 ends it. Slots are locked in order, and all before the groups: nobody waits in a circle. Each look
+-- group; who brings that to 0 ends it. Slots are locked in order, and all before the groups, so calls that only count never wait in a
+-- circle. Two that end a parent beside a row of another group can: Postgres ends one of them, and nothing of it is counted. Each look
 -- is a statement of its own, after the lock: it sees what others have counted. Returns the groups that have ended.
 CREATE FUNCTION tenure.count_ends(counted bigint[], states text[]) RETURNS bigint[] LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -33,11 +33,11 @@ BEGIN
     SELECT i.id, i.queue, i.partition_key, i.seq, i.claim_id, i.ordered
     FROM unnest(ids, generations, fences) AS lease (id, generation, fence)
     JOIN tenure.live AS i ON i.id = lease.id
-    WHERE i.status = 'processing'  -- implied: asked again under the lock, like the next two
-      AND i.lease_generation = lease.generation  -- implied: as above
-      AND i.fence_token = lease.fence  -- implied: as above
+    WHERE i.status = 'processing'  -- implied: asked again under the lock
+      AND i.lease_generation = lease.generation
+      AND i.fence_token = lease.fence
   ), others AS MATERIALIZED (
-    SELECT r.id, r.queue, r.partition_key, r.claim_id
+    SELECT r.id, r.queue, r.partition_key
     FROM (SELECT n.queue, n.partition_key, n.claim_id, min(n.seq) AS seq FROM named AS n
           WHERE n.ordered
           GROUP BY n.queue, n.partition_key, n.claim_id) AS first
@@ -45,13 +45,13 @@ BEGIN
       SELECT h.bucket, h.run_to FROM tenure.heads AS h
       WHERE h.queue = first.queue AND h.partition_key = first.partition_key LIMIT 1) AS h
     CROSS JOIN LATERAL (
-      SELECT r.id, r.queue, r.partition_key, r.claim_id FROM tenure.live AS r
+      SELECT r.id, r.queue, r.partition_key FROM tenure.live AS r
       WHERE r.queue = first.queue AND r.partition_key = first.partition_key
         AND r.ordered AND tenure.bucket(r.partition_key) = h.bucket  -- implied: a claim of ordered rows has no others; lets live_heads serve
         AND r.seq > first.seq
         AND r.seq <= h.run_to  -- implied: its claim has no others; only spares the look
         AND r.claim_id = first.claim_id
-        AND r.id <> ALL (ids)) AS r
+        AND r.id <> ALL (ARRAY(SELECT n.id FROM named AS n))) AS r  -- a row that was asked for with an old token goes back as well
   ), waited_for AS (
     SELECT i AS live_row, i.id FROM tenure.live AS i
     WHERE patient
@@ -81,8 +81,8 @@ BEGIN
   ), behind AS (
     SELECT l.live_row FROM locked AS l
     JOIN others AS o ON o.id = l.id
-    WHERE (l.live_row).claim_id = o.claim_id  -- still, after the wait
-      AND (o.queue, o.partition_key) NOT IN (SELECT x.queue, x.partition_key FROM left_out AS x)
+    -- Still of the claim, after the wait, and behind one that ends now.
+    WHERE (o.queue, o.partition_key, (l.live_row).claim_id) IN (SELECT (a.live_row).queue, (a.live_row).partition_key, (a.live_row).claim_id FROM asked AS a)
   ), ended AS (
     SELECT a.live_row, a.error, a.delay, true AS answered, how AS how FROM asked AS a
     UNION ALL
@@ -140,9 +140,8 @@ BEGIN
     WHERE held.counted > 0  -- implied: count_ends passes the others by
       AND held.next_status <> 'pending'
   )
-  SELECT answer.id, answer.fence_token, answer.next_status, answer.next_at
-  FROM told CROSS JOIN LATERAL (  -- after the count, also where nobody is answered
-    SELECT held.id, held.fence_token, held.next_status, held.next_at FROM held
-    WHERE held.answered AND told.groups IS NOT DISTINCT FROM told.groups OFFSET 0) AS answer;
+  SELECT held.id, held.fence_token, held.next_status, held.next_at
+  FROM held CROSS JOIN told  -- so that ends are counted; where nobody is answered, none has ended
+  WHERE held.answered;
 END
 $$;

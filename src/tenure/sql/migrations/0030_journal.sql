@@ -59,7 +59,7 @@ CREATE FUNCTION tenure.leave_mark() RETURNS trigger LANGUAGE plpgsql SECURITY DE
 DECLARE
   said text := current_setting('tenure_inbox.mark', true);
   last bigint := tenure.last_position();
-  mark bigint := CASE WHEN said ~ '^[0-9]{1,15}$' AND said::bigint <= last THEN said::bigint ELSE last END;
+  mark bigint := CASE WHEN said ~ '^[0-9]{1,15}$' AND said::bigint < last THEN said::bigint ELSE last END;
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(tenure.mark_tag() << 48 | mark);
   IF said IS DISTINCT FROM mark::text THEN  -- implied: only spares the setting what it says already
@@ -73,9 +73,14 @@ END
 $$;
 CREATE TRIGGER journal_mark BEFORE INSERT ON tenure.journal FOR EACH STATEMENT EXECUTE FUNCTION tenure.leave_mark();
 
--- An older snapshot would miss what was committed since, and the reader would never come back for it.
+-- An older snapshot would miss what was committed since, and the reader would never come back for it; so would a standby, which does
+-- not see the marks of the primary.
 CREATE FUNCTION tenure.must_see_commits() RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
+  IF pg_is_in_recovery() THEN
+    RAISE EXCEPTION 'the journal is read on the primary: a standby does not see who is still writing, and events would be missed'
+      USING ERRCODE = 'feature_not_supported', HINT = 'Add target_session_attrs=read-write to the address.';
+  END IF;
   IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
     RAISE EXCEPTION 'the journal is read in READ COMMITTED, not %: an older snapshot would miss events', upper(current_setting('transaction_isolation'))
       USING ERRCODE = 'feature_not_supported', HINT = 'Begin the transaction with ISOLATION LEVEL READ COMMITTED.';
