@@ -38,7 +38,8 @@ class TenureError(Exception):
 
 def same_place(command: str, schema: str, flag: str = "") -> str:
     """A command for the same schema of the same database; an address is never repeated, it may have a password."""
-    return command + ("" if schema == "tenure" else f" --schema {schema}") + (f" {flag} …" if flag else "")
+    given = flag if not flag or " " in flag else f"{flag} …"
+    return command + ("" if schema == "tenure" else f" --schema {schema}") + (f" {given}" if given else "")
 
 
 class BadSettings(TenureError, ValueError):

@@ -187,6 +187,17 @@ OPERATOR_VERBS = {
             asks="on a click",
         ),
         OperatorVerb(
+            "run_schedule",
+            on="schedule",
+            role="operate",
+            does="Enqueue a row of a schedule now; its next time stays as it was, and a paused one runs as well.",
+            past="run",
+            command="schedules run",
+            statement="fire",
+            button="Run now",
+            asks="on a click",
+        ),
+        OperatorVerb(
             "pause_schedule",
             on="schedule",
             role="operate",

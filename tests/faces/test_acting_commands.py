@@ -284,6 +284,7 @@ def test_switches_of_queues_schedules_and_workers_are_noted(world: World) -> Non
         (queues.command, "pause", "mail"),
         (queues.command, "resume", "mail"),
         (queues.command, "limit", "mail", "--max-running", "3", "--rate", "2.5"),
+        (schedules.command, "run", "nightly"),
         (schedules.command, "pause", "nightly"),
         (schedules.command, "resume", "nightly"),
         (schedules.command, "remove", "nightly", "--yes"),
@@ -293,6 +294,7 @@ def test_switches_of_queues_schedules_and_workers_are_noted(world: World) -> Non
     lines = world.run(operate.audit())[::-1]
     assert [(line.verb, line.target, line.rows) for line in lines] == [
         ("pause", "mail", 1), ("resume", "mail", 1), ("limit", "mail max_running=3 rate_per_second=2.5", 1),
+        ("fire", "nightly", 1),
         ("pause_schedule", "nightly", 1), ("resume_schedule", "nightly", 1), ("unplan", "nightly", 1),
         ("drain_worker", "w-1", 1),
     ]  # fmt: skip

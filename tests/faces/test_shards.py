@@ -8,6 +8,8 @@ import pytest
 
 from faces.test_worker_command import NOWHERE, SHOP, refused, tenure
 from tenure import settings
+from tenure.cli import dev
+from tenure.cli.database import Database
 from tenure.errors import UNREACHABLE, BadSettings
 from tenure.worker.config import Terms
 from world import World
@@ -31,6 +33,39 @@ def test_shards_are_read_from_a_flag_a_variable_or_a_file(folder: Path, monkeypa
     assert settings.shards(environ={}) == expected
 
 
+def test_a_variable_that_names_one_database_goes_before_the_shards_of_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "tenure.toml").write_text(f'[shards]\neu = "{NOWHERE}"\nus = "{NOWHERE}2"\n')
+    (folder / "url").write_text(NOWHERE)
+    for name, value in (
+        ("TENURE_DATABASE_URL", NOWHERE),
+        ("DATABASE_URL", NOWHERE),
+        ("TENURE_DATABASE_URL_FILE", str(folder / "url")),
+        ("PGHOST", "127.0.0.1"),
+    ):
+        assert settings.shards(environ={name: value}) == {}, name
+        assert list(settings.shards(environ={name: value, "TENURE_SHARDS": TWO})) == ["eu", "us"], name
+    told = tenure(folder, "worker", "shop:inbox", TENURE_DATABASE_URL=NOWHERE).stderr
+    assert told.startswith("tenure: the database does not answer")
+    told = tenure(folder, "rows", TENURE_DATABASE_URL=NOWHERE).stderr
+    assert told.startswith("tenure: the database does not answer")
+    told = tenure(folder, "rows", "--inbox", "asia", TENURE_DATABASE_URL=NOWHERE).stderr
+    assert "--inbox 'asia' is not known: there are eu, us" in told, "a flag goes before both"
+
+
+def test_the_worker_of_dev_has_one_database(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "tenure.toml").write_text(f'[shards]\neu = "{NOWHERE}"\nus = "{NOWHERE}2"\n')
+    (folder / "shards").write_text(TWO)
+    monkeypatch.setenv("TENURE_SHARDS", TWO)
+    monkeypatch.setenv("TENURE_SHARDS_FILE", str(folder / "shards"))
+    environ = dev._environ(Database(f"{NOWHERE}3", "tenure", "--database-url", ""))
+    assert settings.shards(environ=environ) == {}
+    assert settings.load(environ=environ).database_url == f"{NOWHERE}3"
+
+
 def test_one_url_may_have_several_hosts() -> None:
     hosts = "postgresql://a:1,b:2/x?target_session_attrs=read-write"
     assert settings.shards(f"eu={hosts}, us={NOWHERE}", {}) == {"eu": hosts, "us": NOWHERE}
@@ -49,6 +84,8 @@ def test_passwords_of_shards_are_not_shown() -> None:
         (f"{NOWHERE}", "each inbox must have a name and a URL"),
         (f"eu={NOWHERE},eu={NOWHERE}2", "--shards names 'eu' twice"),
         (f"eu={NOWHERE},us={NOWHERE}", "inbox 'eu' must have a URL of its own"),
+        (f"eu={NOWHERE},us={NOWHERE}?application_name=us", "inboxes 'eu' and 'us' are one database"),
+        ("eu=postgresql://a@h/x,us=postgresql://b@H:5432/x", "inboxes 'eu' and 'us' are one database"),
         (f"EU={NOWHERE}", "'EU' must be a short name"),
         (f"={NOWHERE}", "'' must be a short name"),
     ],

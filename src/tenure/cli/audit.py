@@ -49,7 +49,7 @@ def command(
         echo(json.dumps({"schema": 1, "audit": [_plain(line) for line in found]}, sort_keys=True))
     else:
         nothing = "no operator has done anything" if before is None else f"nothing before line {before}"
-        show(HEAD, [_line(line) for line in found], nothing)
+        show(HEAD, [_line(line) for line in found], nothing, [line.at for line in found])
 
 
 for each in (verify, export, forget):

@@ -18,8 +18,9 @@ from ..model.filter_words import in_unit
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..verbs import witness
+from .asking import agreed, attended
 from .database import opened, options
-from .operators import answer, attended, me, noting
+from .operators import answer, me, noting
 from .option_types import Span
 
 PAGE = 1000
@@ -91,7 +92,7 @@ def forget(age: float, yes: bool, reason: str, as_json: bool, database_url: str 
         raise click.UsageError(f"--older-than {in_unit(age)} must be a day at least: as in 365d")
     if not yes:
         attended(f"forget would remove lines older than {in_unit(age)}")
-        click.confirm(f"forget the lines of the audit that are older than {in_unit(age)}?", abort=True, err=True)
+        agreed(f"forget the lines of the audit that are older than {in_unit(age)}?")
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         operate.sealed(conn, database.schema)

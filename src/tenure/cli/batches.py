@@ -37,7 +37,7 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
     if form == "json":
         echo(as_json({"schema": 1, "batches": [fields_of(each) for each in every]}))
     elif every:
-        echo(lines(HEAD, [_line(each, now) for each in every]))
+        echo(lines(HEAD, [_line(each, now) for each in every], [each.opened_at for each in every]))
     elif sys.stderr.isatty():
         remark("there are no batches")
 

@@ -10,6 +10,8 @@ import click
 
 from .. import settings
 from ..errors import OldWorkersAlive, SchemaMismatch
+from .inbox_told import HERE
+from .inboxes import HELP, in_each
 
 if TYPE_CHECKING:
     from .. import embedded
@@ -29,7 +31,13 @@ class Database(NamedTuple):
 
 
 def options(command: F) -> F:
-    """--database-url and --schema, on every command that needs a database."""
+    """--database-url, --schema and --inbox, on every command that looks into a database or changes something there."""
+    inbox = click.option("--inbox", metavar="NAME", help=HELP)
+    return place_options(inbox(in_each(command)))
+
+
+def place_options(command: F) -> F:
+    """--database-url and --schema, on a command that needs a database."""
     url = click.option("--database-url", metavar="URL", help="Where the database is [env: TENURE_DATABASE_URL].")
     schema = click.option(
         "--schema", metavar="NAME", help="The schema of Tenure's tables [env: TENURE_SCHEMA; tenure]."
@@ -63,6 +71,7 @@ def opened(
     chosen = settings.load(database_url=database_url, flag=flag, schema=schema)
     if chosen.database_url is not None:
         words, given = f"given by {chosen.database_from}", flag if database_url else ""
+        given = f"--inbox {HERE.get()}" if HERE.get() else given
         try:
             yield Database(chosen.database_url, chosen.schema, chosen.database_from, words, given)
         except (SchemaMismatch, OldWorkersAlive) as error:

@@ -43,7 +43,7 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
         found = [{**each._asdict(), "filter": str(each.filter)} for each in groups]
         echo(as_json({"schema": 1, "groups": found}))
     elif groups:
-        echo(lines(HEAD, [_line(each, now) for each in groups]))
+        echo(lines(HEAD, [_line(each, now) for each in groups], [each.last_at for each in groups]))
     elif sys.stderr.isatty():
         remark("nothing ended badly")
 

@@ -18,7 +18,7 @@ from ..console.loopback import is_loopback
 from ..console.terminal import echo
 from ..errors import BadSettings
 from ..postgres import migrate
-from .database import Database, opened, options, setting
+from .database import Database, opened, place_options, setting
 from .door import Doorway, further
 from .drill import describe
 from .option_types import Number
@@ -46,7 +46,7 @@ DRAIN = Number(0, 3600, min_open=True)
 @click.option("--no-reload", is_flag=True, help="Do not restart the worker when a file is saved.")
 @click.option("--remote", is_flag=True, help="Allow a database on another machine, and migrate it.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every event instead of a line for each job.")
-@options
+@place_options
 def command(app: str, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Work on your app: `tenure dev app:inbox` or `tenure dev ./app.py:inbox`.
 
@@ -134,8 +134,12 @@ def _words(app: str, schema: str | None, rest: dict[str, Any]) -> list[str]:
 
 
 def _environ(database: Database) -> dict[str, str]:
-    """The worker's environment, with the URL: it may hold a password, and arguments are public."""
-    return {**os.environ, **({"TENURE_DATABASE_URL": database.url} if database.url else {})}
+    """The worker's environment, with the URL: it may hold a password, and arguments are public.
+
+    It has no other inboxes: code you are editing works on this database alone. A variable goes before the file's.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in ("TENURE_SHARDS", "TENURE_SHARDS_FILE")}
+    return {**kept, **({"TENURE_DATABASE_URL": database.url} if database.url else {})}
 
 
 def _serve(listener: socket.socket, database: Database, way: Doorway) -> None:

@@ -12,6 +12,7 @@ from .. import settings
 from ..console.terminal import echo, sentence
 from ..errors import BUG, NO, NoDatabase
 from .database import opened, options
+from .inbox_told import HERE
 from .output import lines
 from .table import painted
 
@@ -86,8 +87,9 @@ def _sources(database_url: str | None, schema: str | None) -> Finding:
     chosen = settings.load(database_url=database_url, schema=schema)
     named = settings.find("TENURE_SCHEMA", schema, "--schema")
     source = named.source if named else "default"
-    said = f"database from {chosen.database_from}, schema {chosen.schema} from {source}"
-    return Finding("settings", "ok", {"database": chosen.database_from, "schema": source}, said)
+    where = f"inbox {HERE.get()}" if HERE.get() else chosen.database_from
+    said = f"database from {where}, schema {chosen.schema} from {source}"
+    return Finding("settings", "ok", {"database": where, "schema": source}, said)
 
 
 def _plain(known: Known) -> list[dict[str, str | None]]:

@@ -45,7 +45,7 @@ def command(
     if form == "json":
         echo(as_json({"schema": 1, "flows": [each._asdict() for each in found]}))
     else:
-        show(HEAD, [_line(each) for each in found], "no flows")
+        show(HEAD, [_line(each) for each in found], "no flows", [each.id for each in found])
 
 
 def _stuck(workflow: str | None, n: int, form: str | None, database_url: str | None, schema: str | None) -> None:

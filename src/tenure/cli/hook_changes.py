@@ -179,6 +179,8 @@ def rotate(
     Refused while an earlier rotation is open. If the application encrypts, give --app.
     """
     with opened(database_url, schema) as database, hooks_at(database) as conn:
+        if not postgres.run(conn, endpoints.endpoints(id=id), database.schema):
+            raise NoEndpoint(missing(id))
         secret = new_signing_key() if asymmetric else None
         registry = registry_of(app, queue_at(conn, database.schema))
         rotating = registry.rotating(id, overlap_seconds=seconds, secret=secret)

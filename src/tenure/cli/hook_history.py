@@ -13,9 +13,10 @@ from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
 from ..verbs import endpoints, operators
 from ..verbs.questions import clock
+from .asking import agreed, attended
 from .database import opened
 from .hook_changes import EndpointId, hooks_at, missing, queue_at
-from .operators import agreed, answer, attended, me, noting
+from .operators import answer, me, noting
 from .option_types import Span
 
 BATCH = 500

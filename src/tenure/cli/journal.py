@@ -15,8 +15,9 @@ from ..model.journal import Event
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs.journal import erase_stream, read_after, read_stream, retain_journal
+from .asking import agreed, attended
 from .database import opened
-from .operators import agreed, answer, attended, me, noting
+from .operators import answer, me, noting
 from .output import show
 
 DAY = 86_400.0

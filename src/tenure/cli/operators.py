@@ -10,23 +10,22 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from .. import operate, postgres
-from ..console.terminal import echo, one_line, shown
-from ..errors import INTERRUPTED, NO, USAGE
-from ..model.filter import Filter, parse
-from ..operator_verbs import ON_ROWS, OPERATOR_VERBS, OperatorVerb
+from ..console.terminal import echo
+from ..errors import INTERRUPTED, NO
+from ..model.filter import Filter
+from ..operator_verbs import OPERATOR_VERBS, OperatorVerb
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
+from .asking import TYPED_ABOVE, confirm, outcome, rows
 from .database import Database, opened, options
 from .filter import filter_of
-
-TYPED_ABOVE = 1000  # rows above which the number itself must be typed
-
+from .inbox_told import ACT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +36,7 @@ def me() -> operate.Actor:
         name = getpass.getuser()
     except (OSError, KeyError):  # no entry in the password file, as in many containers
         name = f"uid {os.getuid()}"
-    return operate.Actor(f"{name}@{platform.node()}", "cli")
+    return operate.Actor(f"{name}@{platform.node()}", f"cli:{ACT.get()}" if ACT.get() else "cli")
 
 
 def noting(command: F) -> F:
@@ -107,6 +106,7 @@ def _act(
     as_json: bool,
     database_url: str | None,
     schema: str | None,
+    expect: int | None = None,
 ) -> None:
     with (
         opened(database_url, schema) as database,
@@ -115,15 +115,16 @@ def _act(
         migrate.require(conn, database.schema)
         matched = operate.would(conn, verb, filter, database.schema)
         said = str(operate.narrow(verb, filter) or filter)
-        echo(f"{verb}  {_rows(matched)}  {printable(said)}", err=as_json)
+        echo(f"{verb}  {rows(matched)}  {printable(said)}", err=as_json)
         answer = {"schema": 1, "verb": verb, "filter": said, "matched": matched, "dry_run": dry_run}
         rest = verb == "erase" and bool(filter.ids or filter.idempotency_key)  # of rows that are gone
         if (matched or rest) and not dry_run:
-            _confirm(verb, matched, yes)
-            answer |= _change(conn, database, verb, filter, reason, matched, yes)
+            confirm(verb, matched, yes)
+            expect = expect if yes else matched
+            answer |= _change(conn, database, verb, filter, reason, matched, expect)
         if verb == "erase":
             answer["processing"] = operate.left_out(conn, verb, filter, database.schema)
-    echo(json.dumps(answer, sort_keys=True) if as_json else _told(answer), err="interrupted" in answer)
+    echo(json.dumps(answer, sort_keys=True) if as_json else outcome(answer), err="interrupted" in answer)
     if "interrupted" in answer:
         raise click.exceptions.Exit(INTERRUPTED)
     if answer.get("processing") or (verb == "erase" and answer.get("skipped")):
@@ -145,7 +146,13 @@ def _say_unfinished(answer: dict[str, Any]) -> None:
 
 
 def _change(
-    conn: QueueConnection, database: Database, verb: str, filter: Filter, reason: str, matched: int, yes: bool
+    conn: QueueConnection,
+    database: Database,
+    verb: str,
+    filter: Filter,
+    reason: str,
+    matched: int,
+    expect: int | None,
 ) -> dict[str, Any]:
     """What was done; after Ctrl-C, what the action's line of the audit says."""
     begun: list[int] = []
@@ -153,7 +160,7 @@ def _change(
         with _bar(verb, matched) as advance:
             done = operate.act(
                 conn, verb, filter, me(), schema=database.schema, reason=reason, progress=advance, began=begun.append,
-                expect=None if yes else matched,
+                expect=expect,
             )  # fmt: skip
     except KeyboardInterrupt:
         if not begun:
@@ -164,40 +171,6 @@ def _change(
     return {"action": done.action, "changed": done.changed, "skipped": done.skipped}
 
 
-def _confirm(verb: str, matched: int, yes: bool) -> None:
-    """Ask the person at the terminal; without a terminal, --yes is needed."""
-    if yes:
-        return
-    attended(f"{verb} would change {_rows(matched)}")
-    if not matched:
-        agreed(f"{verb} what is left of rows that are gone?")
-        return
-    if matched <= TYPED_ABOVE:
-        agreed(f"{verb} {_rows(matched)}?")
-        return
-    typed = click.prompt(f"{verb} {_rows(matched)}? Type the number of rows", default="", show_default=False, err=True)
-    if typed.replace(",", "").strip() != str(matched):
-        _leave()
-
-
-def attended(would: str) -> None:
-    """Continue only if somebody can be asked."""
-    if not sys.stdin.isatty():
-        echo(f"tenure: {would}: give --yes to do it, nobody is here to ask", err=True)
-        raise click.exceptions.Exit(USAGE)
-
-
-def agreed(question: str) -> None:
-    """Continue only after a yes."""
-    if not click.confirm(one_line(shown(question)), err=True):
-        _leave()
-
-
-def _leave() -> NoReturn:
-    echo("nothing was changed", err=True)
-    raise click.exceptions.Exit(NO)
-
-
 @contextlib.contextmanager
 def _bar(verb: str, matched: int) -> Iterator[Callable[[int], None] | None]:
     """A progress bar for more than one batch, if stderr is a terminal."""
@@ -206,35 +179,3 @@ def _bar(verb: str, matched: int) -> Iterator[Callable[[int], None] | None]:
         return
     with click.progressbar(length=matched, label=verb, file=sys.stderr) as bar:
         yield bar.update
-
-
-def _told(answer: dict[str, Any]) -> str:
-    """What was done, for people."""
-    if "interrupted" in answer:
-        line = f" · line {answer['action']} of the audit" if "action" in answer else ""
-        were = f"{answer['changed']:,} of {_rows(answer['matched'])} were {ON_ROWS[answer['verb']].past}"
-        return f"interrupted: {were}{line}"
-    if not answer["matched"] and "action" not in answer:
-        takes = f"{answer['verb']} takes rows that are {_takes(answer['verb'])}"
-        return f"no row matches: nothing to do ({takes}{_others(answer['verb'], answer['filter'])})"
-    if answer["dry_run"]:
-        return "nothing was changed: this was a dry run"
-    skipped = f", {answer['skipped']:,} skipped (locked or changed meanwhile)" if answer["skipped"] else ""
-    return f"done  {_rows(answer['changed'])} changed{skipped} · line {answer['action']} of the audit"
-
-
-def _others(verb: str, filter: str) -> str:
-    """Which verb takes the statuses that were named, if this one takes none of them and that one destroys nothing."""
-    wanted = parse(filter)
-    if operate.narrow(verb, wanted) is not None:
-        return ""
-    others = [name for name, each in ON_ROWS.items() if not each.grave and operate.narrow(name, wanted) is not None]
-    return "".join(f"; {name} takes rows that are {_takes(name)}" for name in others)
-
-
-def _takes(verb: str) -> str:
-    return " or ".join(ON_ROWS[verb].statuses)
-
-
-def _rows(n: int) -> str:
-    return f"{n:,} row{'' if n == 1 else 's'}"

@@ -15,9 +15,10 @@ from ..shapes.outbox.replay import replay as publish_again
 from ..telemetry.log import printable
 from ..verbs import outboxes, questions
 from ..verbs.outboxes import Away, OutboxDepth, away_of
+from .asking import agreed, attended
 from .database import opened, options
 from .filter import filter_of
-from .operators import agreed, answer, attended, me, noting
+from .operators import answer, me, noting
 from .output import as_json as one_document
 from .output import show
 from .suggest import Suggesting

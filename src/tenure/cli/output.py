@@ -97,17 +97,32 @@ def ago(then: datetime, now: datetime) -> str:
     return f"{'+' if seconds < 0 else ''}{abs(seconds):.0f}s"
 
 
-def lines(head: Sequence[str], found: Sequence[Sequence[str]]) -> str:
-    """A table on a terminal; elsewhere one line a row without a head, cells separated by tabs."""
+class Lines(str):
+    """A table as text, which remembers its cells, so that several can be told as one."""
+
+    head: Sequence[str]
+    found: Sequence[Sequence[str]]
+    newness: Sequence[Any]
+
+
+def lines(head: Sequence[str], found: Sequence[Sequence[str]], newness: Sequence[Any] = ()) -> Lines:
+    """A table on a terminal; elsewhere one line a row without a head, cells separated by tabs.
+
+    With `newness`, what says how new each line is, lines of several inboxes are told with the newest first.
+    """
     if sys.stdout.isatty():
-        return table(head, found, shutil.get_terminal_size().columns)
-    return "\n".join("\t".join(map(printable, line)) for line in found)
+        text = table(head, found, shutil.get_terminal_size().columns)
+    else:
+        text = "\n".join("\t".join(map(printable, line)) for line in found)
+    made = Lines(text)
+    made.head, made.found, made.newness = head, found, newness
+    return made
 
 
-def show(head: Sequence[str], found: Sequence[Sequence[str]], nothing: str) -> None:
+def show(head: Sequence[str], found: Sequence[Sequence[str]], nothing: str, newness: Sequence[Any] = ()) -> None:
     """Print what was found, or say on stderr that there is nothing."""
     if found:
-        echo(lines(head, found))
+        echo(lines(head, found, newness))
     else:
         remark(nothing)
 

@@ -19,8 +19,9 @@ from ..verbs.journal import horizon
 from ..verbs.projections import ShardLag
 from ..verbs.rebuild import ask_rebuild
 from ..verbs.statement import Statement
+from .asking import agreed, attended
 from .database import opened
-from .operators import agreed, answer, attended, me, noting
+from .operators import answer, me, noting
 from .output import show
 from .suggest import Choice
 

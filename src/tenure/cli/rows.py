@@ -96,7 +96,7 @@ def found(conn: QueueConnection, filter: Filter, before: UUID | None, most: int 
 
 def _show(whole: Page, now: datetime) -> None:
     if whole.rows:
-        echo(lines(HEAD, [_line(row, now) for row in whole.rows]))
+        echo(lines(HEAD, [_line(row, now) for row in whole.rows], [row.id for row in whole.rows]))
     if not sys.stderr.isatty():
         return
     if not whole.rows:

@@ -1,4 +1,4 @@
-"""`tenure schedules`: list the schedules; pause, resume or remove one."""
+"""`tenure schedules`: list the schedules; run, pause, resume or remove one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from ..telemetry.log import printable
 from ..verbs import schedules as verbs
 from ..verbs.schedules import Planned
 from ..verbs.statement import Statement
+from .asking import agreed, attended
 from .database import opened
-from .operators import agreed, answer, attended, me, noting
+from .operators import answer, me, noting
 from .output import show
 from .suggest import Choice
 
 VERBS = {verb.command.split()[-1]: verb for verb in OPERATOR_VERBS.values() if verb.on == "schedule"}
-HELP = """List the schedules, or pause, resume or remove the one called NAME.
+HELP = """List the schedules, or run, pause, resume or remove the one called NAME.
 
 {verbs}
 """

@@ -8,7 +8,9 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,10 +18,12 @@ import click
 from .. import postgres, settings
 from ..console.loopback import is_loopback
 from ..console.terminal import echo
-from ..errors import BadSettings
+from ..errors import BadSettings, NoDatabase, SchemaMismatch, TenureError
 from ..postgres import migrate
-from .database import Database, opened, options
+from ..postgres.connection import soon_given_up
+from .database import Database, opened, place_options
 from .door import Doorway, check_reach, further
+from .inbox_told import Told, side_by_side
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -44,7 +48,7 @@ PORT = 7117
 @click.option("--drills", is_flag=True, help="Let admins play drills with real processes; on loopback only.")
 @click.option("--insecure", is_flag=True, help="Let everybody in as admin, on any address.")
 @click.option("--hash", "hash_only", is_flag=True, help="Read a secret, print its hash for the settings, and end.")
-@options
+@place_options
 def command(host: str | None, port: int | None, database_url: str | None, schema: str | None, **rest: Any) -> None:
     """Serve the dashboard and the HTTP API until Ctrl-C.
 
@@ -52,6 +56,8 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     next link. Scripts, and any other address, need TENURE_WEB_TOKEN, TENURE_WEB_TOKENS (name:role:token,…) or
     TENURE_WEB_USERS (name:role:password,…). Roles are read, operate and admin. `tenure serve --hash` makes a hash of a
     secret, to be written in its place.
+
+    Where the settings name several inboxes (TENURE_SHARDS), it serves all of them.
     """
     if rest.pop("hash_only"):
         echo(_hash())
@@ -62,13 +68,44 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     check_reach(host, insecure=rest["insecure"])
     rest["allowed"] = (host, *rest["allowed"])
     prefix = _prefix(rest.pop("prefix"))
+    if shards := {} if database_url is not None else settings.shards():
+        where = settings.load(schema=schema).schema
+        check_schemas(shards, where)
+        with listening(host, port) as listener:
+            _serve(listener, Database("", where, "TENURE_SHARDS", ""), prefix, {**rest, "shards": shards})
+    else:
+        _serve_one(host, port, database_url, schema, prefix, rest)
+    sys.stderr.flush()
+    os._exit(0)  # all is cleaned up; the interpreter would need longer for its own clean-up than we did
+
+
+def _serve_one(
+    host: str, port: int | None, database_url: str | None, schema: str | None, prefix: str, rest: dict[str, Any]
+) -> None:
     with opened(database_url, schema) as database:
         with postgres.connect(database.url, application_name="tenure serve") as conn:
             migrate.require(conn, database.schema)
         with listening(host, port) as listener:
             _serve(listener, database, prefix, rest)
-    sys.stderr.flush()
-    os._exit(0)  # all is cleaned up; the interpreter would need longer for its own clean-up than we did
+
+
+def check_schemas(shards: Mapping[str, str], schema: str) -> None:
+    """Refuse if an inbox that answers has another schema than ours; who is away is told on every page."""
+
+    def looked(name: str) -> Told:
+        try:
+            with postgres.connect(soon_given_up(shards[name]), application_name="tenure serve") as conn:
+                migrate.require(conn, schema)
+        except SchemaMismatch as error:
+            return Told(name, (), error=error.at(f"--inbox {name}"))
+        except Exception as error:
+            return Told(name, (), error=error)
+        return Told(name, ())
+
+    for each in side_by_side({name: partial(looked, name) for name in shards}):
+        if isinstance(each.error, TenureError) and not isinstance(each.error, NoDatabase):
+            each.error.add_note(f"inbox {each.inbox}")
+            raise each.error
 
 
 def _hash() -> str:
@@ -98,6 +135,7 @@ def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[
         hide_payloads=rest["hide_payloads"],
         read_only=rest["read_only"],
         drills=rest["drills"],
+        shards=rest.get("shards"),
     )
     echo(f"{way.link}  ({'good once; ' if way.is_by_link else ''}Ctrl-C ends this)", err=True)
     serve(made, listener, prefix)

@@ -20,6 +20,7 @@ from ..telemetry.tail import ASK_SECONDS, DROPPED, NOTE, channel_of, events_of
 from ..verbs.fleet import tell
 from ..verbs.questions import channel, live_workers
 from .database import opened, options
+from .inbox_told import HERE
 from .option_types import Number
 from .output import remark
 from .reconnect import Reconnecting
@@ -45,6 +46,8 @@ def command(
     def hear(conn: QueueConnection, schema: str) -> bool:
         """Print until the time is over or the session ends."""
         for event in watched(conn, schema, by):
+            if HERE.get():
+                event.setdefault("inbox", HERE.get())
             if not wanted or event["event"] in wanted:
                 echo(json.dumps(event, sort_keys=True) if as_json else words(event))
         return True

@@ -20,7 +20,7 @@ import click
 from ..console.terminal import echo
 from ..errors import BUG, BadSettings
 from ..settings import DEFAULT_SCHEMA, check_schema_name, find, number, session_url, shards, whole
-from .database import opened, options, setting
+from .database import opened, place_options, setting
 from .errors import explain, tell
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ serving = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Log one JSON object a line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every job, not only what needs attention.")
 @click.option("--jobs", is_flag=True, help="Print each job with its time, each failure with its traceback.")
-@options
+@place_options
 def command(app: str, queues: str | None, **rest: Any) -> None:
     """Run the handlers of an inbox, e.g. `tenure worker shop.jobs:inbox` or `tenure worker ./shop.py:inbox`.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import click
 
@@ -18,10 +19,29 @@ _OURS = f"\x1b{os.urandom(8).hex()}["
 _STYLE = re.compile(re.escape(_OURS) + r"([0-9;]*m)")
 
 
+class Said(NamedTuple):
+    """What was to be printed."""
+
+    text: str
+    err: bool
+
+
+# What is said in this context is kept here and not printed, if it is set: answers that are told together.
+KEPT: ContextVar[list[Said] | None] = ContextVar("tenure_said", default=None)
+
+
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print at once; colour only on a terminal, and not where NO_COLOR is set."""
+    if (kept := KEPT.get()) is not None:
+        kept.append(Said(text, err))
+        return
     click.echo(shown(text), err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
     (sys.stderr if err else sys.stdout).flush()
+
+
+def cleared() -> None:
+    """Begin again at the top of an empty terminal."""
+    click.echo("\x1b[H\x1b[2J", nl=False)
 
 
 def sentence(text: str, *, err: bool = False) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
 
 from .. import settings
 from ..errors import BadSettings
@@ -76,10 +79,27 @@ def termination(environ: Mapping[str, str] | None = None) -> Finding | None:
     return Finding("termination", "ok", patience, said)
 
 
-def wanted_connections(environ: Mapping[str, str] | None = None) -> int:
-    """The most connections of one worker that is started here; for bad slots, which `lease` reports, the default's."""
+def wanted_connections(environ: Mapping[str, str] | None = None, url: str = "") -> int:
+    """The most connections of one worker that is started here to the server of this address.
+
+    Each of its inboxes on that server takes as many. For bad slots, which `lease` reports, the default's.
+    """
     try:
         terms = Terms("", slots=settings.whole("TENURE_SLOTS", environ=environ))
     except BadSettings:
         terms = Terms("")
-    return CONNECTIONS_OF_A_WORKER + terms.slots
+    return max(1, inboxes_at(url, environ)) * (CONNECTIONS_OF_A_WORKER + terms.slots)
+
+
+def inboxes_at(url: str, environ: Mapping[str, str] | None = None) -> int:
+    """How many of several inboxes are on the server of this address."""
+    try:
+        urls = settings.shards(environ=environ).values()
+    except BadSettings:
+        return 0
+    return sum(1 for each in urls if _server_of(each) == _server_of(url))
+
+
+def _server_of(url: str) -> tuple[Any, Any]:
+    words = conninfo_to_dict(url)
+    return words.get("host") or words.get("hostaddr"), words.get("port") or 5432

@@ -58,11 +58,12 @@ def public(server: Server) -> Finding:
     return Finding("public", "ok", False, "not everybody can create functions in the schema public")
 
 
-def connections(server: Server, wanted: int) -> Finding:
-    """How many connections are left, and how many one more worker takes."""
+def connections(server: Server, wanted: int, inboxes: int = 1) -> Finding:
+    """How many connections are left, and how many one more worker takes, with all its inboxes on this server."""
     usable = server.max_connections - server.reserved
     left = usable - server.connections
     said = f"{server.connections} of {usable} are taken; one more worker of these settings takes up to {wanted}"
+    said += f", for {inboxes} inboxes here" if inboxes > 1 else ""
     value = {"taken": server.connections, "usable": usable, "left": left}
     step = "raise max_connections, put a pooler in between, or give workers fewer slots"
     if left < max(3, usable // 20):

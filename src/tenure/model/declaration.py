@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..errors import InvalidPayload
-from .envelope import find
+from .envelope import find, is_shown
 from .payload import encode
 from .rows import MAX_ATTEMPTS
 
@@ -50,10 +50,15 @@ def keyed_by(key: object) -> tuple[Keyed, str | None]:
 def fill(given: Mapping[str, Any], payload: bytes, ways: list[Declaration], kind: str) -> Filled:
     """The options of a new row: those that were given (not None), and for the rest what its handler declared.
 
-    `ways` are its declarations, the first one counts. InvalidPayload if the payload cannot be kept, if the rows of
-    the kind are encrypted and this payload is not, or if they are kept in order and nobody can know the key.
+    `ways` are its declarations, the first one counts. InvalidPayload if the payload cannot be kept or is what is shown
+    of an encrypted one, if the rows of the kind are encrypted and this payload is not, or if they are kept in order and
+    nobody can know the key.
     """
     told = {name: value for name, value in given.items() if value is not None}
+    if is_shown(bytes(payload).decode(errors="replace")):
+        raise InvalidPayload(
+            f"the payload of this {kind!r} is what is shown of an encrypted one: send it from Python, with the codec"
+        )
     if not ways:
         unknown = f"no worker has declared kind {kind!r} yet: the row goes to queue 'default'"
         return Filled(told, "" if "queue" in told else unknown)

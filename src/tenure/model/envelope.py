@@ -14,6 +14,7 @@ ENCRYPTED_WITH = "encrypted with key"  # how the reason begins why a worker left
 _MARK = f'"{MEMBER}"'
 # As Postgres writes it; the end may be missing.
 _ENVELOPE = re.compile(r'"\$encrypted": \{"key": "((?:[^"\\]|\\.)*)", "data": "[A-Za-z0-9+/=]*(?:"[^{}]*\}?)?')
+_SHOWN = re.compile(rf'{re.escape(_MARK)}\s*:\s*"{ENCRYPTED_WITH} ')  # what `shown` writes
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -48,6 +49,11 @@ def find(payload: str) -> Envelope | None:
         return _outer.decode(payload).envelope
     except (msgspec.DecodeError, RecursionError):  # not an object, or not ours
         return None
+
+
+def is_shown(payload: str) -> bool:
+    """Is this what `shown` makes of an encrypted payload? Nobody can decrypt it any more."""
+    return _SHOWN.search(payload) is not None
 
 
 def shown(payload: str) -> str:

@@ -35,6 +35,7 @@ PLANS = {
 NAMES = {"search_path": "pg_catalog,pg_temp"}
 
 POOLED_SECONDS_MAX = 600.0
+CONNECT_SECONDS = 2  # to each host of one of several inboxes
 
 # PgBouncer before and after 1.20, and Amazon's RDS Proxy.
 _NO_SETTINGS = re.compile(r"startup parameter|command-line options")
@@ -142,6 +143,12 @@ def conninfo(url: str, application_name: str, patience: Patience = PATIENT, *, s
 def _of_writable(url: str) -> str:
     """The address of a server that takes writes; what the user has asked for stays."""
     words: dict[str, Any] = {"target_session_attrs": "read-write", **conninfo_to_dict(url)}
+    return make_conninfo(**words)
+
+
+def soon_given_up(url: str) -> str:
+    """The address of one of several inboxes: a server that does not let us in within seconds is away."""
+    words: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, **conninfo_to_dict(url)}
     return make_conninfo(**words)
 
 

@@ -57,10 +57,16 @@ def session_url(given: str | None = None, environ: Mapping[str, str] | None = No
     return check_url(*found) if found else None
 
 
-def shards(given: str | None = None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Several inboxes by name, from the flag, the variable or the settings file; none if not set."""
-    found = find("TENURE_SHARDS", given, "--shards", environ)
-    if found is None:
+def shards(
+    given: str | None = None, environ: Mapping[str, str] | None = None, *, wanted: bool = False
+) -> dict[str, str]:
+    """Several inboxes by name, from the flag, the variable or the settings file; none if not set.
+
+    A variable that names one database goes before the file, unless an inbox of the file is `wanted`.
+    """
+    env = os.environ if environ is None else environ
+    found = find("TENURE_SHARDS", given, "--shards", env)
+    if found is None or not (given or wanted or _named("TENURE_SHARDS", env) or not _names_one(env)):
         return {}
     return {name: check_url(url, found.source) for name, url in parse_shards(*found).items()}
 
@@ -136,6 +142,11 @@ def _utf8(value: str, source: str, name: str = "") -> str:
     if value != value.encode(errors="ignore").decode():
         raise BadSettings(f"{source} is {masked(name, value)!r}, which is not UTF-8: correct it there")
     return value
+
+
+def _names_one(environ: Mapping[str, str]) -> bool:
+    """Does a variable name one database?"""
+    return any(_named(name, environ) for name in URLS) or any(environ.get(name) for name in LIBPQ)
 
 
 def _database(environ: Mapping[str, str]) -> tuple[str | None, str]:

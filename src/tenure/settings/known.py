@@ -19,7 +19,7 @@ LIBPQ = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGDATABASE")  # each of them name
 KNOWN = {
     "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
     "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, where TENURE_DATABASE_URL is a pooler",
-    "TENURE_SHARDS": "several inboxes that one worker serves, by name: eu=postgresql://…,us=postgresql://…",
+    "TENURE_SHARDS": "several inboxes that one worker serves and commands look into, by name: eu=postgresql://…,us=postgresql://…",
     "TENURE_SCHEMA": "the schema of Tenure's tables (tenure)",
     "TENURE_HOME": "where the embedded Postgres keeps its files",
     "TENURE_PROJECT": "the database of the embedded Postgres (one for each project's folder)",

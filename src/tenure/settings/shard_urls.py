@@ -33,3 +33,19 @@ def check_shards(shards: Mapping[str, str]) -> None:
             raise BadSettings(f"{name!r} must be a short name of a-z, 0-9, - and _ for an inbox; {EXAMPLE}")
         if not url or list(shards.values()).count(url) > 1:
             raise BadSettings(f"inbox {name!r} must have a URL of its own; {EXAMPLE}")
+    places: dict[tuple[str, ...], str] = {}
+    for name, url in shards.items():
+        if (other := places.setdefault(_place(url), name)) != name:
+            raise BadSettings(f"inboxes {other!r} and {name!r} are one database: give each inbox one of its own")
+
+
+def _place(url: str) -> tuple[str, ...]:
+    """Which database it is, whoever asks and however; the address itself, if it cannot be read."""
+    from psycopg import ProgrammingError, conninfo
+
+    try:
+        words = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
+    except (ProgrammingError, UnicodeDecodeError):
+        return (url,)
+    host = words.get("hostaddr") or words.get("host") or ""
+    return host.lower(), words.get("port") or "5432", words.get("dbname") or words.get("user") or ""

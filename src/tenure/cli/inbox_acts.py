@@ -1,0 +1,129 @@
+"""An act over several inboxes: inbox by inbox, with the same act in every audit, and told for each."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ..console.terminal import Said, echo, sentence
+from ..errors import INTERRUPTED, NO
+from ..model.filter import parse
+from ..operator_verbs import ON_ROWS
+from .asking import AGREED, confirm, outcome, rows
+from .inbox_told import (
+    ACT,
+    JUDGING,
+    Ask,
+    Told,
+    judged,
+    leave,
+    mistaken,
+    of_inbox,
+    side_by_side,
+    tell_away,
+    why_away,
+)  # fmt: skip
+
+
+def act_in_each(path: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -> None:
+    """Do it in each that answers, one after the other; exit 75 if one is away, for it is still to be done there."""
+    act, agreed = ACT.set(secrets.token_hex(4)), AGREED.set({})
+    try:
+        if path in ON_ROWS:
+            _act_on_rows(path, asks, given)
+        else:
+            done = _one_by_one(asks)
+            _tell(path, done, given, len(asks), list(asks)[len(done) :])
+    finally:
+        ACT.reset(act)
+        AGREED.reset(agreed)
+
+
+def _act_on_rows(verb: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -> None:
+    """Count in all of them, ask once, then change those that were counted."""
+    counted, away = judged(verb, side_by_side(asks, dry_run=True, as_json=True))
+    found = {each.inbox: _facts(each) for each in counted}
+    matched = {inbox: int(facts["matched"]) for inbox, facts in found.items()}
+    filter = next(iter(found.values()))["filter"]
+    total, by = sum(matched.values()), ", ".join(f"{inbox} {n:,}" for inbox, n in matched.items())
+    echo(f"{verb}  {rows(total)}  {filter}  ({by})", err=given["as_json"])
+    rest = verb == "erase" and bool(parse(filter).ids or parse(filter).idempotency_key)  # of rows that are gone
+    doing = {
+        inbox: partial(asks[inbox], yes=True, as_json=True, expect=None if given["yes"] else n)
+        for inbox, n in matched.items()
+        if n or rest or found[inbox].get("processing")  # what erase leaves is told, and is a no
+    }
+    if given["dry_run"] or not doing:
+        _tell(verb, [*counted, *away], given, len(asks))
+        return
+    if total or rest:
+        confirm(verb, total, given["yes"])
+    done = _one_by_one(doing)
+    _tell(verb, [*done, *away], given, len(asks), list(doing)[len(done) :])
+
+
+def _one_by_one(asks: Mapping[str, Ask]) -> list[Told]:
+    """What each says, until somebody interrupts it."""
+    done: list[Told] = []
+    for ask in asks.values():
+        if not done or done[-1].code != INTERRUPTED:
+            done.append(ask())
+    return done
+
+
+def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int, not_begun: Sequence[str] = ()) -> None:
+    """What was done in each; then who is away, where it was not begun, and what went wrong."""
+    wrong = [each for each in answers if mistaken(each)]
+    if not any(each.error is None for each in answers):
+        wrong = []  # nothing was done: the first says why
+    here, away = judged(path, [each for each in answers if each not in wrong])
+    if given["as_json"]:
+        each = [{"inbox": told.inbox, **_facts(told)} for told in here]
+        silent = [{"inbox": told.inbox, "error": why_away(told)} for told in (*wrong, *away)]
+        left = [{"inbox": inbox, "error": "not begun"} for inbox in not_begun]
+        echo(json.dumps({"schema": 1, "act": ACT.get(), "inboxes": each + silent + left}, sort_keys=True))
+    else:
+        _tell_people(path, here)
+    tell_away(away, of)
+    if not_begun:
+        sentence(f"not begun in {', '.join(not_begun)}", err=True)
+    for told in wrong[1:]:
+        sentence(f"{told.inbox} says: {why_away(told)}", err=True)
+    if wrong:
+        raise of_inbox(wrong[0])
+    leave(path, here, away, acted=not given.get("check"))
+
+
+def _tell_people(path: str, here: Sequence[Told]) -> None:
+    """A line for each with its name; a no of all of them once."""
+    said = {told.inbox: _sentences(path, told) for told in here}
+    first = said[here[0].inbox]
+    if path not in JUDGING and all(told.code == NO and said[told.inbox] == first for told in here):
+        for each in first:
+            echo(each.text, err=each.err)
+        return
+    for inbox, every in said.items():
+        for each in every:
+            echo(f"{inbox}: {each.text.removeprefix('tenure: ')}", err=each.err)
+
+
+def _sentences(path: str, told: Told) -> list[Said]:
+    """What it said, for people; of an act on rows it is a document behind the number that was told for all."""
+    if path not in ON_ROWS:
+        return list(told.said)
+    facts = _facts(told)
+    done = [Said(outcome(facts), "interrupted" in facts)] if "verb" in facts else []
+    counted = f"{path}  "
+    return done + [each for each in told.said if each.err and not each.text.startswith(('{"', counted))]
+
+
+def _facts(told: Told) -> dict[str, Any]:
+    """The document that it printed; without one, what it said."""
+    texts = [said.text for said in told.said if not said.err or said.text.startswith('{"')]  # interrupted, on stderr
+    if not texts:
+        return {"error": " ".join(said.text for said in told.said), "exit_code": told.code}
+    found = json.loads(texts[-1])
+    return {name: value for name, value in found.items() if name != "schema"}

@@ -1,0 +1,138 @@
+"""A command over several inboxes: all are asked side by side, and their answers are told as one.
+
+Which they are, the settings say (TENURE_SHARDS, [shards]); `--inbox` chooses one. An inbox that does not answer is
+named on stderr, and does not keep the others' answers back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from .. import settings
+from ..console.terminal import KEPT, Said
+from ..errors import INTERRUPTED, NO, BadSettings, NoEndpoint
+from .inbox_told import HERE, Ask, Told, side_by_side
+
+F = TypeVar("F", bound=Callable[..., Any])
+HELP = "Only this inbox of several [TENURE_SHARDS]; else all, exit 0 if one answers, 75 if an act is left undone."
+
+# What one inbox alone can do: it makes something there, or its answer is a file of that inbox.
+ALONE = (
+    *("enqueue", "audit export", "hooks add", "hooks replay", "outbox replay", "tokens create"),
+    *("flow check", "flow listen"),
+)
+OF_ONE = {"audit": "before", "audit verify": "tip"}  # options whose value means something in one inbox alone
+WATCHING = ("top", "tail")  # until they are told to end
+
+
+def in_each(command: F) -> F:
+    """The command, run in each inbox of the settings."""
+
+    @functools.wraps(command)
+    def run(*args: Any, inbox: str | None = None, **given: Any) -> Any:
+        ctx = click.get_current_context()
+        if ctx.invoked_subcommand is not None:
+            found = command(*args, **given)
+            for each in (ctx.default_map or {}).values():
+                each["inbox"] = inbox
+            return found
+        urls = chosen(given["database_url"], inbox)
+        path = ctx.command_path.partition(" ")[2]
+        if not urls or not _looks(path, given):
+            return command(*args, **given)
+        if len(urls) == 1:
+            ((name, url),) = urls.items()
+            HERE.set(name)
+            return command(*args, **{**given, "database_url": url})
+        _check_many(path, given, urls)
+        return _in_all(path, {name: _ask(ctx, command, args, given, name, url) for name, url in urls.items()}, given)
+
+    return run  # type: ignore[return-value]
+
+
+def _looks(path: str, given: Mapping[str, Any]) -> bool:
+    """Does it look into a database at all?"""
+    of_a_file = path == "audit verify" and given["file"] is not None
+    return not (of_a_file or given.get("print_sql") or given.get("only_settings"))
+
+
+def _check_many(path: str, given: Mapping[str, Any], urls: Mapping[str, str]) -> None:
+    """A usage error if this can only be asked of one."""
+    one = f"give --inbox, one of {', '.join(urls)}"
+    if path in ALONE:
+        raise click.UsageError(f"{path} works in one inbox: {one}")
+    if path in OF_ONE and given[OF_ONE[path]] is not None:
+        raise click.UsageError(f"--{OF_ONE[path]} is of one inbox: {one}")
+
+
+def _in_all(path: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -> None:
+    """Imported here: most commands look into one database."""
+    if changes(path, given):
+        from .inbox_acts import act_in_each
+
+        act_in_each(path, asks, given)
+    elif path in WATCHING and not given.get("once"):
+        from .inbox_watch import watch_each
+
+        watch_each(path, asks, given)
+    else:
+        from .inbox_answers import tell_as_one
+
+        tell_as_one(path, side_by_side(asks), given)
+
+
+def chosen(database_url: str | None, inbox: str | None) -> dict[str, str]:
+    """The addresses by name; none if the settings have one database, or the flag names one."""
+    if database_url is not None and inbox is not None:
+        raise BadSettings("--database-url and --inbox: give one of them; inboxes have URLs of their own")
+    urls = {} if database_url is not None else settings.shards(wanted=inbox is not None)
+    if inbox is None:
+        return urls
+    if not urls:
+        raise BadSettings(f"--inbox {inbox!r}: no inboxes are named; set TENURE_SHARDS, or [shards] in tenure.toml")
+    if inbox not in urls:
+        raise BadSettings(f"--inbox {inbox!r} is not known: there are {', '.join(urls)}")
+    return {inbox: urls[inbox]}
+
+
+def changes(path: str, given: Mapping[str, Any]) -> bool:
+    """Does this command change something? Then it goes from inbox to inbox."""
+    if path in ("schedules", "projections"):
+        return bool(given["verb"])
+    if path == "journal":
+        return given["erase"] or given["keep_days"] is not None
+    return "reason" in given or path == "migrate"
+
+
+def _ask(ctx: click.Context, command: Any, args: Any, given: dict[str, Any], name: str, url: str) -> Ask:
+    """A function that runs the command in one inbox, and keeps what it says instead of printing it."""
+
+    def ask(kept: bool = True, **more: Any) -> Told:
+        said: list[Said] = []
+        before, here = KEPT.set(said if kept else None), HERE.set(name)
+        from ..postgres.connection import soon_given_up
+
+        try:
+            with ctx.scope(cleanup=False):
+                command(*args, **{**given, "database_url": soon_given_up(url), **more})
+        except click.exceptions.Exit as done:
+            return Told(name, said, done.exit_code)
+        except click.Abort:  # at a question: it is asked once, for all of them
+            raise
+        except KeyboardInterrupt:
+            told = f"interrupted: `tenure audit --inbox {name}` says whether it was done"
+            return Told(name, [*said, Said(told, True)], INTERRUPTED)
+        except NoEndpoint as error:  # it may be in another
+            return Told(name, [*said, Said(f"tenure: {error}", True)], NO)
+        except Exception as error:
+            return Told(name, said, error=error)
+        finally:
+            KEPT.reset(before)
+            HERE.reset(here)
+        return Told(name, said)
+
+    return ask
