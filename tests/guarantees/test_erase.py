@@ -10,6 +10,7 @@ import pytest
 
 from apps import vault
 from crew import working
+from guarantees.test_new_heads import key_beside
 from tenure import Inbox, Job, Lane, operate, verbs
 from tenure.events import JobCompleted, JobDeadLettered
 from tenure.model.filter import Filter
@@ -166,7 +167,7 @@ def remember(world: World, *places: tuple[str, str]) -> None:
 
 
 def test_what_is_remembered_of_other_keys_and_in_other_queues_stays(world: World) -> None:
-    others = [("bob", "default"), (WHO, "other")]
+    others = [(key_beside(world, WHO), "default"), (WHO, "other")]
     for queue in ("default", "other"):
         world.run(queues.limit(queue, max_per_key=1))
     remember(world, (WHO, "default"), *others)

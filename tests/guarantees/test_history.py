@@ -59,14 +59,20 @@ def slot(back: int = 0, queue: str = "default", **counts: Any) -> dict[str, Any]
     } | counts
 
 
-def middle(world: World, slots_ago: int = 3) -> float:
-    """How long ago the middle of that slot of the database's clock was."""
+def clock(world: World) -> float:
     ((seconds,),) = world.sql("SELECT date_part('epoch', clock_timestamp())")
-    return float(seconds % 10 - 5 + 10 * slots_ago)
+    return float(seconds)
 
 
-def add(world: World, *slots: dict[str, Any], slots_ago: int = 3) -> None:
-    world.run(history.tally(slots, age_seconds=middle(world, slots_ago)))
+def middle(world: World, slots_ago: int = 3) -> float:
+    """The middle of that slot of the database's clock: a boundary that passes later does not move it."""
+    now = clock(world)
+    return now - now % 10 + 5 - 10 * slots_ago
+
+
+def add(world: World, *slots: dict[str, Any], slots_ago: int = 3, at: float | None = None) -> None:
+    moment = middle(world, slots_ago) if at is None else at
+    world.run(history.tally(slots, age_seconds=clock(world) - moment))
 
 
 def totals(world: World, *columns: str, queue: str = "%") -> dict[str, int]:
@@ -101,8 +107,9 @@ def hurried(hired: Hired) -> Hired:
 def test_what_workers_add_to_the_same_ten_seconds_is_summed(world: World) -> None:
     counts: dict[str, Any] = {what: n for n, what in enumerate((*COUNTED, *OUTCOMES), start=1)}
     bounds = list(range(1, 18))
+    at = middle(world)
     for _ in range(2):
-        add(world, slot(**counts, waits=bounds, runs=bounds[::-1]))
+        add(world, slot(**counts, waits=bounds, runs=bounds[::-1]), at=at)
     assert world.count("tally") == 1
     assert totals(world) == {"reclaimed": 0} | {what: 2 * n for what, n in counts.items()}
     twice = [2 * n for n in bounds]

@@ -16,7 +16,7 @@ from tenure.verbs import batches, fleet, questions, schedules
 from tenure.worker import housekeeping
 from world import World
 
-ALL = {"fleet", "schedules", "leases", "workers", "every_row", "vacuum", "archive", "journal", "batches"}
+ALL = {"fleet", "schedules", "leases", "workers", "every_row", "vacuum", "archive", "journal", "batches", "backlog"}
 
 
 def test_a_turn_is_given_once_until_it_is_due_again(world: World) -> None:

@@ -155,7 +155,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.kinds TO tenure_worker;
 -- It writes the history, and lets keep_history forget what is past retention.
 GRANT SELECT, INSERT, UPDATE ON tenure.tally TO tenure_worker;
 GRANT SELECT, INSERT ON tenure.refusals, tenure.membership TO tenure_worker;
-GRANT EXECUTE ON FUNCTION tenure.reclaimed, tenure.add_tally, tenure.note_refusals, tenure.keep_history TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.reclaimed, tenure.add_tally, tenure.add_backlog, tenure.count_due, tenure.count_due_keys, tenure.note_refusals, tenure.keep_history TO tenure_worker;
 
 -- Operate: neither a row's tokens nor its status, holder or lease are among the columns it may change, and what it brings back comes
 -- back pending: nothing it does amounts to a claim. With rows it is trusted otherwise: by hand it may remove any, a held one too.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -12,7 +12,7 @@ from ..model.ended import EndedRow
 from ..model.payload import clean_error
 from ..model.rows import Held
 from .refusal import Found, judge, lease_params
-from .statement import Rows, Statement, array
+from .statement import Rows, Statement, array, text_array
 
 NOTE_CHARS_MAX = 500
 
@@ -26,6 +26,23 @@ class Left(NamedTuple):
     value: str | None
     batch: int | None
     uncounted: bool
+
+
+class Relative(NamedTuple):
+    """A row that waits for another (its parent), or that another waits for (a child); gone: only its id is known."""
+
+    relation: str
+    id: UUID
+    kind: str | None
+    queue: str | None
+    status: str | None
+    available_at: datetime | None
+
+
+def family(id: UUID, n: int = 50, *, queues: Collection[str] | None = None) -> Statement[list[Relative]]:
+    """The row that waits for this one, and up to n rows that this one waits for; of these queues alone, if given."""
+    params = {"id": id, "n": n, "queues": None if queues is None else text_array(sorted(queues))}
+    return Statement("family", params, lambda rows: [Relative(*row) for row in rows])
 
 
 def left(id: UUID) -> Statement[Left]:

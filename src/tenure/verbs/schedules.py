@@ -93,6 +93,11 @@ def next_after(cron: str, zone: str, after: datetime) -> datetime:
     return found
 
 
+def local(at: datetime, zone: str) -> datetime:
+    """This moment by the clock of a zone; BadSettings if the zone is not known here."""
+    return at.astimezone(_zone(zone))
+
+
 def _fields(cron: str) -> str:
     if not isinstance(cron, str):
         raise ValueError("not text")
@@ -236,6 +241,11 @@ def tick(due: Due, ticks: Sequence[datetime], next_at: datetime) -> Statement[Fi
         },
         read,
     )
+
+
+def fire(name: str) -> Statement[bool]:
+    """Enqueue a row of this schedule now, besides its ticks, also if it is paused; False if there is none."""
+    return Statement("fire", {"name": name}, bool)
 
 
 def unplan(name: str) -> Statement[bool]:

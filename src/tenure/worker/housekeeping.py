@@ -17,6 +17,7 @@ from ..postgres.sqlstates import trouble_of
 from ..verbs.batches import tell_batches
 from ..verbs.fleet import Turn, evict, notice, sweep_workers, tell, vacuum_live
 from ..verbs.journal import FORGET_MAX, keep_journal
+from ..verbs.lately import note_backlog
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
 from ..verbs.questions import dead_share, first_claim, live_pages
 from ..verbs.statement import Statement
@@ -30,6 +31,7 @@ DECLARE_SECONDS = 3600.0
 DEAD_ROWS_MIN = 20_000  # below it a vacuum is not worth its cost
 PAGES = 2_000  # of the hot table, looked at in one go
 FLOOR_MARGIN_SECONDS = 1.0
+LAST = "backlog"  # a picture: no other chore waits for it
 FORGETTING_SECONDS_MAX = 2.0  # in one go: leases must be swept meanwhile
 
 
@@ -63,6 +65,7 @@ class Housekeeper(DbThread):
             "declare": self._declare,
             "journal": self._keep_journal,
             "batches": self._tell_batches,
+            "backlog": self._note_backlog,
             **{name: partial(_run_chore, chore) for name, chore in (more or {}).items()},
         }
 
@@ -90,7 +93,7 @@ class Housekeeper(DbThread):
         """Do what is due: the turn that came with a poll, or else the one that is asked for now."""
         turn = turn or run(conn, self._turns.ask())
         self.worked()
-        for chore in sorted(turn.due | self._unfinished):
+        for chore in sorted(turn.due | self._unfinished, key=lambda chore: (chore == LAST, chore)):
             if chore in turn.idle - self._unfinished:
                 self.shared.bus.emit(ChoreDone(self.shared.worker_id, chore, ""))
             elif chore in self._chores:
@@ -202,6 +205,10 @@ class Housekeeper(DbThread):
         for each in ended:
             self.shared.bus.emit(BatchEnded(self.shared.worker_id, *each))
         return f"{len(ended)} batches" if ended else ""
+
+    def _note_backlog(self, conn: QueueConnection) -> str:
+        run(conn, note_backlog())
+        return ""
 
     def _declare(self, conn: QueueConnection) -> str:
         """Say again what was declared at the start: what nobody says for a month is forgotten."""
