@@ -113,7 +113,8 @@ def test_every_route_of_the_app_is_in_the_table_and_every_change_needs_more_than
     for route in changes():
         assert VERBS[route.verb] in ("operate", "admin"), route.path
     public = {f"{route.method} {route.path}" for route in ROUTES if route.verb == PUBLIC}
-    assert public == {"GET /health/live", "GET /health/ready", "GET /api/openapi.json", *OPEN_CHANGES}
+    probes = {"GET /health", "GET /health/live", "GET /health/ready"}
+    assert public == {*probes, "GET /api/openapi.json", *OPEN_CHANGES}
 
 
 def test_a_route_without_a_verb_of_the_table_cannot_be_made() -> None:
@@ -128,7 +129,7 @@ def test_with_a_read_only_token_every_change_is_refused_and_no_row_is_touched(fu
     before = everything(furnished)
     with served(furnished, access=door()) as web:
         answers = {f"{each.method} {each.path}": ask(web, each, id, bearer(READ)) for each in changes()}
-        assert len(answers) == 22
+        assert len(answers) == 23
         assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
     assert everything(furnished) == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 import pytest
@@ -159,6 +160,11 @@ def test_a_schedule_is_told_in_words_paused_resumed_and_removed(world: World) ->
     world.run(schedules.plan(schedules.Schedule("nightly", "30 2 * * *", "report", zone="Europe/Berlin")))
     with served(world) as web:
         (planned,) = said(web.get("/api/schedules"))["schedules"]
+        assert len(planned["coming"]) == 5
+        assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT02:30:00\+0[12]:00", at) for at in planned["coming"])
+        assert said(web.post("/api/schedules/nightly/run"))["changed"] is True
+        assert web.post("/api/schedules/nobody/run").status_code == 404
+        assert world.sql("SELECT kind, status FROM live") == [("report", "pending")]
         assert (planned["words"], planned["time_zone"]) == ("At 02:30 every day", "Europe/Berlin")
         assert said(web.post("/api/schedules/nightly/pause"))["changed"] is True
         assert said(web.get("/api/schedules"))["schedules"][0]["paused"] is True

@@ -34,7 +34,7 @@ def test_below_any_prefix_pages_files_and_api_are_found(world: World, prefix: st
 
 
 @pytest.mark.parametrize("prefix", ["", "/ops/queue"])
-@pytest.mark.parametrize("path", ["/nope", "/schedules", "/workers/x", "/rows/a/b", "/drills", "/nope.html", "/apis"])
+@pytest.mark.parametrize("path", ["/nope", "/schedules/x", "/workers/x", "/rows/a/b", "/drills", "/nope.html", "/apis"])
 def test_a_browser_at_no_page_gets_the_shell_with_404_and_everybody_else_a_sentence(
     world: World, prefix: str, path: str
 ) -> None:

@@ -120,8 +120,8 @@ def test_every_other_route_is_closed_to_a_token_for_a_queue(world: World) -> Non
         assert not open_to_it
         scoped = {route.path for route in ROUTES if route.by_queue}
     assert scoped == {
-        "/api/me", "/api/rows", "/api/rows/{id}", "/api/rows/{id}/reveal", "/api/rows/count", "/api/rows/statuses",
-        "/api/rows/export", "/api/actions", "/api/queues", "/api/queues/{name:text}/pause",
+        "/api/me", "/api/rows", "/api/rows/{id}", "/api/rows/{id}/family", "/api/rows/{id}/reveal", "/api/rows/count",
+        "/api/rows/statuses", "/api/rows/export", "/api/actions", "/api/queues", "/api/queues/{name:text}/pause",
         "/api/queues/{name:text}/resume", "/api/queues/{name:text}/limits",
         "/api/queues/{name:text}/retention",
     }  # fmt: skip

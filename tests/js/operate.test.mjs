@@ -1,7 +1,7 @@
 /** What people can change, in words: verbs, limits, workers, and the time to think again. */
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { done_words, shares, takes } from "../../src/tenure/web/static/lib/verbs.js";
+import { done_words, not_made, shares, takes } from "../../src/tenure/web/static/lib/verbs.js";
 import { countdown } from "../../src/tenure/web/static/pages/dead/countdown.js";
 import {
   asked,
@@ -21,6 +21,21 @@ test("what came of an action is told with what had moved on", () => {
   assert.match(
     done_words(redrive, { done: false, action: 7, changed: 0 }),
     /^Still running as action 7/,
+  );
+});
+
+test("of several inboxes it is told where a change was not made; where there is no such thing, none was meant", () => {
+  const eu = { answers: true };
+  const inboxes = (/** @type {any} */ us) => ({ inboxes: { eu, us } });
+  assert.equal(not_made(inboxes({ answers: false, error: "it is away" })), "us: it is away");
+  assert.equal(not_made(inboxes({ answers: true, error: "not now", status: 409 })), "us: not now");
+  assert.equal(not_made(inboxes({ answers: true, error: "there is none", status: 404 })), "");
+  assert.deepEqual([inboxes(eu), { inboxes: [] }, {}, null].map(not_made), ["", "", "", ""]);
+  const going = { done: false, action: 7, changed: 0, ...inboxes(eu) };
+  assert.match(
+    done_words(redrive, going),
+    /^Still running; the audit/,
+    "each inbox counts its actions",
   );
 });
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from .feed import Feed
 from .forwarded import Proxy, proxy_of
 from .groups import Groups
 from .http_errors import Refused, refusal, response
+from .inboxes import run_in_all, with_inboxes
 from .route import Ask, Route, encoded, require, require_all_queues, understood
 from .routes import routes
 from .site import Site, redaction_of
@@ -46,6 +47,7 @@ def app(
     hide_payloads: bool = False,
     read_only: bool = False,
     drills: bool = False,
+    shards: Mapping[str, str] | None = None,
 ) -> Starlette:
     """The HTTP API and the dashboard as an ASGI app, to be mounted under any prefix.
 
@@ -53,8 +55,12 @@ def app(
     Without it, the access tokens and users of the settings decide; without those there is no app, because it would be
     open to everybody. Connections are opened when they are needed; `tenure.web.lifespan(app)` closes them. With
     `drills`, admins on this machine may start processes that play drills in schemas of their own; not together
-    with `access=tenure.web.local`, which lets in every user of the machine.
+    with `access=tenure.web.local`, which lets in every user of the machine. `shards` are the URLs of several inboxes by
+    name, in place of `database_url`; web tokens are those of the first.
     """
+    if shards:
+        settings.check_shards(shards)
+        database_url = next(iter(shards.values()))
     chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
     if chosen.database_url is None:
         raise BadSettings("no database is given: pass database_url=…, or set TENURE_DATABASE_URL")
@@ -71,7 +77,7 @@ def app(
         None if access else _oidc(door),
         None if access else _proxy(),
     )
-    return _made(site, drills=drills)
+    return _made(with_inboxes(site, shards) if shards else site, drills=drills)
 
 
 def _made(site: Site, *, drills: bool) -> Starlette:
@@ -153,7 +159,7 @@ def _endpoint(site: Site, methods: dict[str, Route]) -> Any:
     async def answer(request: Request) -> Response:
         route = methods["GET" if request.method == "HEAD" else request.method]
         try:
-            return encoded(await route.run(await _ask(site, request, route)))
+            return encoded(await run_in_all(route, await _ask(site, request, route)))
         except Exception as error:
             return response(refusal(error))
 
@@ -172,7 +178,7 @@ async def _ask(site: Site, request: Request, route: Route) -> Ask[Any, Any]:
         check_not_embedded(request)
     if route.changes:
         check_same_site(request)
-    return Ask(request, site.seen_by(access), access, *await understood(request, route))
+    return Ask(request, site.seen_by(access), access, *await understood(request, route, several=bool(site.inboxes)))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

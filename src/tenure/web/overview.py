@@ -121,6 +121,7 @@ class Me(msgspec.Struct, frozen=True):
     prefix: str
     login: bool
     logged_in: bool
+    inboxes: list[str]
 
 
 OPERATORS = [
@@ -148,6 +149,7 @@ async def me(ask: Ask[Any, None]) -> Me:
         prefix=str(ask.request.scope.get("root_path", "")).rstrip("/"),
         login=site.credentials is not None,
         logged_in=site.logged_in(ask.request),
+        inboxes=list(site.inboxes),
     )
 
 

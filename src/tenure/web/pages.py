@@ -23,6 +23,7 @@ PAGES = (
     "/ring",
     "/dead",
     "/queues",
+    "/schedules",
     "/outbox",
     "/flows",
     "/flows/{id}",

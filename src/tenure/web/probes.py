@@ -56,6 +56,11 @@ async def ready(ask: Ask[Any, None]) -> Ready | Response:
     return Ready("ready", len(done))
 
 
+async def health(ask: Ask[Any, None]) -> Ready | Response:
+    """The same as /health/ready, under the name that people try first."""
+    return await ready(ask)
+
+
 def _not_ready(why: str) -> Response:
     headers = {"retry-after": str(RETRY_SECONDS), "cache-control": "no-store"}
     return Response(msgspec.json.encode(NotReady("not ready", why)), 503, headers, "application/json")
@@ -69,6 +74,7 @@ async def metrics(ask: Ask[Any, None]) -> Response:
 
 
 ROUTES = (
+    Route("GET", "/health", PUBLIC, health, {200: Ready, 503: NotReady}),
     Route("GET", "/health/live", PUBLIC, live, {200: Live}),
     Route("GET", "/health/ready", PUBLIC, ready, {200: Ready, 503: NotReady}),
     Route("GET", "/metrics", "read", metrics, {200: ("text/plain",)}),

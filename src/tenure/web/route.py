@@ -86,11 +86,12 @@ class Ask(Generic[Q, B]):
     query: Q
     body: B
     path: Mapping[str, Any]
+    act: str = ""  # what the lines of one act have in common, in the audits of several inboxes
 
     @property
     def actor(self) -> Actor:
         """The name in the audit."""
-        return Actor(self.access.actor, "http")
+        return Actor(self.access.actor, f"http:{self.act}" if self.act else "http")
 
     def require(self, verb: str) -> None:
         """Refuse unless the role is enough for this verb."""
@@ -181,11 +182,17 @@ def _listed(access: Access) -> str:
     return f"the queue{'s' if len(access.queues or ()) > 1 else ''} {named}"
 
 
-async def understood(request: Request, route: Route) -> tuple[Any, Any, dict[str, Any]]:
-    """Query, body and path of a request as the route's types, or a refusal that names the wrong value."""
+async def understood(request: Request, route: Route, *, several: bool = False) -> tuple[Any, Any, dict[str, Any]]:
+    """Query, body and path of a request as the route's types, or a refusal that names the wrong value.
+
+    Of `several` inboxes one may be named in any query.
+    """
     types = {"id": UUID, "name": Name, **route.types}
     path = {name: converted(value, types[name], name) for name, value in request.path_params.items()}
-    query = converted(_once(request.query_params), route.query, "query")
+    given = _once(request.query_params)
+    if several:
+        given.pop("inbox", None)  # which of them is asked
+    query = converted(given, route.query, "query")
     body = await _body(request, route.body) if route.body is not None else None
     return query, body, path
 

@@ -1,4 +1,4 @@
-"""Schedules: what they enqueue and when, in words; pause, resume, remove."""
+"""Schedules: what they enqueue and when, in words and in their zone; run, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Any
 import msgspec
 from cronsim import CronSim
 
+from ..errors import BadSettings
 from ..verbs import schedules as verbs
-from ..verbs.schedules import ALIASES, Planned
+from ..verbs.schedules import ALIASES, Planned, local, next_after
 from ..verbs.statement import Statement
 from .answers import utc
 from .http_errors import Refused
 from .route import Ask, Error, Route
+from .site import Site
+from .store import in_thread
+
+COMING_MAX = 5
 
 
 class ScheduleShape(msgspec.Struct, frozen=True):
-    """One schedule, and when it fires next."""
+    """One schedule, and when it fires next; `coming` are its next times by the clock of its zone, with the offset."""
 
     name: str
     cron: str
@@ -29,6 +34,8 @@ class ScheduleShape(msgspec.Struct, frozen=True):
     next_at: datetime
     last_at: datetime | None
     misfire: str
+    payload: str | None
+    coming: list[str]
 
 
 class SchedulesShape(msgspec.Struct, frozen=True):
@@ -45,11 +52,12 @@ class Switched(msgspec.Struct, frozen=True):
 
 
 async def schedules(ask: Ask[Any, None]) -> SchedulesShape:
-    """Every schedule with its cron in words."""
-    return SchedulesShape([_shape(each) for each in await ask.site.store.ask(verbs.schedules())])
+    """Every schedule with its cron in words, and its next times."""
+    found = await ask.site.store.ask(verbs.schedules())
+    return SchedulesShape(await in_thread(lambda: [_shape(each, ask.site) for each in found]))
 
 
-def _shape(each: Planned) -> ScheduleShape:
+def _shape(each: Planned, site: Site) -> ScheduleShape:
     return ScheduleShape(
         name=each.name,
         cron=each.cron,
@@ -61,7 +69,20 @@ def _shape(each: Planned) -> ScheduleShape:
         next_at=utc(each.next_at),
         last_at=utc(each.last_at),
         misfire=each.misfire,
+        payload=site.payload(each.payload),
+        coming=_coming(each),
     )
+
+
+def _coming(each: Planned) -> list[str]:
+    """Its next times, the first of them as the database has it; one alone where cron or zone cannot be read here."""
+    times = [each.next_at]
+    try:
+        while len(times) < COMING_MAX:
+            times.append(next_after(each.cron, each.zone, times[-1]))
+        return [local(at, each.zone).isoformat() for at in times]
+    except BadSettings:
+        return [utc(each.next_at).isoformat()]
 
 
 def _words(cron: str) -> str:
@@ -70,6 +91,10 @@ def _words(cron: str) -> str:
         return CronSim(ALIASES.get(cron.strip().lower(), cron), datetime(2000, 1, 1)).explain()
     except Exception:
         return cron
+
+
+async def run(ask: Ask[Any, None]) -> Switched:
+    return await _switch(ask, verbs.fire(ask.path["name"]))
 
 
 async def pause(ask: Ask[Any, None]) -> Switched:
@@ -94,6 +119,7 @@ async def _switch(ask: Ask[Any, None], statement: Statement[bool]) -> Switched:
 _FOUND = {200: Switched, 404: Error}
 ROUTES = (
     Route("GET", "/api/schedules", "read", schedules, {200: SchedulesShape}),
+    Route("POST", "/api/schedules/{name:text}/run", "run_schedule", run, _FOUND),
     Route("POST", "/api/schedules/{name:text}/pause", "pause_schedule", pause, _FOUND),
     Route("POST", "/api/schedules/{name:text}/resume", "resume_schedule", resume, _FOUND),
     Route("DELETE", "/api/schedules/{name:text}", "remove_schedule", remove, _FOUND),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ class Site:
     hosts: Hosts | None = None  # the stages, where drills are served
     oidc: Oidc | None = None
     proxy: Proxy | None = None  # whom a trusted proxy vouches for comes in, whatever the door is
+    inboxes: Mapping[str, Site] = field(default_factory=dict)  # where several are served; this is one of them
 
     @cached_property
     def metrics(self) -> FleetMetrics:
@@ -144,19 +145,26 @@ class Site:
     def open(self) -> None:
         """Take requests, also after an end."""
         self.feed.closed = self.store.closed = False
+        for each in self.inboxes.values():
+            each.open()
         if self.hosts is not None:
             self.hosts.closed = False
 
     def close(self) -> None:
         """End every stream and change now, and start to end every stage; call it from any thread."""
+        for each in self.inboxes.values():  # each has a feed of its own, also the one whose store is ours
+            each.close()
         self.feed.close()
-        self.store.close()
+        if not self.inboxes:
+            self.store.close()
         if self.hosts is not None:
             self.hosts.close()
 
     async def aclose(self) -> None:
         """Close everything."""
         self.close()
+        for each in self.inboxes.values():
+            await each.aclose()
         await self.feed.aclose()
         await self.store.aclose()
         if self.hosts is not None:

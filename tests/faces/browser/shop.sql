@@ -58,6 +58,14 @@ SELECT date_bin('10 seconds', now() - n * interval '10 s', 'epoch'), 'default', 
        (n % 25 = 4)::int, 0, '{0,1,4,12,20,9,3,1,1,0,0,0,0,0,0,0,0}', '{0,0,2,9,14,18,6,2,0,0,0,0,0,0,0,0,0}'
 FROM generate_series(3, 8640) AS n;
 
+-- What waited, by queue
+INSERT INTO tally (at, queue, acquired, reclaimed, renewed, expired, lost, stale_writes_blocked, completed, retried, released, failed,
+                   dead_lettered, cancelled, waits, runs, due)
+SELECT date_bin('10 seconds', now() - n * interval '10 s', 'epoch'), q.queue, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, array_fill(0, '{17}'),
+       array_fill(0, '{17}'), GREATEST(0, q.most * (1 + sin(n / q.pace)))::int
+FROM generate_series(1, 8640) AS n, (VALUES ('', 0, 1), ('default', 2400, 30.0), ('mail', 3100, 55.0), ('billing', 3300, 90.0)) AS q (queue, most, pace)
+ON CONFLICT (at, queue) DO UPDATE SET due = EXCLUDED.due;
+
 -- The race for order:9182: its first holder went silent, its second one failed, its third one has it; the first one's write came late.
 INSERT INTO live (kind, queue, partition_key, payload, ordered, idempotency_key, headers, max_attempts, created_at, available_at, status,
                   claimed_by, claimed_at, claim_id, lease_expires_at, lease_generation, fence_token, attempts, last_error)
@@ -66,7 +74,7 @@ VALUES ('charge_card', 'billing', 'order:9182',
           "password": "hunter2"}',
         true, 'charge-9182', '{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}', 8,
         clock_timestamp() - interval '372 s', clock_timestamp() - interval '50 s', 'processing', 'shop-7f9c-3',
-        clock_timestamp() - interval '48 s', 1, clock_timestamp() + interval '20 min', 3, 281474976710999, 3,
+        clock_timestamp() - interval '48 s', 1, clock_timestamp() + interval '55 min', 3, 281474976710999, 3,
         E'Traceback (most recent call last):\n  File "/srv/shop/bank.py", line 88, in charge\n    return bank.post(order, timeout=10)\n'
         'TimeoutError: the bank did not answer within 10 s');
 INSERT INTO live (kind, queue, partition_key, payload, ordered, created_at)

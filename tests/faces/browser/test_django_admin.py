@@ -65,6 +65,7 @@ def enter(browser: Any, admin: tuple[Site, str]) -> Iterator[Callable[..., Any]]
     def entered(name: str, path: str = "") -> Any:
         context = browser.new_context(viewport={"width": WIDE, "height": 800})
         opened.append(context)
+        context.set_default_timeout(90_000)
         page = context.new_page()
         page.goto(f"{admin[1]}login/?next=/admin/{path}")
         page.get_by_label("Username").fill(name)

@@ -1,4 +1,4 @@
-"""The overview: six numbers that lead to their rows, two charts, and the fence."""
+"""The overview: six numbers that lead to their rows, four charts, queues and kinds, and the fence where it held."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from faces.browser.conftest import Visit
+from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop
+from faces.browser.yard import open_yard
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
 expect: Callable[..., Any] = sync_api.expect
@@ -51,18 +52,45 @@ def test_the_fence_tells_of_each_stale_write_and_leads_to_its_row(visit: Visit, 
 
 def test_the_charts_are_drawn_in_both_themes_and_read_out_what_they_show(visit: Visit) -> None:
     page = visit()
-    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".chart canvas")).to_have_count(4)
     expect(page.get_by_role("img", name="Settled rows per second by outcome")).to_be_visible()
-    expect(page.locator(".legend").first).to_contain_text("completed")
-    page.locator(".chart .u-over").first.hover(position={"x": 250, "y": 60})
-    expect(page.locator(".legend").nth(1)).to_contain_text(re.compile(r"wait p50 \d+ ms"))
+    expect(page.locator(".legend").first).to_contain_text("billing")
+    expect(page.locator(".legend").nth(1)).to_contain_text("completed")
+    page.locator(".chart .u-over").nth(1).hover(position={"x": 250, "y": 60})
+    expect(page.locator(".legend").nth(2)).to_contain_text(re.compile(r"of attempts \d.* %"))
+    expect(page.locator(".legend").nth(3)).to_contain_text(re.compile(r"wait p50 \d+ ms"))
     reds = "canvas.getContext('2d').getImageData(60, 10, 400, 120).data.filter((_, i) => i % 4 === 0)"
     ink = f"(canvas) => new Set({reds}).size"
     assert page.locator(".chart canvas").first.evaluate(ink) > 3
     page.get_by_role("button", name="Theme: auto").click()
     page.get_by_role("button", name="Theme: light").click()
-    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".chart canvas")).to_have_count(4)
     assert page.locator(".chart canvas").first.evaluate(ink) > 3
+
+
+def test_queues_and_kinds_tell_where_rows_wait_and_fail_and_lead_to_them(visit: Visit) -> None:
+    page = visit()
+    queue = page.get_by_role("table", name="Queues in this period").get_by_role("row").filter(has_text="default")
+    expect(queue).to_contain_text(re.compile(r"[\d,]+.*%.*ms", re.DOTALL))
+    kinds = page.get_by_role("table", name="Kinds in this period")
+    expect(kinds.get_by_role("row").nth(5)).to_be_visible()  # five kinds of the shop, and those that others have sent
+    expect(kinds).to_contain_text("%")
+    kinds.get_by_role("link", name="ship_order", exact=True).click()
+    expect(page.get_by_role("combobox", name="Filter rows")).to_have_value("kind:ship_order")
+
+
+def test_a_fence_that_held_nothing_is_a_line_at_the_foot_and_an_empty_inbox_is_told_how_to_begin(
+    visit: Visit, shop: Shop
+) -> None:
+    with open_yard(shop) as yard:
+        page = visit(url=yard.url)
+        fence = page.get_by_role("region", name="Fence")
+        expect(fence).to_contain_text("no stale write in the last 1 h")
+        expect(fence.locator(".pickets")).to_have_count(0)
+        expect(page.get_by_role("main")).to_contain_text("tenure enqueue send_receipt")
+        expect(page.get_by_role("main")).to_contain_text("tenure worker app:inbox")
+        assert faults(page) == []
+        page.close()
 
 
 def test_the_period_stands_in_the_address(visit: Visit) -> None:
@@ -71,7 +99,7 @@ def test_the_period_stands_in_the_address(visit: Visit) -> None:
         page.get_by_role("button", name="15 min").click()
     assert len(answered.value.json()["series"]) <= 100
     expect(page).to_have_url(re.compile(r"\?seconds=900$"))
-    expect(page.get_by_text("leases in the last 15 m")).to_be_visible()
+    expect(page.get_by_role("region", name="Fence")).to_contain_text("in the last 15 m")
     page.go_back()
     expect(page.get_by_role("button", name="1 h")).to_have_attribute("aria-pressed", "true")
 

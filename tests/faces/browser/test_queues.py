@@ -1,4 +1,4 @@
-"""Queues and schedules: what stands where, and every switch, limit and key an operator may turn."""
+"""Queues: what stands where, and every switch, limit and key an operator may turn."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 from crew import eventually
 from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop, served
-from faces.browser.yard import OPERATOR, Yard, enter_as_operator, open_yard
+from faces.browser.yard import Yard, open_yard
 from tenure.verbs import queues
-from tenure.verbs.schedules import Schedule, plan
 
 
 @pytest.fixture(scope="module")
@@ -153,53 +152,13 @@ def test_a_held_head_cannot_be_freed(visit: Visit, yard: Yard) -> None:
     expect(row(page, "order:1").get_by_role("button")).to_have_count(0)
 
 
-def test_a_schedule_is_told_in_words_paused_and_resumed(visit: Visit, yard: Yard) -> None:
-    yard.world.run(plan(Schedule("nightly", "30 2 * * *", "report", zone="Europe/Berlin")))
-    page = visit("queues", url=yard.url)
-    expect(row(page, "nightly")).to_contain_text("At 02:30 every day")
-    expect(row(page, "nightly")).to_contain_text("Europe/Berlin")
-    expect(row(page, "nightly").get_by_role("cell").nth(3)).to_contain_text("in ")
-    page.get_by_role("switch", name="Schedule nightly").click()
-    expect(page.get_by_role("switch", name="Schedule nightly: paused")).to_be_visible()
-    assert yard.world.sql("SELECT paused FROM schedules") == [(True,)]
-    page.get_by_role("switch", name="Schedule nightly").click()
-    expect(page.get_by_role("switch", name="Schedule nightly: runs")).to_be_visible()
-    assert yard.world.sql("SELECT paused FROM schedules") == [(False,)]
-
-
-def test_a_schedule_is_removed_after_a_question(visit: Visit, yard: Yard) -> None:
-    yard.world.run(plan(Schedule("old", "0 0 1 1 *", "report")))
-    page = visit("queues", url=yard.url)
-    page.get_by_role("button", name="Remove the schedule old").click()
-    page.get_by_role("dialog").get_by_role("button", name="Back").click()
-    assert yard.world.count("schedules") == 1
-    page.get_by_role("button", name="Remove the schedule old").click()
-    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("There are no schedules.")).to_be_visible()
-    assert yard.world.count("schedules") == 0
-    assert yard.deeds("unplan")[0][:3] == ("local", "http", "old")
-
-
 def test_who_may_only_read_sees_no_switch(visit: Visit, yard: Yard) -> None:
     yard.world.run(queues.pause("default"))
-    yard.world.run(plan(Schedule("nightly", "30 2 * * *", "report")))
     with served(yard.world, "--read-only") as url:
         page = visit("queues", url=url)
         expect(row(page, "default")).to_contain_text("paused")
-        expect(row(page, "nightly")).to_contain_text("runs")
         expect(page.get_by_role("switch")).to_have_count(0)
         expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
-
-
-def test_an_operator_may_pause_a_schedule_and_not_remove_it(visit: Visit, yard: Yard) -> None:
-    yard.world.run(plan(Schedule("nightly", "30 2 * * *", "report")))
-    with served(yard.world, **OPERATOR) as url:
-        page = visit("queues", url=url, expect="401")
-        enter_as_operator(page)
-        page.get_by_role("switch", name="Schedule nightly").click()
-        expect(page.get_by_role("switch", name="Schedule nightly: paused")).to_be_visible()
-        expect(page.get_by_role("button", name="Remove")).to_have_count(0)
-    assert yard.deeds("pause_schedule")[0][:3] == ("ann", "http", "nightly")
 
 
 def test_it_follows_what_others_do(visit: Visit, yard: Yard) -> None:
@@ -213,10 +172,8 @@ def test_it_follows_what_others_do(visit: Visit, yard: Yard) -> None:
 def test_everybody_can_read_it(visit: Visit, yard: Yard) -> None:
     yard.world.run(queues.limit("a-queue-with-a-rather-long-name", max_running=4, max_per_key=1, rate_per_second=10))
     yard.world.run(queues.pause("a-queue-with-a-rather-long-name"))
-    yard.world.run(plan(Schedule("nightly", "*/15 8-18 * * MON-FRI", "report", zone="Europe/Berlin")))
     yard.dead("ship", 1, key="customer:a-rather-long-key-of-somebody", ordered=True, hold=True)
     page = visit("queues", url=yard.url)
     page.get_by_role("button", name="Edit the limits of a-queue-with-a-rather-long-name").click()
     expect(page.get_by_role("button", name="Free the key")).to_be_visible()
-    expect(page.get_by_role("switch", name="Schedule nightly")).to_be_visible()
     assert faults(page) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faces.browser.conftest import NARROW, Visit, serious
+from faces.browser.conftest import NARROW, Visit, faults, serious
 from faces.browser.shop import Shop
 from tenure.model.rows import Lane
 
@@ -213,15 +213,16 @@ def test_a_search_that_finds_nothing_says_how_far_it_got_and_goes_on(visit: Visi
     expect(page).to_have_url(re.compile(r"rows\?filter=status%3Acompleted\+payload.order_id%3A74990$"))
 
 
-def test_pages_follow_each_other_and_the_payload_is_shown_on_demand(visit: Visit) -> None:
+def test_pages_follow_each_other_and_the_payload_is_hidden_on_demand(visit: Visit) -> None:
     page = visit("rows?filter=status:completed")
     first = page.locator("tbody tr").first.get_attribute("data-id")
     page.get_by_role("link", name="Older →").click()
     expect(page.locator(f"tbody tr[data-id='{first}']")).to_have_count(0)
     expect(page.locator("tbody tr")).to_have_count(50)
-    page.get_by_role("button", name="Show payload").click()
     expect(page.locator("tbody tr").first).to_contain_text('"order_id"')
-    expect(page).to_have_url(re.compile("payload=1"))
+    page.get_by_role("button", name="Hide payload").click()
+    expect(page.locator("tbody tr").first).not_to_contain_text('"order_id"')
+    expect(page).to_have_url(re.compile("payload=0"))
     page.go_back()
     expect(page.locator(f"tbody tr[data-id='{first}']")).to_have_count(1)
 
@@ -278,3 +279,32 @@ def test_rows_are_cards_on_a_phone(visit: Visit) -> None:
     page.get_by_role("link", name="Overview").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+
+
+def test_a_head_sorts_the_rows_shown_and_a_range_and_a_view_are_kept(visit: Visit) -> None:
+    page = visit("rows?filter=status:completed")
+    head = page.get_by_role("columnheader", name="Key")
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    shown = page.locator("tbody td[data-label=Key]").all_inner_texts()
+    keys = [int(text.split(":")[1]) for text in shown if ":" in text]  # without one it is a dash
+    assert len(keys) > 2
+    assert keys == sorted(keys)
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+    with page.expect_response("**/api/rows?*age*"):
+        page.get_by_label("Created").select_option("in the last hour")
+    expect(page.get_by_role("combobox", name="Filter rows")).to_have_value("status:completed age:<1h")
+    page.get_by_role("button", name="Save this view").click()
+    page.get_by_label("Name of the view").fill("lately done")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Rows", exact=True).first.click()
+    expect(page.get_by_role("combobox", name="Filter rows")).to_have_value("")
+    page.reload()
+    page.get_by_role("link", name="lately done").click()
+    expect(page).to_have_url(re.compile("sort=-key"))
+    expect(page.get_by_role("combobox", name="Filter rows")).to_have_value("status:completed age:<1h")
+    assert faults(page) == []
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.get_by_role("button", name="Forget the view lately done").click()
+    expect(page.get_by_role("link", name="lately done")).to_have_count(0)

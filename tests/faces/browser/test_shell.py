@@ -202,7 +202,7 @@ def test_a_copy_works_without_the_clipboard_of_secure_pages(visit: Visit) -> Non
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["schedules", "workers/nope", "rows/a/b", "drills"])
+@pytest.mark.parametrize("path", ["schedule", "workers/nope", "rows/a/b", "drills"])
 def test_a_mistyped_address_is_said_to_be_no_page_and_leads_back(visit: Visit, shop: Shop, path: str) -> None:
     page = visit(path, expect="404")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()

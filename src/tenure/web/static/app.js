@@ -12,6 +12,7 @@ const WAYS = [
   { name: "ring", title: "Ring", load: () => import("./pages/ring/page.js") },
   { name: "dead", title: "Dead letters", load: () => import("./pages/dead/page.js") },
   { name: "queues", title: "Queues", load: () => import("./pages/queues/page.js") },
+  { name: "schedules", title: "Schedules", load: () => import("./pages/schedules/page.js") },
   { name: "flows", title: "Flows", load: () => import("./pages/flows/page.js") },
   { name: "outbox", title: "Outbox", load: () => import("./pages/outbox.js") },
   { name: "hooks", title: "Webhooks", load: () => import("./pages/hooks/page.js") },

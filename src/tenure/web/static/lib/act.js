@@ -4,19 +4,21 @@ import { verb_of } from "./can.js";
 import { confirm } from "./confirm.js";
 import { changed } from "./live.js";
 import { toast } from "./toast.js";
-import { done_words, shares } from "./verbs.js";
+import { done_words, not_made, shares } from "./verbs.js";
 import { plural } from "./words.js";
 
 /**
  * Counts on the server, asks, acts over the filter on the server. True when rows have changed.
- * @param {string} name @param {string} filter @param {{reason?: boolean}} [options]
+ * @param {string} name @param {string} filter
+ * @param {{reason?: boolean, at?: string}} [options] at: the inbox that has the rows, of several
  */
-export async function act(name, filter, { reason = true } = {}) {
+export async function act(name, filter, { reason = true, at } = {}) {
   const verb = verb_of(name);
   try {
     const dry = await api("api/actions", {
       method: "POST",
       body: { verb: name, filter, dry_run: true },
+      at,
     });
     if (!dry.matched) return nothing(verb.past);
     const yes = await confirm({
@@ -33,6 +35,7 @@ export async function act(name, filter, { reason = true } = {}) {
     const done = await api("api/actions", {
       method: "POST",
       body: { verb: name, filter, dry_run: false, expect: dry.matched, reason: yes.reason },
+      at,
     });
     return tell(verb, done);
   } catch (error) {
@@ -53,9 +56,18 @@ function nothing(past) {
  * @param {any} done as the server answered
  */
 export function tell(verb, done) {
-  toast(done_words(verb, done), done.done === false ? {} : { tone: "good" });
+  say(done_words(verb, done), done, done.done === false ? "" : "good");
   changed();
   return true;
+}
+
+/**
+ * Says what was done; of several inboxes also where it was not.
+ * @param {string} said @param {any} answer @param {string} tone
+ */
+function say(said, answer, tone) {
+  const missing = not_made(answer);
+  toast(missing ? `${said} Not everywhere: ${missing}` : said, { tone: missing ? "bad" : tone });
 }
 
 /**
@@ -64,9 +76,9 @@ export function tell(verb, done) {
  * @param {string} name
  * @param {string} method
  * @param {string} path
- * @param {{body?: any, title?: string, note?: string, said: string}} options
+ * @param {{body?: any, title?: string, note?: string, said: string, at?: string}} options
  */
-export async function change(name, method, path, { body, title = "", note = "", said }) {
+export async function change(name, method, path, { body, title = "", note = "", said, at }) {
   const verb = verb_of(name);
   const question = {
     title,
@@ -77,8 +89,7 @@ export async function change(name, method, path, { body, title = "", note = "", 
   };
   if (verb.asks !== "never" && !(await confirm(question))) return false;
   try {
-    await api(path, { method, body });
-    toast(said, { tone: "good" });
+    say(said, await api(path, { method, body, at }), "good");
     changed();
     return true;
   } catch (error) {

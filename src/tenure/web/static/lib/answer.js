@@ -1,5 +1,6 @@
 /** A page's question to the server, asked again at intervals. */
 import { api, skew_ms } from "./api.js";
+import { inbox } from "./asked.js";
 import { changes, paused, pulse } from "./live.js";
 import { useCallback, useEffect, useRef, useSignalEffect, useState } from "./ui.js";
 
@@ -7,13 +8,14 @@ import { useCallback, useEffect, useRef, useSignalEffect, useState } from "./ui.
  * The latest answer to a question. A new question forgets the old answer only when the new one has arrived,
  * so nothing flickers.
  * @param {string | null} path null asks nothing
- * @param {{query?: Record<string, any>,
- *   every_seconds?: number}} [options] every_seconds 0: once arrived_ms is on the same clock as time.js.
+ * @param {{query?: Record<string, any>, at?: string,
+ *   every_seconds?: number}} [options] every_seconds 0: once arrived_ms is on the same clock as time.js;
+ *   at: the inbox that is asked, of several; without it the one that is looked at
  * @returns {{answer: any, fault: any, loading: boolean, arrived_ms: number, reload: () => Promise<void>}}
  */
-export function useAnswer(path, { query = {}, every_seconds = 2 } = {}) {
+export function useAnswer(path, { query = {}, at, every_seconds = 2 } = {}) {
   const [state, setState] = useState(/** @type {any} */ ({ answer: null, fault: null, of: null }));
-  const question = path === null ? null : path + "?" + JSON.stringify(query);
+  const question = path === null ? null : path + "?" + JSON.stringify(query) + (at ?? inbox.value);
   const asked = useRef({ at: 0, abort: /** @type {AbortController | null} */ (null), question });
 
   const reload = useCallback(async () => {
@@ -22,7 +24,7 @@ export function useAnswer(path, { query = {}, every_seconds = 2 } = {}) {
     const abort = new AbortController();
     asked.current = { at: performance.now(), abort, question };
     try {
-      const answer = await api(path, { query, signal: abort.signal });
+      const answer = await api(path, { query, at, signal: abort.signal });
       if (!abort.signal.aborted)
         setState({ answer, fault: null, of: question, arrived_ms: Date.now() + skew_ms.peek() });
     } catch (fault) {

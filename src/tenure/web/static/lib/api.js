@@ -1,12 +1,13 @@
 /** Requests to the server: one function, one kind of error, and who is logged in. */
 import { search } from "./address.js";
+import { inbox, note_answering } from "./asked.js";
 import { signal } from "./ui.js";
 
 /**
  * @typedef {{actor: string, role: string, verbs: string[], operator_verbs: import("./verbs.js").Verb[],
  *   version: string, schema: string, schema_version: number, database: string, payloads: string,
  *   reveal: boolean, queues: string[] | null, redacted: string[], drills: boolean,
- *   prefix: string, login: boolean, logged_in: boolean}} Me
+ *   prefix: string, login: boolean, logged_in: boolean, inboxes: string[]}} Me
  */
 
 /** Who is logged in; null until the server has answered. */
@@ -36,20 +37,31 @@ export class Refused extends Error {
 /**
  * The JSON answer to a question, or Refused.
  * @param {string} path below the prefix, without a leading slash: "api/workers"
- * @param {{method?: string, body?: any, query?: Record<string, any>, signal?: AbortSignal}} [options]
+ * @param {{method?: string, body?: any, text?: string, query?: Record<string, any>, at?: string,
+ *   signal?: AbortSignal}} [options] text: a body that is JSON already, sent as it is;
+ *   at: the inbox that is asked, of several; without it the one that is looked at
  */
-export async function api(path, { method = "GET", body, query, signal: abort } = {}) {
-  const response = await ask(path + search(query), method, body, abort);
+export async function api(path, { method = "GET", body, text, query, at, signal: abort } = {}) {
+  const where = { ...query, inbox: at ?? inbox.peek() };
+  const response = await ask(
+    path + search(where),
+    method,
+    text ?? (body && JSON.stringify(body)),
+    abort,
+  );
   note_clock(response.headers.get("date"));
   const answer = await response.json().catch(() => ({}));
-  if (response.ok) return answer;
+  if (response.ok) {
+    note_answering(answer);
+    return answer;
+  }
   const refused = new Refused(response.status, answer);
   // A failed login shows its own error, and the way to log in stays the same.
   if (response.status === 401 && path !== "api/login") locked.value = refused;
   throw refused;
 }
 
-/** @param {string} url @param {string} method @param {any} body @param {AbortSignal} [abort] */
+/** @param {string} url @param {string} method @param {string | undefined} body @param {AbortSignal} [abort] */
 async function ask(url, method, body, abort) {
   const headers = /** @type {Record<string, string>} */ ({ accept: "application/json" });
   if (method !== "GET") headers["x-tenure"] = "1";
@@ -58,7 +70,7 @@ async function ask(url, method, body, abort) {
     return await fetch(url, {
       method,
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body,
       signal: abort,
     });
   } catch (error) {

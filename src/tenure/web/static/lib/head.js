@@ -1,6 +1,7 @@
 /** The head of every page: name, links to pages, connection state, and who is logged in. */
 import { api, me } from "./api.js";
-import { helping } from "./keys.js";
+import { Inboxes } from "./inboxes.js";
+import { helping, palette_open } from "./keys.js";
 import { connection, paused, pausedByUser, selecting, tick } from "./live.js";
 import { place } from "./route.js";
 import { ThemeSwitch } from "./theme.js";
@@ -26,8 +27,17 @@ export function Head({ ways }) {
       </button>
       <${Ways} ways=${ways} />
       <div class="head-end">
+        <${Inboxes} />
         <${Life} />
         <${ThemeSwitch} />
+        <button
+          class="button plain commands"
+          title="Commands (Ctrl-K)"
+          onClick=${() => (palette_open.value = true)}
+        >
+          <span aria-hidden="true">⌘</span>
+          <span class="unseen">Commands</span>
+        </button>
         <button class="button plain" title="Keys and words (?)" onClick=${() => (helping.value = true)}>
           <span aria-hidden="true">?</span>
           <span class="unseen">Help</span>

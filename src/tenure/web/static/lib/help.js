@@ -3,6 +3,7 @@ import { helping } from "./keys.js";
 import { html, useLayoutEffect, useRef } from "./ui.js";
 
 const KEYS = [
+  ["Ctrl K", "commands"],
   ["/", "filter rows"],
   ["g o", "overview"],
   ["g r", "rows"],
@@ -10,6 +11,7 @@ const KEYS = [
   ["g i", "ring"],
   ["g d", "dead letters"],
   ["g q", "queues"],
+  ["g s", "schedules"],
   ["g b", "batches"],
   ["g p", "projections"],
   ["g a", "audit"],

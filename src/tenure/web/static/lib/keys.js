@@ -1,4 +1,4 @@
-/** Keys that work everywhere: / filters, g then a letter jumps, p pauses, ? helps. */
+/** Keys that work everywhere: / filters, g then a letter jumps, p pauses, ? helps, Ctrl-K opens the palette. */
 import { pausedByUser } from "./live.js";
 import { go } from "./route.js";
 import { signal } from "./ui.js";
@@ -6,6 +6,8 @@ import { JUMPS } from "./ways.js";
 
 /** The help dialog is open. */
 export const helping = signal(false);
+/** The command palette is open. */
+export const palette_open = signal(false);
 
 const PATIENCE_MS = 1200;
 let jump_until = 0;
@@ -21,6 +23,7 @@ export function for_page(event) {
 
 /** @param {KeyboardEvent} event */
 function press(event) {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") return open_palette(event);
   if (!for_page(event)) return;
   if (event.key === "/") focus_filter(event);
   else if (event.key === "?") helping.value = true;
@@ -31,6 +34,12 @@ function press(event) {
     event.preventDefault();
     go(JUMPS[event.key]);
   }
+}
+
+/** @param {KeyboardEvent} event */
+function open_palette(event) {
+  event.preventDefault();
+  if (!document.querySelector("dialog[open]")) palette_open.value = true;
 }
 
 /** @param {KeyboardEvent} event */

@@ -22,15 +22,21 @@ export function Page({ title, note, actions, children, wide = false }) {
 }
 
 /**
- * A box with a small headline.
- * @param {{title?: string, aside?: any, children?: any, className?: string}} props
+ * A box with a small headline; of several inboxes, the tag names its own.
+ * @param {{title?: string, tag?: string, aside?: any, children?: any, className?: string}} props
  */
-export function Panel({ title, aside, children, className = "" }) {
+export function Panel({ title, tag, aside, children, className = "" }) {
   return html`
     <section class=${`panel ${className}`}>
       ${(title || aside) && html`
         <header class="panel-head">
-          <h2>${title}</h2>
+          <h2>
+            ${title}
+            ${tag && html`
+              ${" "}
+              <span class="tag">${tag}</span>
+            `}
+          </h2>
           ${aside && html`<div class="panel-aside">${aside}</div>`}
         </header>
       `}

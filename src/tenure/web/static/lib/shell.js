@@ -1,9 +1,12 @@
 /** The frame of every page: the head, the page itself, and the foot. */
 import { locked, me } from "./api.js";
 import { Confirm } from "./confirm.js";
+import { Enqueue } from "./enqueue.js";
 import { Head } from "./head.js";
 import { Help } from "./help.js";
+import { Away } from "./inboxes.js";
 import { Login } from "./login.js";
+import { Palette } from "./palette.js";
 import { Toasts } from "./toast.js";
 import { html } from "./ui.js";
 import { View } from "./view.js";
@@ -25,12 +28,15 @@ export function Shell({ ways }) {
     </a>
     <${Head} ways=${shown} />
     <main id="main" tabindex="-1">
+      <${Away} />
       <${View} ways=${shown} />
     </main>
     <${Foot} />
     <${Toasts} />
     <${Confirm} />
     <${Help} />
+    <${Enqueue} />
+    <${Palette} ways=${shown} />
   `;
 }
 

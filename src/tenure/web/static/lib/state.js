@@ -6,7 +6,7 @@ import { clock } from "./clock.js";
  *   max_attempts: number, available_at: string, created_at: string, claimed_at: string | null,
  *   finished_at: string | null, finished_by: string | null, worker: string | null,
  *   lease_seconds_left: number | null, cancel_asked: boolean, last_error: string | null,
- *   idempotency_key: string | null, payload: string | null, payload_hidden: boolean}} Row
+ *   inbox?: string, idempotency_key: string | null, payload: string | null, payload_hidden: boolean}} Row
  */
 
 /**

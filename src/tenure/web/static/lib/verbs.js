@@ -27,12 +27,28 @@ export function shares(verb, dry) {
 }
 
 /**
+ * Where a change that went to several inboxes was not made, and why: "us: …". That what was meant is not there (404)
+ * is no failure: it is in another one.
+ * @param {any} answer
+ */
+export function not_made(answer) {
+  const told = answer?.inboxes;
+  if (!told || Array.isArray(told)) return "";
+  return Object.entries(told)
+    .filter(([, { answers, error, status }]) => !answers || (error && status && status !== 404))
+    .map(([inbox, { error }]) => `${inbox}: ${error ?? "no answer"}`)
+    .join("; ");
+}
+
+/**
  * The result of an action: how many rows changed, or that it still runs.
  * @param {Pick<Verb, "past">} verb
- * @param {{done?: boolean, action?: number, changed: number, skipped?: number}} done
+ * @param {{done?: boolean, action?: number, changed: number, skipped?: number, inboxes?: any}} done
  */
 export function done_words(verb, done) {
-  if (done.done === false) return `Still running as action ${done.action}; the audit shows its end.`;
+  const several = Object.keys(done.inboxes ?? {}).length > 1; // each counts its actions
+  if (done.done === false)
+    return `Still running${several ? "" : ` as action ${done.action}`}; the audit shows its end.`;
   const moved_on = done.skipped ? `, ${number(done.skipped)} had changed meanwhile` : "";
   return `${plural(done.changed, "row")} ${verb.past}${moved_on}.`;
 }

@@ -10,6 +10,7 @@ export const JUMPS = {
   i: "ring",
   d: "dead",
   q: "queues",
+  s: "schedules",
   b: "batches",
   p: "projections",
   f: "flows",

@@ -3,6 +3,7 @@ import { to } from "../lib/address.js";
 import { useAnswer } from "../lib/answer.js";
 import { audited_as } from "../lib/can.js";
 import { Ago } from "../lib/clock.js";
+import { several } from "../lib/inboxes.js";
 import { Empty, Fault, Page, Panel } from "../lib/parts.js";
 import { ask, place } from "../lib/route.js";
 import { exact } from "../lib/time.js";
@@ -13,7 +14,8 @@ const PAGE_ROWS = 50;
 const ROW_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * @typedef {{id: number, at: string, actor: string, via: string, verb: string, target: string, rows: number,
+ * @typedef {{inbox?: string,
+ *   id: number, at: string, actor: string, via: string, verb: string, target: string, rows: number,
  *   reason: string, done_at: string | null}} Deed
  */
 
@@ -49,6 +51,7 @@ function Deeds({ deeds }) {
         <thead>
           <tr>
             <th>When</th>
+            ${several() && html`<th>Inbox</th>`}
             <th>Who</th>
             <th>By</th>
             <th>Did</th>
@@ -59,10 +62,11 @@ function Deeds({ deeds }) {
         </thead>
         <tbody>
           ${deeds.map((deed) => html`
-            <tr key=${deed.id}>
+            <tr key=${`${deed.inbox ?? ""} ${deed.id}`}>
               <td class="title nowrap">
                 <${Ago} at=${deed.at} />
               </td>
+              ${several() && html`<td data-label="Inbox">${deed.inbox}</td>`}
               <td data-label="Who">${deed.actor}</td>
               <td data-label="By">
                 <span class="tag">${deed.via}</span>

@@ -1,14 +1,16 @@
 /** Batches: how far each has come; one batch with its rows that are open or ended badly. */
+import { to } from "../lib/address.js";
 import { useAnswer } from "../lib/answer.js";
 import { Ago } from "../lib/clock.js";
 import { Bar, Empty, Fault, Page, Panel, Status } from "../lib/parts.js";
+import { place } from "../lib/route.js";
 import { html } from "../lib/ui.js";
 import { brief, number } from "../lib/words.js";
 
 /**
  * @typedef {{id: number, name: string | null, size: number, open: number, ended: number, failed: number,
  *   cancelled: number, failing: boolean, opened_at: string, ended_at: string | null,
- *   then_row: string | null, then_batch: number | null}} Batch
+ *   then_row: string | null, then_batch: number | null, inbox?: string}} Batch
  * @typedef {{id: string, status: string, kind: string, error: string | null}} Member
  */
 
@@ -24,7 +26,12 @@ function All() {
     <${Page} title="Batches" note="rows that are counted as they end, and what follows the last one">
       <${Fault} fault=${fault} retry=${reload} />
       <${Panel}>
-        ${answer && !every.length && html`<${Empty}>There are no batches.<//>`}
+        ${answer && !every.length && html`
+          <${Empty}>
+            There are no batches. Code opens one:${" "}
+            <code>async with inbox.batch(conn, then=report) as batch</code>
+          <//>
+        `}
         ${every.length > 0 && html`<${Table} every=${every} />`}
       <//>
     <//>
@@ -34,10 +41,13 @@ function All() {
 /** @param {{id: string}} props */
 function One({ id }) {
   const { answer, fault, reload } = useAnswer(`api/batches/${encodeURIComponent(id)}`, {
+    at: place.value.query.inbox, // each inbox counts its batches
     every_seconds: 2,
   });
   const rows = /** @type {Member[]} */ (answer?.rows ?? []);
-  const batch = /** @type {Batch | undefined} */ (answer?.batch);
+  const batch = /** @type {Batch | undefined} */ (
+    answer?.batch && { ...answer.batch, inbox: answer.inbox }
+  );
   return html`
     <${Page}
       title=${`Batch ${batch?.name ?? id}`}
@@ -83,7 +93,7 @@ const Table = ({ every }) => html`
       </thead>
       <tbody>
         ${every.map((batch) => html`
-          <${Line} key=${batch.id} batch=${batch} />
+          <${Line} key=${`${batch.inbox ?? ""} ${batch.id}`} batch=${batch} />
         `)}
       </tbody>
     </table>
@@ -97,7 +107,11 @@ function Line({ batch }) {
   return html`
     <tr>
       <td class="title">
-        <a href=${`batches/${id}`}>${name ?? `batch ${id}`}</a>
+        <a href=${to(`batches/${id}`, { inbox: batch.inbox })}>${name ?? `batch ${id}`}</a>
+        ${batch.inbox && html`
+          ${" "}
+          <span class="tag">${batch.inbox}</span>
+        `}
       </td>
       <td data-label="State">
         <div class="two">
@@ -135,14 +149,14 @@ function Line({ batch }) {
 }
 
 /** @param {{batch: Batch}} props */
-function Then({ batch: { then_row, then_batch } }) {
+function Then({ batch: { then_row, then_batch, inbox } }) {
   if (then_row)
     return html`
       <a class="mono" href=${`rows/${then_row}`}>
         ${brief(then_row)}
       </a>
     `;
-  if (then_batch) return html`<a href=${`batches/${then_batch}`}>batch ${then_batch}</a>`;
+  if (then_batch) return html`<a href=${to(`batches/${then_batch}`, { inbox })}>batch ${then_batch}</a>`;
   return html`<span class="quiet">nothing</span>`;
 }
 

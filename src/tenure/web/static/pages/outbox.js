@@ -21,7 +21,10 @@ export default function Outbox() {
       <${Fault} fault=${fault} retry=${reload} />
       ${answer && !boxes.length && html`
         <${Panel}>
-          <${Empty}>No worker has declared an outbox.<//>
+          <${Empty}>
+            No worker has declared an outbox. Code does:${" "}
+            <code>Outbox(inbox, to=…, source="/shop")</code>
+          <//>
         <//>
       `}
       ${boxes.map((box) => html`

@@ -12,7 +12,7 @@ import { number, plural } from "../lib/words.js";
 /**
  * @typedef {{shard: number, position: number, behind: number, lag_seconds: number, state: string,
  *   stopped_at: number | null, error: string | null, skipped: number, updated_at: string}} Shard
- * @typedef {{projection: string, paused: boolean, shards: Shard[]}} Projection
+ * @typedef {{projection: string, paused: boolean, shards: Shard[], inbox?: string}} Projection
  */
 
 export default function Projections() {
@@ -39,11 +39,14 @@ export default function Projections() {
       `}
       ${answer && !every.length && html`
         <${Panel}>
-          <${Empty}>No worker has declared a projection.<//>
+          <${Empty}>
+            No worker has declared a projection. Code does:${" "}
+            <code>@journal.projection("order_totals", of=["order.*"])</code>
+          <//>
         <//>
       `}
       ${every.map((each) => html`
-        <${One} key=${each.projection} each=${each} />
+        <${One} key=${`${each.inbox ?? ""} ${each.projection}`} each=${each} />
       `)}
     <//>
   `;
@@ -54,7 +57,11 @@ function One({ each }) {
   const { projection, paused, shards } = each;
   const stopped = shards.filter((shard) => shard.stopped_at !== null);
   return html`
-    <${Panel} title=${projection} aside=${html`<${Acts} each=${each} stopped=${stopped.length > 0} />`}>
+    <${Panel}
+      title=${projection}
+      tag=${each.inbox}
+      aside=${html`<${Acts} each=${each} stopped=${stopped.length > 0} />`}
+    >
       <div class="scroll">
         <table class="table cards">
           <thead>
@@ -122,7 +129,7 @@ function Acts({ each, stopped }) {
         <button
           class="button danger small"
           aria-label=${`Skip the event that stopped ${projection}`}
-          onClick=${() => skip(projection)}
+          onClick=${() => skip(each)}
         >
           ${verb_of("skip_projection").button}
         </button>
@@ -131,17 +138,13 @@ function Acts({ each, stopped }) {
         <button
           class="button small"
           aria-label=${`Try again: ${projection}`}
-          onClick=${() => resume(projection)}
+          onClick=${() => resume(each)}
         >
           Try again
         </button>
       `}
       ${can("rebuild_projection") && html`
-        <button
-          class="button small"
-          aria-label=${`Rebuild ${projection}`}
-          onClick=${() => rebuild(projection)}
-        >
+        <button class="button small" aria-label=${`Rebuild ${projection}`} onClick=${() => rebuild(each)}>
           ${verb_of("rebuild_projection").button}
         </button>
       `}
@@ -149,7 +152,7 @@ function Acts({ each, stopped }) {
         on=${!paused}
         label=${`Projection ${projection}`}
         may=${can(paused ? "resume_projection" : "pause_projection")}
-        flip=${() => (paused ? resume(projection) : pause(projection))}
+        flip=${() => (paused ? resume(each) : pause(each))}
       />
     </div>
   `;
@@ -158,24 +161,32 @@ function Acts({ each, stopped }) {
 /** @param {string} name @param {string} verb */
 const path = (name, verb) => `api/projections/${encodeURIComponent(name)}/${verb}`;
 
-/** @param {string} name */
-const pause = (name) =>
-  change("pause_projection", "POST", path(name, "pause"), { said: `${name} is paused.` });
-
-/** @param {string} name */
-const resume = (name) =>
-  change("resume_projection", "POST", path(name, "resume"), { said: `${name} goes on.` });
-
-/** @param {string} name */
-const rebuild = (name) =>
-  change("rebuild_projection", "POST", path(name, "rebuild"), {
-    title: `Rebuild the projection ${name}?`,
-    said: `${name} will be rebuilt.`,
+/** @param {Projection} each */
+const pause = ({ projection, inbox }) =>
+  change("pause_projection", "POST", path(projection, "pause"), {
+    said: `${projection} is paused.`,
+    at: inbox,
   });
 
-/** @param {string} name */
-const skip = (name) =>
-  change("skip_projection", "POST", path(name, "skip"), {
-    title: `Skip the event that stopped ${name}?`,
-    said: `${name} goes on after the event.`,
+/** @param {Projection} each */
+const resume = ({ projection, inbox }) =>
+  change("resume_projection", "POST", path(projection, "resume"), {
+    said: `${projection} goes on.`,
+    at: inbox,
+  });
+
+/** @param {Projection} each */
+const rebuild = ({ projection, inbox }) =>
+  change("rebuild_projection", "POST", path(projection, "rebuild"), {
+    title: `Rebuild the projection ${projection}?`,
+    said: `${projection} will be rebuilt.`,
+    at: inbox,
+  });
+
+/** @param {Projection} each */
+const skip = ({ projection, inbox }) =>
+  change("skip_projection", "POST", path(projection, "skip"), {
+    title: `Skip the event that stopped ${projection}?`,
+    said: `${projection} goes on after the event.`,
+    at: inbox,
   });

@@ -9,7 +9,8 @@ import { command, error_line, number, plural } from "../../lib/words.js";
 import { Tray, isPlanned, plan } from "./undo.js";
 
 /**
- * @typedef {{status: string, kind: string, fingerprint: string, n: number, more: boolean, first_at: string,
+ * @typedef {{inbox?: string,
+ *   status: string, kind: string, fingerprint: string, n: number, more: boolean, first_at: string,
  *   last_at: string, last_error: string | null, sample: string, filter: string}} Group
  */
 
@@ -22,7 +23,10 @@ export default function Dead() {
       <${Tray} />
       ${answer && !groups.length && html`
         <${Panel}>
-          <${Empty}>No failed rows and no dead letters. They appear here, grouped by error.<//>
+          <${Empty}>
+            No failed rows and no dead letters. They appear here, grouped by error; a drill makes one:${" "}
+            <code>tenure drill poison</code>
+          <//>
         <//>
       `}
       <ul class="graves" aria-label="Groups by kind and error">
@@ -56,6 +60,10 @@ function Entry({ group }) {
       <div class="grave-what">
         <h2>
           <span class="mono">${group.kind}</span> <${Status} status=${group.status} />
+          ${group.inbox && html`
+            ${" "}
+            <span class="tag">${group.inbox}</span>
+          `}
         </h2>
         <${Reason} error=${group.last_error} />
         <p class="grave-when">

@@ -56,7 +56,7 @@ export function Flow({ id }) {
           </pre>
         <//>
       `}
-      ${lives && can("signal_flow") && html`<${Signal} path=${path} />`}
+      ${lives && can("signal_flow") && html`<${Signal} path=${path} inbox=${flow.inbox} />`}
     <//>
   `;
 }
@@ -82,6 +82,7 @@ function Stop({ flow, path }) {
       body: {},
       title: `Cancel this ${flow.workflow}?`,
       said: "It was asked to stop.",
+      at: flow.inbox,
     });
   return html`
     <button class="button danger" onClick=${stop}>
@@ -90,8 +91,8 @@ function Stop({ flow, path }) {
   `;
 }
 
-/** @param {{path: string}} props */
-function Signal({ path }) {
+/** @param {{path: string, inbox?: string}} props */
+function Signal({ path, inbox }) {
   const [name, setName] = useState("");
   const [text, setText] = useState("");
   const send = async (/** @type {Event} */ event) => {
@@ -103,9 +104,8 @@ function Signal({ path }) {
       toast("The payload is not JSON: put quotes around a text.", { tone: "bad" });
       return;
     }
-    const body = { name, payload };
-    if (await change("signal_flow", "POST", `${path}/signal`, { body, said: `${name} was sent.` }))
-      setText("");
+    const sent = { body: { name, payload }, said: `${name} was sent.`, at: inbox };
+    if (await change("signal_flow", "POST", `${path}/signal`, sent)) setText("");
   };
   const typed = (/** @type {(text: string) => void} */ set) => (/** @type {any} */ event) =>
     set(event.target.value);

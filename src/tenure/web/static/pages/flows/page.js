@@ -80,7 +80,12 @@ function List() {
     <${Page} title="Flows" note="workflows that live or have ended badly" actions=${html`<${States} />`}>
       <${Fault} fault=${fault} retry=${reload} />
       <${Panel}>
-        ${answer && !flows.length && html`<${Empty}>There is no such flow.<//>`}
+        ${answer && !flows.length && html`
+          <${Empty}>
+            There is no such flow. Code starts one:${" "}
+            <code>await checkout.start(conn, order_id=9182)</code>
+          <//>
+        `}
         ${flows.length > 0 && html`
           <div class="scroll">
             <table class="table cards">

@@ -89,4 +89,5 @@ const resend = (each, webhook) =>
     body: { webhooks: [webhook] },
     title: `Send this webhook to ${each.url} again?`,
     said: "It will be sent again.",
+    at: each.inbox,
   });

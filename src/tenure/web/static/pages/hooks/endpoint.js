@@ -20,7 +20,9 @@ export function Hook({ id }) {
   const { answer, fault, reload } = useAnswer(`api/hooks/${encodeURIComponent(id)}`, {
     every_seconds: 2,
   });
-  const each = /** @type {Endpoint | undefined} */ (answer?.endpoint);
+  const each = /** @type {Endpoint | undefined} */ (
+    answer?.endpoint && { ...answer.endpoint, inbox: answer.inbox }
+  );
   const calls = /** @type {Call[]} */ (answer?.calls ?? []);
   return html`
     <${Page}
@@ -98,12 +100,10 @@ export function State({ each: { state, open_until } }) {
 }
 
 /** @param {{each: Endpoint}} props */
-export function Flip({ each: { id, url, state } }) {
+export function Flip({ each }) {
+  const { url, state } = each;
   const on = state === "active";
-  const flip = () =>
-    on
-      ? change("pause_endpoint", "POST", path(id, "pause"), { said: `${url} is paused.` })
-      : change("resume_endpoint", "POST", path(id, "resume"), { said: `${url} is called again.` });
+  const flip = () => (on ? pause(each) : resume(each));
   return html`
     <${Switch}
       on=${on}
@@ -117,25 +117,15 @@ export function Flip({ each: { id, url, state } }) {
 
 /** @param {{each: Endpoint}} props */
 function Acts({ each }) {
-  const { id, url, state, open_until } = each;
+  const { state, open_until } = each;
   return html`
     ${state === "active" && open_until && can("resume_endpoint") && html`
-      <button
-        class="button"
-        onClick=${() =>
-          change("resume_endpoint", "POST", path(id, "resume"), { said: `${url} is called again.` })
-        }
-      >
+      <button class="button" onClick=${() => resume(each)}>
         Close the circuit
       </button>
     `}
     ${state !== "disabled" && can("test_endpoint") && html`
-      <button
-        class="button"
-        onClick=${() =>
-          change("test_endpoint", "POST", path(id, "test"), { said: "A test is on its way." })
-        }
-      >
+      <button class="button" onClick=${() => test(each)}>
         ${verb_of("test_endpoint").button}
       </button>
     `}
@@ -145,3 +135,15 @@ function Acts({ each }) {
     </a>
   `;
 }
+
+/** @param {Endpoint} each */
+const pause = ({ id, url, inbox }) =>
+  change("pause_endpoint", "POST", path(id, "pause"), { said: `${url} is paused.`, at: inbox });
+
+/** @param {Endpoint} each */
+const resume = ({ id, url, inbox }) =>
+  change("resume_endpoint", "POST", path(id, "resume"), { said: `${url} is called again.`, at: inbox });
+
+/** @param {Endpoint} each */
+const test = ({ id, inbox }) =>
+  change("test_endpoint", "POST", path(id, "test"), { said: "A test is on its way.", at: inbox });

@@ -11,7 +11,7 @@ import { Flip, Hook, State } from "./endpoint.js";
  *   answers: (number | null)[]}} Lately
  * @typedef {{id: string, tenant: string, url: string, kinds: string[], state: string, failures: number,
  *   failing_since: string | null, open_until: string | null, rotating_until: string | null,
- *   note: string | null, made_at: string, pending: number, lately: Lately | null}} Endpoint
+ *   note: string | null, made_at: string, pending: number, lately: Lately | null, inbox?: string}} Endpoint
  */
 
 /** @param {{parts: string[]}} props */
@@ -28,7 +28,8 @@ function List() {
       <${Panel}>
         ${answer && !every.length && html`
           <${Empty}>
-            There is no endpoint. <code>tenure hooks add</code> adds one.
+            There is no endpoint. Add one:${" "}
+            <code>tenure hooks add acme https://acme.example/hook --kind 'order.*'</code>
           <//>
         `}
         ${every.length > 0 && html`
@@ -69,6 +70,10 @@ function Line({ each }) {
         <a class="clip" href=${`hooks/${id}`}>
           ${url}
         </a>
+        ${each.inbox && html`
+          ${" "}
+          <span class="tag">${each.inbox}</span>
+        `}
       </td>
       <td data-label="Tenant">${tenant}</td>
       <td data-label="State">

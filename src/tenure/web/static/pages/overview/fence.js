@@ -37,21 +37,36 @@ export function Fence({ fence, refusals }) {
         `)}
       </dl>
       <${Pickets} seconds=${fence.seconds} refusals=${refusals} />
-      ${refusals.length ? html`
+      ${refusals.length > 0 && html`
         <ol class="fence-log">
           ${refusals.slice(0, 6).map((each) => html`
             <${Blocked} key=${each.at + each.row} refusal=${each} />
           `)}
         </ol>
-      ` : html`
-        <p class="fence-quiet">
-          No stale write in this period. When a paused or partitioned worker wakes up and writes with an
-          old token, the write is refused and shown here.
-        </p>
       `}
     </section>
   `;
 }
+
+/**
+ * While no stale write came, the fence is one line at the foot of the page.
+ * @param {{fence: Record<string, number>}} props
+ */
+export function QuietFence({ fence }) {
+  return html`
+    <section class="panel fence" aria-label="Fence">
+      <p class="fence-quiet">
+        <b>Fence</b> ${number(fence.acquired)} leases acquired, ${number(fence.expired)} expired, no stale
+        write in the last ${duration(fence.seconds)}. When a paused or partitioned worker wakes up and
+        writes with an old token, the write is refused and shown at the top.
+      </p>
+    </section>
+  `;
+}
+
+/** Was one of these refused in the period? @param {Refusal[]} refusals @param {number} seconds */
+export const lately_refused = (refusals, seconds) =>
+  refusals.some(({ at }) => clock.value - Date.parse(at) < seconds * 1000);
 
 /**
  * Sixty pickets from the start of the period to now; those that stopped a write stand out.

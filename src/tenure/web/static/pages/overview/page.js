@@ -1,13 +1,14 @@
-/** The overview: six numbers, two charts, and the fence. */
+/** The overview: six numbers, what waits and fails by queue and by kind, and the fence where it held. */
 import { to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
-import { Chart } from "../../lib/chart.js";
 import { tick } from "../../lib/live.js";
-import { Choice, Count, Fault, Page, Panel } from "../../lib/parts.js";
+import { Choice, Count, Fault, Page } from "../../lib/parts.js";
 import { ask, place } from "../../lib/route.js";
 import { duration, exact } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
-import { Fence } from "./fence.js";
+import { Charts } from "./charts.js";
+import { Fence, lately_refused, QuietFence } from "./fence.js";
+import { Tables } from "./tables.js";
 
 const PERIODS = /** @type {[number, string][]} */ ([
   [900, "15 min"],
@@ -15,14 +16,6 @@ const PERIODS = /** @type {[number, string][]} */ ([
   [21_600, "6 h"],
   [86_400, "24 h"],
 ]);
-const OUTCOMES = [
-  ["completed", "--completed"],
-  ["retried", "--failed"],
-  ["released", "--pending"],
-  ["failed", "--scheduled"],
-  ["dead_lettered", "--dead"],
-  ["cancelled", "--cancelled"],
-];
 
 export default function Overview() {
   const seconds = Number(place.value.query.seconds) || 3600;
@@ -30,6 +23,9 @@ export default function Overview() {
     query: { seconds },
     every_seconds: 10,
   });
+  const lately = useAnswer("api/lately", { query: { seconds }, every_seconds: 10 });
+  const refusals = answer?.recent_refusals ?? [];
+  const held = answer && (answer.fence.stale_writes_blocked > 0 || lately_refused(refusals, seconds));
   const period = html`
     <${Choice}
       label="Period"
@@ -44,8 +40,11 @@ export default function Overview() {
       <${Fault} fault=${fault} retry=${reload} />
       ${answer && html`
         <${Numbers} now=${newest(answer, tick.value)} />
-        <${Fence} fence=${answer.fence} refusals=${answer.recent_refusals ?? []} />
-        <${Charts} series=${answer.series} step_seconds=${answer.step_seconds} />
+        ${held && html`<${Fence} fence=${answer.fence} refusals=${refusals} />`}
+        <${Fault} fault=${fault ? null : lately.fault} retry=${lately.reload} />
+        <${Charts} series=${answer.series} step_seconds=${answer.step_seconds} lately=${lately.answer} />
+        ${lately.answer && html`<${Tables} lately=${lately.answer} />`}
+        ${!held && html`<${QuietFence} fence=${answer.fence} />`}
       `}
     <//>
   `;
@@ -105,48 +104,3 @@ const Figure = ({ label, href, mark, note, children }) => html`
     </span>
   </a>
 `;
-
-/** @param {{series: any[], step_seconds: number}} props */
-function Charts({ series, step_seconds }) {
-  const at = series.map((point) => point.at);
-  const seen = OUTCOMES.filter(
-    ([name]) => name === "completed" || series.some((point) => point[name] > 0),
-  );
-  const settled = seen.map(([name, token]) => ({
-    label: name.replace("_", " "),
-    token,
-    values: series.map((point) => point[name] / step_seconds),
-  }));
-  const times = [
-    ["wait", "--accent"],
-    ["run", "--held"],
-  ].flatMap(([name, token]) => [
-    { label: `${name} p50`, token, values: series.map((point) => point[`${name}_p50`]) },
-    { label: `${name} p95`, token, pale: true, values: series.map((point) => point[`${name}_p95`]) },
-  ]);
-  return html`
-    <div class="columns">
-      <${Panel} title="Settled per second">
-        <${Chart}
-          at=${at}
-          series=${settled}
-          stacked
-          format=${rate}
-          label="Settled rows per second by outcome"
-        />
-      <//>
-      <${Panel} title="Time to start, time to run">
-        <${Chart}
-          at=${at}
-          series=${times}
-          format=${duration}
-          label="Wait and run time, median and 95th percentile"
-        />
-      <//>
-    </div>
-  `;
-}
-
-/** @param {number} value */
-const rate = (value) =>
-  value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : String(+value.toFixed(2));

@@ -15,7 +15,7 @@ const REASONS = {
 };
 
 /**
- * @typedef {{queue: string, key: string, head: string, status: string, reason: string,
+ * @typedef {{queue: string, inbox?: string, key: string, head: string, status: string, reason: string,
  *   waiting: number}} Blocked
  */
 
@@ -43,7 +43,7 @@ export function BlockedKeys() {
             </thead>
             <tbody>
               ${keys.map((each) => html`
-                <${Line} key=${`${each.queue} ${each.key}`} blocked=${each} />
+                <${Line} key=${`${each.inbox ?? ""} ${each.queue} ${each.key}`} blocked=${each} />
               `)}
             </tbody>
           </table>
@@ -64,7 +64,13 @@ function Line({ blocked }) {
           ${key}
         </a>
       </td>
-      <td data-label="Queue">${queue}</td>
+      <td data-label="Queue">
+        ${queue}
+        ${blocked.inbox && html`
+          ${" "}
+          <span class="tag">${blocked.inbox}</span>
+        `}
+      </td>
       <td data-label="First row">
         <a href=${`rows/${head}`} title=${`The first row of ${key}`}>
           <${Status} status=${status} />
@@ -101,9 +107,10 @@ function Line({ blocked }) {
 }
 
 /** @param {Blocked} blocked */
-const free = ({ queue, key, waiting }) =>
+const free = ({ queue, key, waiting, inbox }) =>
   change("free_key", "POST", "api/blocked/free", {
     body: { queue, key },
+    at: inbox,
     title: `Free the key ${key}?`,
     note:
       `${plural(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} there. ` +
@@ -112,9 +119,10 @@ const free = ({ queue, key, waiting }) =>
   });
 
 /** @param {Blocked} blocked */
-const postpone = ({ queue, key, waiting }) =>
+const postpone = ({ queue, key, waiting, inbox }) =>
   change("postpone_key", "POST", "api/blocked/postpone", {
     body: { queue, key, seconds: 3600 },
+    at: inbox,
     title: `Postpone the key ${key} by an hour?`,
     note: `${plural(waiting + 1, "row")} of it will wait; one that is due later stays so.`,
     said: `${key} waits for an hour.`,

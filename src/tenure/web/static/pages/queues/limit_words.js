@@ -1,7 +1,7 @@
 /** The limits of a queue in words, and typed limits as the server wants them. Pure. */
 
 /**
- * @typedef {{queue: string, pending: number, scheduled: number, processing: number, failed: number,
+ * @typedef {{queue: string, inbox?: string, pending: number, scheduled: number, processing: number, failed: number,
  *   dead_letter: number, cancelled: number, more: string[], oldest_runnable_seconds: number | null,
  *   paused: boolean, running: number, max_running: number | null, max_per_key: number | null,
  *   rate_per_second: number | null, burst: number | null, retention_seconds: number | null}} Queue

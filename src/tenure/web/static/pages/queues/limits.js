@@ -28,6 +28,7 @@ export function Limits({ queue, close }) {
       await api(`api/queues/${encodeURIComponent(queue.queue)}/limits`, {
         method: "PUT",
         body: asked(texts),
+        at: queue.inbox,
       });
     } catch (error) {
       return setWrong(/** @type {Error} */ (error).message);

@@ -1,10 +1,9 @@
-/** Queues with their rows and limits, and the schedules that fill them. */
+/** Queues with their rows and limits, and the keys that wait. */
 import { useAnswer } from "../../lib/answer.js";
 import { Empty, Fault, Page, Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
 import { BlockedKeys } from "./blocked.js";
-import { Schedules } from "./schedules.js";
 import { Table } from "./table.js";
 
 /** @typedef {import("./limit_words.js").Queue} Queue */
@@ -17,7 +16,7 @@ export default function Queues() {
     answer &&
     [plural(queues.length, "queue"), paused && `${paused} paused`].filter(Boolean).join(" · ");
   return html`
-    <${Page} title="Queues and schedules" note=${note}>
+    <${Page} title="Queues" note=${note}>
       <${Fault} fault=${fault} retry=${reload} />
       ${answer && html`
         <${Panel} title="Queues">
@@ -25,13 +24,15 @@ export default function Queues() {
             <${Table} queues=${queues} />
           ` : html`
             <${Empty}>
-              No queue has a row or a setting. The first <code>enqueue</code> makes one.
+              No queue has a row or a setting. The first row makes one:${" "}
+              <code>
+                tenure enqueue send_receipt '${"{"}"order_id": 9182${"}"}' --queue mail
+              </code>
             <//>
           `}
         <//>
       `}
       <${BlockedKeys} />
-      <${Schedules} />
     <//>
   `;
 }

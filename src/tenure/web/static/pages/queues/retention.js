@@ -20,6 +20,7 @@ export function Retention({ queue, close }) {
       `api/queues/${encodeURIComponent(queue.queue)}/retention`,
       {
         body,
+        at: queue.inbox,
         said:
           days.trim() === ""
             ? `${queue.queue} is kept as the workers say.`

@@ -2,6 +2,7 @@
 import { change } from "../../lib/act.js";
 import { to } from "../../lib/address.js";
 import { can } from "../../lib/can.js";
+import { several } from "../../lib/inboxes.js";
 import { Bar, Count } from "../../lib/parts.js";
 import { Switch } from "../../lib/switch.js";
 import { duration } from "../../lib/time.js";
@@ -24,6 +25,9 @@ const STATES = /** @type {const} */ ([
 ]);
 const OLD_SECONDS = 60;
 
+/** Its name, and of several inboxes the one that it is in. @param {Queue} queue */
+const place_of = ({ inbox, queue }) => `${inbox ?? ""} ${queue}`;
+
 /** @param {{queues: Queue[]}} props */
 export function Table({ queues }) {
   const [edited, setEdited] = useState(/** @type {string | null} */ (null));
@@ -34,6 +38,7 @@ export function Table({ queues }) {
         <thead>
           <tr>
             <th>Queue</th>
+            ${several() && html`<th>Inbox</th>`}
             <th>State</th>
             <th class="right">Oldest runnable</th>
             ${STATES.map(([state, head]) => html`
@@ -47,10 +52,10 @@ export function Table({ queues }) {
         <tbody>
           ${queues.map((queue) => html`
             <${Line}
-              key=${queue.queue}
+              key=${place_of(queue)}
               queue=${queue}
-              open=${edited === queue.queue}
-              toggle=${() => toggle(queue.queue)}
+              open=${edited === place_of(queue)}
+              toggle=${() => toggle(place_of(queue))}
             />
           `)}
         </tbody>
@@ -68,6 +73,7 @@ function Line({ queue, open, toggle }) {
       <td class="title">
         <a href=${to("rows", { filter: `queue:${filter_word(queue.queue)}` })}>${queue.queue}</a>
       </td>
+      ${several() && html`<td data-label="Inbox">${queue.inbox}</td>`}
       <td data-label="State" class="whole">
         <${Switch}
           on=${!queue.paused}
@@ -90,8 +96,8 @@ function Line({ queue, open, toggle }) {
     </tr>
     ${open && html`
       <tr class="editing">
-        <td colspan=${4 + STATES.length}>
-          <${Limits} key=${queue.queue} queue=${queue} close=${toggle} />
+        <td colspan=${(several() ? 5 : 4) + STATES.length}>
+          <${Limits} key=${place_of(queue)} queue=${queue} close=${toggle} />
           ${can("retain_queue") && html`<${Retention} queue=${queue} close=${toggle} />`}
         </td>
       </tr>
@@ -147,11 +153,12 @@ function Used({ queue }) {
 }
 
 /** @param {Queue} queue */
-function flip({ queue, paused }) {
+function flip({ queue, paused, inbox }) {
   const verb = paused ? "resume" : "pause";
   return change(`${verb}_queue`, "POST", `api/queues/${encodeURIComponent(queue)}/${verb}`, {
     said: paused
       ? `${queue} is resumed.`
       : `${queue} is paused: no more rows start, those that have started go on.`,
+    at: inbox,
   });
 }

@@ -1,4 +1,5 @@
 /** What a row leaves for those who wait for it: how far it is, what it returned, its batch. */
+import { to } from "../../lib/address.js";
 import { Ago } from "../../lib/clock.js";
 import { Bar, Copy, Empty, Panel } from "../../lib/parts.js";
 import { html } from "../../lib/ui.js";
@@ -10,14 +11,15 @@ import { Json } from "./json.js";
  *   batch: number | null, uncounted: boolean}} Left
  */
 
-/** @param {{left: Left}} props */
-export function LeftBehind({ left: { progress, result, result_hidden, batch, uncounted } }) {
+/** @param {{left: Left, inbox?: string}} props of several inboxes, its own: each counts its batches */
+export function LeftBehind({ left, inbox }) {
+  const { progress, result, result_hidden, batch, uncounted } = left;
   return html`
     ${progress && html`<${Far} progress=${progress} />`}
     ${batch !== null && html`
       <${Panel} title="Batch">
         <p class="panel-body">
-          It is of <a href=${`batches/${batch}`}>batch ${batch}</a>
+          It is of <a href=${to(`batches/${batch}`, { inbox })}>batch ${batch}</a>
           ${uncounted ? ", which had ended when this row was redriven: it is not counted." : "."}
         </p>
       <//>

@@ -5,6 +5,7 @@ import { html, useEffect } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
 import { Attempts, Traceback } from "./attempts.js";
 import { Facts, Keyed } from "./facts.js";
+import { Family } from "./family.js";
 import { Headline } from "./headline.js";
 import { as_ended } from "./lanes.js";
 import { LeftBehind } from "./left.js";
@@ -30,7 +31,7 @@ export default function RowPage({ parts }) {
   return html`
     <div class="page row">
       <${Fault} fault=${fault} retry=${reload} />
-      <${Headline} row=${row} why=${why} sql=${sql} />
+      <${Headline} row=${row} why=${why} sql=${sql} inbox=${answer.inbox} />
       <${LeaseTape} attempts=${attempts} refusals=${refusals} lease_expires_at=${row.lease_expires_at} />
       <div class="row-columns">
         <div class="stack">
@@ -56,7 +57,8 @@ export default function RowPage({ parts }) {
         </div>
         <div class="stack">
           <${Facts} row=${row} />
-          <${LeftBehind} left=${answer.left} />
+          <${Family} id=${row.id} />
+          <${LeftBehind} left=${answer.left} inbox=${answer.inbox} />
           <${Keyed} row=${row} answer=${answer} />
         </div>
       </div>

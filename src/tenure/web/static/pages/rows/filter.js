@@ -50,6 +50,32 @@ export function with_status(text, status) {
   return [...(status ? [`status:${status}`] : []), ...others].join(" ");
 }
 
+/** Ranges of time to choose from, as words of the filter. @type {[string, string][]} */
+export const RANGES = [
+  ["", "at any time"],
+  ["age:<5m", "in the last 5 min"],
+  ["age:<15m", "in the last 15 min"],
+  ["age:<1h", "in the last hour"],
+  ["age:<6h", "in the last 6 h"],
+  ["age:<1d", "in the last day"],
+  ["age:<7d", "in the last 7 days"],
+  ["age:>1h age:<1d", "1 h to a day ago"],
+  ["age:>1d age:<7d", "1 to 7 days ago"],
+  ["age:>1h", "over an hour ago"],
+  ["age:>1d", "over a day ago"],
+];
+
+/** The words of a filter about time. @param {string} text */
+export const range_of = (text) =>
+  words(text)
+    .filter((word) => word.startsWith("age:"))
+    .sort((a, b) => (a[4] < b[4] ? 1 : -1))
+    .join(" ");
+
+/** The same filter for another range. @param {string} text @param {string} range */
+export const with_range = (text, range) =>
+  [...words(text).filter((word) => !word.startsWith("age:")), range].filter(Boolean).join(" ");
+
 /**
  * The filter without an unfinished last word: the server is not asked about it yet.
  * @param {string} text

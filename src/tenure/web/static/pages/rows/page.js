@@ -2,6 +2,10 @@
 import { search, to } from "../../lib/address.js";
 import { useAnswer } from "../../lib/answer.js";
 import { me } from "../../lib/api.js";
+import { inbox } from "../../lib/asked.js";
+import { can } from "../../lib/can.js";
+import { write } from "../../lib/enqueue.js";
+import { several } from "../../lib/inboxes.js";
 import { selecting } from "../../lib/live.js";
 import { Copy, Empty, Fault, Page } from "../../lib/parts.js";
 import { ask, place } from "../../lib/route.js";
@@ -10,7 +14,9 @@ import { command, number } from "../../lib/words.js";
 import { Bulk } from "./bulk.js";
 import { FilterBox } from "./filter_box.js";
 import { Rail } from "./rail.js";
+import { sorted } from "./sort.js";
 import { RowTable } from "./table.js";
+import { ViewBar } from "./view_bar.js";
 
 const PAGE_ROWS = 50;
 const NOTHING = { ids: new Set(), all: false };
@@ -26,9 +32,9 @@ export default function Rows() {
   const total = useAnswer(counting ? "api/rows/count" : null, { query: { filter }, every_seconds: 0 });
   useSelection(chosen, () => setChosen(NOTHING), filter + before);
 
-  const rows = found.answer?.rows ?? [];
+  const rows = sorted(found.answer?.rows ?? [], query.sort ?? "");
   const known = useMemo(() => seen(rows), [found.answer]);
-  const shows_payload = query.payload === "1" && me.value?.payloads !== "hidden";
+  const shows_payload = query.payload !== "0" && me.value?.payloads !== "hidden";
   return html`
     <${Page} title="Rows" wide actions=${html`<${Tools} filter=${filter} shows_payload=${shows_payload} />`}>
       <${FilterBox}
@@ -41,6 +47,7 @@ export default function Rows() {
           ask({ filter: text, before: null, focus: null }, options)
         }
       />
+      <${ViewBar} filter=${filter} query=${query} />
       <div class="rows-layout">
         <${Rail} filter=${filter} counts=${counts.answer} query=${query} />
         <section class="panel" aria-busy=${found.loading ? "true" : "false"} aria-label="Found rows">
@@ -57,6 +64,7 @@ export default function Rows() {
               rows=${rows}
               arrived_ms=${found.arrived_ms}
               payload=${shows_payload}
+              sort=${query.sort ?? ""}
               ids=${chosen.ids}
               choose=${(/** @type {Set<string>} */ ids) => setChosen({ ids, all: false })}
             />
@@ -96,7 +104,6 @@ function seen(rows) {
 
 /** @param {{filter: string, shows_payload: boolean}} props */
 function Tools({ filter, shows_payload }) {
-  const file = (/** @type {string} */ format) => `api/rows/export${search({ filter, format })}`;
   const hidden = me.value?.payloads === "hidden";
   return html`
     <button
@@ -104,17 +111,38 @@ function Tools({ filter, shows_payload }) {
       aria-pressed=${shows_payload ? "true" : "false"}
       disabled=${hidden}
       title=${hidden ? "This server hides payloads" : undefined}
-      onClick=${() => ask({ payload: shows_payload ? null : 1 }, { replace: true })}
+      onClick=${() => ask({ payload: shows_payload ? 0 : null }, { replace: true })}
     >
       ${shows_payload ? "Hide" : "Show"} payload
     </button>
-    <a class="button small" href=${file("csv")} download="rows.csv">
-      CSV
-    </a>
-    <a class="button small" href=${file("jsonl")} download="rows.jsonl">
-      JSONL
-    </a>
+    <${File} filter=${filter} format="csv" />
+    <${File} filter=${filter} format="jsonl" />
     <${Copy} label="Copy as command" text=${command("rows", filter)} />
+    ${can("enqueue") && html`
+      <button class="button small primary" onClick=${() => write()}>
+        Enqueue…
+      </button>
+    `}
+  `;
+}
+
+/**
+ * The rows as a file; of several inboxes, those of the one that is looked at.
+ * @param {{filter: string, format: string}} props
+ */
+function File({ filter, format }) {
+  const word = format.toUpperCase();
+  if (several() && !inbox.value)
+    return html`
+      <button class="button small" disabled title="A file has the rows of one inbox: choose it above">
+        ${word}
+      </button>
+    `;
+  const path = `api/rows/export${search({ filter, format, inbox: inbox.value })}`;
+  return html`
+    <a class="button small" href=${path} download=${`rows.${format}`}>
+      ${word}
+    </a>
   `;
 }
 

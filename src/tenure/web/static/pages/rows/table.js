@@ -1,20 +1,20 @@
 /** The rows themselves: one line each, walked by keyboard, chosen with x, opened with Enter. */
-import { Ago, clock } from "../../lib/clock.js";
+import { several } from "../../lib/inboxes.js";
 import { for_page } from "../../lib/keys.js";
-import { Bar, Status, Worker } from "../../lib/parts.js";
+import { Status } from "../../lib/parts.js";
 import { go } from "../../lib/route.js";
 import { state } from "../../lib/state.js";
-import { duration } from "../../lib/time.js";
 import { html, useLayoutEffect, useRef } from "../../lib/ui.js";
 import { brief } from "../../lib/words.js";
+import { By, Holder, When } from "./cells.js";
 
 /** @typedef {import("../../lib/state.js").Row} Row */
 
 /**
- * @param {{rows: Row[], arrived_ms: number, payload: boolean, ids: Set<string>,
+ * @param {{rows: Row[], arrived_ms: number, payload: boolean, sort: string, ids: Set<string>,
  *   choose: (ids: Set<string>) => void}} props
  */
-export function RowTable({ rows, arrived_ms, payload, ids, choose }) {
+export function RowTable({ rows, arrived_ms, payload, sort, ids, choose }) {
   const body = useRef(/** @type {HTMLElement | null} */ (null));
   const every = rows.length > 0 && rows.every((row) => ids.has(row.id));
   const some = !every && ids.size > 0;
@@ -36,15 +36,27 @@ export function RowTable({ rows, arrived_ms, payload, ids, choose }) {
                 onChange=${() => choose(every ? new Set() : new Set(rows.map((row) => row.id)))}
               />
             </th>
-            <th>Status</th>
-            <th>Kind</th>
-            <th>Key</th>
-            <th>Queue</th>
-            <th class="right">Attempts</th>
-            <th>When</th>
+            <${By} column="status" sort=${sort}>
+              Status
+            <//>
+            <${By} column="kind" sort=${sort}>
+              Kind
+            <//>
+            <${By} column="key" sort=${sort}>
+              Key
+            <//>
+            <${By} column="queue" sort=${sort}>
+              Queue
+            <//>
+            ${several() && html`<th>Inbox</th>`}
+            <${By} column="attempts" sort=${sort} right>
+              Attempts
+            <//>
+            <${By} column="when" sort=${sort}>
+              When
+            <//>
             <th>Worker and lease</th>
-            <th class="grow">Error</th>
-            ${payload && html`<th class="grow">Payload</th>`}
+            <th class="grow">${payload ? "Payload, error" : "Error"}</th>
           </tr>
         </thead>
         <tbody ref=${body}>
@@ -66,8 +78,8 @@ export function RowTable({ rows, arrived_ms, payload, ids, choose }) {
 }
 
 /**
- * @param {{row: Row, arrived_ms: number, longest_seconds: number, payload: boolean, chosen: boolean,
- *   toggle: (id: string) => void}} props
+ * @param {{row: Row, arrived_ms: number, longest_seconds: number, payload: boolean,
+ *   chosen: boolean, toggle: (id: string) => void}} props
  */
 function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
   const open = (/** @type {MouseEvent} */ event) => {
@@ -106,6 +118,7 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
         `}
       </td>
       <td data-label="Queue">${row.queue}</td>
+      ${several() && html`<td data-label="Inbox">${row.inbox}</td>`}
       <td data-label="Attempts" class="right">
         ${row.attempts}
         <span class="quiet">/${row.max_attempts}</span>
@@ -116,7 +129,12 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
       <td data-label="Worker">
         <${Holder} row=${row} arrived_ms=${arrived_ms} longest_seconds=${longest_seconds} />
       </td>
-      <td data-label="Error" class="grow">
+      <td data-label="Payload" class="grow content">
+        ${payload && html`
+          <span class="clip mono quiet" title=${row.payload}>
+            ${row.payload}
+          </span>
+        `}
         ${row.last_error && html`
           <span class="clip error" title=${row.last_error}>
             ${row.status === "completed" ? "Earlier error: " : ""}
@@ -124,45 +142,7 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
           </span>
         `}
       </td>
-      ${payload && html`
-        <td data-label="Payload" class="grow mono">
-          <span class="clip">${row.payload_hidden ? "hidden" : row.payload}</span>
-        </td>
-      `}
     </tr>
-  `;
-}
-
-/** Due, begun or ended: the moment that matters in this state. @param {{row: Row}} props */
-function When({ row }) {
-  if (row.finished_at) return html`<${Ago} at=${row.finished_at} />`;
-  if (state(row) === "scheduled")
-    return html`
-      <span class="quiet">due</span> <${Ago} at=${row.available_at} />
-    `;
-  return html`<${Ago} at=${row.claimed_at ?? row.created_at} />`;
-}
-
-/**
- * Who holds it and for how long, counted down from the server's number.
- * @param {{row: Row, arrived_ms: number, longest_seconds: number}} props
- */
-function Holder({ row, arrived_ms, longest_seconds }) {
-  if (row.status !== "processing")
-    return html`
-      <span class="quiet">
-        <${Worker} id=${row.finished_by} />
-      </span>
-    `;
-  const left = (row.lease_seconds_left ?? 0) - Math.max(0, clock.value - arrived_ms) / 1000;
-  const tone = left <= 0 ? "bad" : left < longest_seconds / 4 ? "warn" : "held";
-  const words = left > 0 ? `${duration(Math.ceil(left))} left` : `expired ${duration(-left)} ago`;
-  return html`
-    <span class="holder">
-      <${Worker} id=${row.worker} />
-      <span class="quiet">${left > 0 ? duration(Math.ceil(left)) : "expired"}</span>
-      <${Bar} part=${left} whole=${longest_seconds} tone=${tone} label=${`lease: ${words}`} />
-    </span>
   `;
 }
 
