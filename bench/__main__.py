@@ -14,11 +14,11 @@ import time
 from tenure import postgres
 from tenure.postgres import migrate
 
-from . import drain, enqueue, idle, latency, plots
+from . import drain, enqueue, idle, latency, log_bytes, plots
 from .report import opened
 from .server import bench_server
 
-PARTS = ("enqueue", "drain", "latency", "idle")
+PARTS = ("enqueue", "drain", "latency", "idle", "log")
 
 
 def main() -> int:
@@ -51,6 +51,8 @@ def main() -> int:
         if "drain" in parts:
             crews = [crew for crew in drain.CREWS if crew.schema in given.crews]
             drain.measure(url, conn, report, given.rounds, given.jobs, crews)
+        if "log" in parts:
+            log_bytes.measure(report)
     print(f"\n{time.monotonic() - began:.0f} s")
     if given.plots:
         plots.bench(report, given.plots)

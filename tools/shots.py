@@ -52,7 +52,7 @@ def race(page: Page, file: Path) -> None:
 
 def overview(page: Page, file: Path) -> None:
     """The dashboard of a shop whose workers were killed and stopped."""
-    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".chart canvas")).to_have_count(4)
     expect(page.locator(".fence-log li").first).to_be_visible()
     shoot(page, page.locator(".chart").last, file)
 

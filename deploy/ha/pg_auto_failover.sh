@@ -8,8 +8,13 @@ export PGDATA
 
 case "${1:-}" in
 monitor)
-  [ -d "$PGDATA" ] || pg_autoctl create monitor --pgctl "$PG_CTL" --pgdata "$PGDATA" --pgport "$MONITOR_PORT" \
-    --hostname "$MONITOR_HOST" --auth "$AUTH" --no-ssl
+  if [ ! -d "$PGDATA" ]; then
+    pg_autoctl create monitor --pgctl "$PG_CTL" --pgdata "$PGDATA" --pgport "$MONITOR_PORT" --hostname "$MONITOR_HOST" --auth "$AUTH" --no-ssl
+    # A primary that is gone is noticed within seconds. The monitor then waits for primary_demote_timeout (30 s), in which a primary that
+    # was only cut off stops itself: that is most of the gap. Milliseconds.
+    printf 'pgautofailover.%s\n' 'health_check_period = 1000' 'health_check_timeout = 1000' 'health_check_max_retries = 2' \
+      'health_check_retry_delay = 500' 'node_considered_unhealthy_timeout = 5000' >>"$PGDATA/postgresql.conf"
+  fi
   ;;
 node)
   # number-sync-standbys is 0 for two nodes: commits wait for the standby while it is there, and go on without it when it is not.

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from chaos.ha_auto_failover import AutoFailover
 from chaos.ha_patroni import Patroni
 from chaos.ha_processes import Missing, Processes
 from tenure.drills.failover.course import SCHEMA, wait
@@ -44,7 +45,7 @@ class Cluster(Protocol):
         """SIGKILL to the primary and its agent."""
 
 
-CLUSTERS: dict[str, Callable[[Processes], Cluster]] = {"patroni": Patroni}
+CLUSTERS: dict[str, Callable[[Processes], Cluster]] = {"patroni": Patroni, "pg_auto_failover": AutoFailover}
 
 
 def main() -> None:

@@ -23,6 +23,15 @@ def outcomes(world: World) -> dict[str, int]:
     return {how: n for how, n in world.sql("SELECT outcome, count(*) FROM attempts GROUP BY outcome")}  # noqa: C416
 
 
+def has_just_begun_a_long_one(world: World, pid: int) -> bool:
+    found = world.sql(
+        "SELECT 1 FROM live WHERE status = 'processing' AND claimed_by LIKE %s AND payload->>'seconds' = '2.0'"
+        " AND claimed_at > clock_timestamp() - interval '0.5 s'",
+        f"%-{pid}-%",
+    )
+    return bool(found)
+
+
 def test_four_workers_replaced_one_by_one_cost_no_attempt(world: World, tmp_path: Path) -> None:
     with fleet(world, tmp_path, *TERMS) as crew:
         old = crew.hire(4)
@@ -30,6 +39,7 @@ def test_four_workers_replaced_one_by_one_cost_no_attempt(world: World, tmp_path
             exits = []
             for worker in old:
                 crew.hire()
+                eventually(lambda: has_just_begun_a_long_one(world, worker.pid))  # noqa: B023
                 exits.append(worker.end(signal.SIGTERM))
         assert exits == [0] * 4
         assert [worker.end() for worker in crew.workers[4:]] == [0] * 4

@@ -78,6 +78,11 @@ class Pair:
         """The address of the primary alone."""
         return self._folders[self._primary].url
 
+    @property
+    def standby_url(self) -> str:
+        """The address of the other alone."""
+        return self._folders[1 - self._primary].url
+
     def start(self) -> None:
         """Start the primary alone."""
         self._servers[0] = embedded.attach(self._folders[0].path, linger_seconds=0.2, settings=SETTINGS)
