@@ -55,6 +55,11 @@ format: setup ## lay out Python and, where node is, the dashboard's modules
 mutants: setup ## delete every guard of every guarded statement in turn; some test must turn red
 	@$(BIN)/python mutants/run.py
 
+# The Postgres of compose.yaml, unless the environment names another.
+migrate: $(VENV)/demo-ready ## bring the schema of DATABASE_URL, or of the Postgres of compose.yaml, to what this package needs
+	@TENURE_DATABASE_URL="$${TENURE_DATABASE_URL:-$${DATABASE_URL:-postgresql://tenure:$${POSTGRES_PASSWORD:-tenure-on-this-machine}@127.0.0.1:$${POSTGRES_PORT:-5432}/tenure}}" \
+	  $(BIN)/tenure migrate
+
 lease-race: $(VENV)/demo-ready ## the drill: two processes, one paused past its lease
 	@$(BIN)/tenure drill lease-race
 
@@ -64,6 +69,12 @@ lease-race-log: $(VENV)/demo-ready ## the same, as one JSON object a line
 drills: setup ## every drill by every face: in process, by its command, on the page
 	@tools/chromium
 	@TENURE_TEST_ALL=yes $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/drills/test_scenes.py tests/faces/browser/test_drills.py
+
+walk: setup ## README and the first guide followed word for word in a fresh clone, with an empty home and a wheel of this tree
+	@$(BIN)/python -m pytest -q -n 0 tests/faces/test_walk.py
+
+packages: setup ## the wheel in an empty environment of each Python at hand, and the steps of the Dockerfile
+	@$(BIN)/python -m pytest -q -n 0 tests/faces/test_packages.py
 
 soak-batches: setup ## batches while workers are cut off and operators cancel, delete and redrive (BATCHES=100 ROWS=1000 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_batches --batches $(or $(BATCHES),100) --rows $(or $(ROWS),1000) $(if $(SEED),--seed $(SEED))
@@ -88,7 +99,7 @@ soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds 
 soak-flows: setup ## 1,000 workflows of three versions, a worker killed every second, a deploy, random signals: all end right (FLOWS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(SEED),--seed $(SEED))
 
-drill-ha: setup ## Patroni and etcd from deploy/ha on loopback: a switchover and a kill under load, judged
+drill-ha: setup ## Patroni with etcd, and pg_auto_failover, from deploy/ha on loopback: a switchover and a kill under load, judged
 	@tools/ha "$(PYTHON)"
 	@PYTHONPATH=tests $(BIN)/python -m chaos.drill_ha
 
@@ -98,13 +109,17 @@ readme: setup ## make the race log and the pictures of the README, and the recor
 	@tools/chromium
 	@$(BIN)/python tools/shots.py
 
+shots: setup ## take every page of the dashboard at two widths and in both themes into build/shots; a serious finding of axe is an error
+	@tools/chromium
+	@$(BIN)/python tools/shots_of_pages.py
+
 docs: $(VENV)/demo-ready $(VENV)/docs-ready ## write the reference from the code, then build the site of the docs into site/; a warning is an error
 	@$(BIN)/python tools/reference.py
 	@$(BIN)/python tools/site_pages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "docs: read site/index.html" >&2
 
-bench: setup ## enqueue, drain, commit to start and an idle fleet against plain psycopg, judged (ONLY=, ROUNDS=, JSON=, PLOTS=)
+bench: setup ## enqueue, drain, commit to start, an idle fleet and bytes of log against plain psycopg, judged (ONLY=, ROUNDS=, JSON=, PLOTS=)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json $(JSON)) $(if $(PLOTS),--plots $(PLOTS))
 
 bench-peers: setup ## the same rows for other queues, each in a folder of its own (PEERS=pgqueuer,oban SCALE=0.1)
@@ -125,8 +140,11 @@ bench-claim: setup ## claim time by backlog, and our loop against the best raw d
 bench-flows: setup ## 3-step workflows beside plain jobs and DBOS; parks and wakes, recalls, claims beside parked flows; judged (FLOWS= PARKED=1000000)
 	@$(BIN)/python -m bench.flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(PARKED),--parked $(PARKED))
 
+bench-inboxes: setup ## CPU a job of one process at 1, 2 and 4 inboxes, and the rate of one while another is away; judged (JOBS= ROUNDS= JSON=)
+	@$(BIN)/python -m bench.inboxes $(if $(JOBS),--jobs $(JOBS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json $(JSON))
+
 bench-log: setup ## bytes of the server's log that a job writes, by the size of its payload
-	@$(BIN)/python -m bench.log_bytes
+	@$(BIN)/python -m bench --only log
 
 bench-shares: setup ## what an idle and a busy fleet cost the server beside a million rows that wait
 	@$(BIN)/python -m bench.shares

@@ -43,6 +43,11 @@ def ran(database: str, module: str, *options: str) -> str:
     return done.stdout
 
 
+def capacity(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "tools/capacity.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
 def kept(file: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(file.read_text())
     return content
@@ -58,6 +63,11 @@ def test_one_table_with_every_ratio_judged(database: str, tmp_path: Path) -> Non
     assert {"tenure", "python", "postgres", "server"} <= kept(out)["about"].keys()
     assert (tmp_path / "bench.svg").read_text().startswith("<svg")
     assert "bars hold" in printed
+    reckoned = capacity(str(out), "--cores", "8", "--inboxes", "1", "10", "--door-us", "500").stdout
+    one, ten = (line.split() for line in reckoned.splitlines() if line.split()[:1] in (["1"], ["10"]))
+    assert float(ten[1].replace(",", "")) == pytest.approx(10 * float(one[1].replace(",", "")), rel=0.01)
+    assert "<- the narrowest" in reckoned
+    assert "9,600 jobs/s, however many nodes" in reckoned, "8 cores, 60 % busy, 500 µs a call"
 
 
 def test_what_grows_is_a_curve_with_a_picture(database: str, tmp_path: Path) -> None:
@@ -85,3 +95,9 @@ def test_what_the_marks_of_the_journal_cost(database: str) -> None:
 
 def test_what_counting_costs(database: str) -> None:
     assert "counted / alone" in ran(database, "bench.counted", *["--jobs", "100", "--rounds", "1", "--clients", "2"])
+
+
+def test_what_several_inboxes_cost(database: str) -> None:
+    printed = ran(database, "bench.inboxes", *["--jobs", "80", "--rounds", "1", "--slots", "10"])
+    assert "CPU a job, 4 inboxes / 1" in printed
+    assert "rate, away / both" in printed

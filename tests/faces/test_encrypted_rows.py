@@ -45,6 +45,17 @@ def test_the_api_and_its_exports_have_the_name_of_its_key(world: World) -> None:
         assert found == [], "no filter finds it by its plain text"
 
 
+def test_what_is_shown_of_it_is_not_taken_for_a_payload(world: World) -> None:
+    id = sent(world)
+    with served(world) as web:
+        shown = web.get(f"/api/rows/{id}").json()["row"]["payload"]
+        refused = web.post("/api/rows", json={"kind": "another", "payload": json.loads(shown)})
+        assert refused.status_code == 400
+        assert "send it from Python, with the codec" in refused.json()["error"]
+    assert "send it from Python, with the codec" in tenure(world, "enqueue", "another", shown).stderr
+    assert world.sql("SELECT count(*) FROM live") == [(1,)]
+
+
 def test_doctor_and_why_name_the_key_that_is_missing(world: World) -> None:
     id = sent(world)
     found = {each.check: each for each in examine(world.url, world.schema, {})}["encryption"]

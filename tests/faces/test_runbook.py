@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from pages import blocks, typed
 from tenure import sql
 from tenure.cli import COMMANDS, tenure
 from tenure.errors import NO, UNREACHABLE
@@ -40,12 +41,8 @@ MAY_END_WITH = {"doctor": {0, NO}, "health": {0, NO, UNREACHABLE}}
 pytestmark = pytest.mark.one_server
 
 
-def blocks(text: str, kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def commands(text: str) -> list[str]:
-    return [line[2:] for block in blocks(text, "console") for line in block.splitlines() if line.startswith("$ ")]
+def typed_in(text: str) -> list[str]:
+    return [each.line for block in blocks(text, "console") for each in typed(block)]
 
 
 @pytest.fixture
@@ -68,7 +65,7 @@ def test_every_command_in_it_runs(night: World, tmp_path: Path, monkeypatch: pyt
     env = {"TENURE_DATABASE_URL": night.url, "TENURE_SCHEMA": night.schema, "ID": id, "WORKER": "w-here"}
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    found = commands(RUNBOOK)
+    found = typed_in(RUNBOOK)
     assert len(found) > 25
     for line in found:
         program, *arguments = shlex.split(os.path.expandvars(line), comments=True)

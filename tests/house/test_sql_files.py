@@ -29,6 +29,7 @@ from tenure.verbs import (
     history,
     journal,
     kinds,
+    lately,
     lifecycle,
     operators,
     outboxes,
@@ -63,6 +64,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
         verbs.enqueue(NewRow("k", idempotency_key="k", again="after_start")),
     ],
     "sending.enqueue_written": [sending.enqueue_written(sending.row_params(NewRow("k")), "{}", None)],
+    "results.family": [results.family(ID)],
     "results.left": [results.left(ID)],
     "results.ended": [results.ended([ID])],
     "results.await_end": [results.await_end(ID, 1.0)],
@@ -73,6 +75,10 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "batches.members": [batches.members(1)],
     "batches.tell_batches": [batches.tell_batches()],
     "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
+    "lately.note_backlog": [lately.note_backlog()],
+    "lately.backlogs": [lately.backlogs()],
+    "lately.queues_lately": [lately.queues_lately()],
+    "lately.kinds_lately": [lately.kinds_lately()],
     "journal.journal_facts": [journal.journal_facts()],
     "journal.append": [journal.append("order:1", [NewEvent("order.paid")])],
     "journal.horizon": [journal.horizon()],
@@ -247,6 +253,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
     "schedules.tick": [schedules.tick(schedules.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
     "schedules.unplan": [schedules.unplan("nightly")],
+    "schedules.fire": [schedules.fire("nightly")],
     "schedules.pause_schedule": [schedules.pause_schedule("nightly")],
     "schedules.resume_schedule": [schedules.resume_schedule("nightly")],
     "schedules.schedules": [schedules.schedules()],
@@ -279,7 +286,8 @@ NO_TABLE = {
     "vacuum_live",
     "lock_within",
 }
-NO_TABLE |= {"enqueue", "tally", "seal", "forget_audit", "note_reading", "end_reading"}  # their functions write
+# Their functions write.
+NO_TABLE |= {"enqueue", "tally", "note_backlog", "seal", "forget_audit", "note_reading", "end_reading"}
 
 # Where SQL may stand in Python, and why.
 SQL_IN_PYTHON = {
@@ -366,6 +374,7 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             doctor_questions,
             batches,
             results,
+            lately,
         )
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__

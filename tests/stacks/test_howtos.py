@@ -16,7 +16,6 @@ import pytest
 
 import tenure
 from crew import eventually, working
-from tenure import sql
 from tenure.errors import IdempotencyConflict
 from tenure.verbs import schedules
 from tenure.verbs.queues import queues
@@ -136,9 +135,3 @@ def test_the_same_key_with_other_content_is_refused(modules: Callable[[str], Any
         charge.enqueue(conn, order_id=1, said="fine")
         with pytest.raises(IdempotencyConflict):
             charge.enqueue(conn, order_id=2, said="fine")
-
-
-@pytest.mark.parametrize("page", ["sizing.md"])
-def test_the_queries_run(page: str, world: World) -> None:
-    for block in re.findall(r"```sql\n(.*?)```", (GUIDES / page).read_text(), re.DOTALL):
-        assert world.sql(sql.in_schema(block, world.schema).replace("'tenure'", f"'{world.schema}'"))
