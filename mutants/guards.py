@@ -67,7 +67,7 @@ def every_mutant(sql: Path) -> list[Mutant]:
         tables = Path("migrations/0001_inbox.sql")
         made = _of_block(sql, tables, f"CREATE TABLE tenure.{name} (", name, only_constraints=True)
         found += [mutant for mutant in made if not any(f"CONSTRAINT {check} " in mutant.before for check in again)]
-    for file, line, code in again.values():
+    for file, line, code in filter(None, again.values()):
         found += _mutants_of("live", file, line, [code], constraints=True)
     for name, path in _functions(sql).items():
         if name not in UNGUARDED:
@@ -84,11 +84,13 @@ def _told_apart(mutants: Iterable[Mutant]) -> Iterator[Mutant]:
         yield replace(mutant, what=f"{mutant.what} ({n})") if n > 1 and mutant.implied is None else mutant
 
 
-def _checks_made_again(sql: Path) -> dict[str, tuple[Path, int, str]]:
-    """The checks that a later migration has added to a table, each where it was written last."""
-    found: dict[str, tuple[Path, int, str]] = {}
+def _checks_made_again(sql: Path) -> dict[str, tuple[Path, int, str] | None]:
+    """The checks that a later migration has added to a table, each where it was written last; None: it is dropped."""
+    found: dict[str, tuple[Path, int, str] | None] = {}
     for path in sorted((sql / "migrations").glob("*.sql")):
         for n, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if dropped := re.search(r"DROP CONSTRAINT (live_\w+)", line):
+                found[dropped.group(1)] = None
             if named := re.search(r"ADD CONSTRAINT (live_\w+) CHECK \(", line):
                 found[named.group(1)] = (path.relative_to(sql), n, line)
     return found

@@ -89,6 +89,13 @@ def test_the_longest_queues_have_a_line_and_the_rest_one_together(world: World) 
     assert [(each.queue, each.due) for each in found.queues] == [("q5", (5,)), ("q4", (4,)), ("", (6,))]
 
 
+def test_while_nothing_was_due_and_nothing_is_nothing_is_written(world: World) -> None:
+    fill(world, "later", 3, delay_seconds=3600)
+    fill(world, "keys later", 3, ordered=True, delay_seconds=3600)
+    assert world.run(lately.note_backlog()) == 0
+    assert world.count("tally") == 0
+
+
 def test_a_number_that_is_the_least_says_so_and_others_do_not(world: World) -> None:
     fill(world, "long", 300)
     fill(world, "short", 20)

@@ -122,6 +122,14 @@ def test_a_lease_that_ends_within_a_long_transaction_moves_nothing(world: World)
     assert world.sql("SELECT position FROM checkpoints") == [(0,)]
 
 
+def test_a_checkpoint_tells_when_it_moved_also_at_the_end_of_a_long_transaction(world: World) -> None:
+    held = hold(world)
+    with world.conn.transaction():
+        world.sql("SELECT pg_sleep(0.1)")
+        world.run(advance("p", 0, 0, 5, held))
+        assert world.sql("SELECT updated_at > now() + interval '0.1 s' FROM checkpoints") == [(True,)]
+
+
 def test_a_batch_is_entered_by_the_holder_who_locks_its_checkpoint_until_its_lease_ends(world: World) -> None:
     held, other = hold(world), world.connect()
     for name, shard, lease in (

@@ -160,6 +160,17 @@ def test_a_stray_that_is_locked_is_left_for_the_next_round(world: World) -> None
     assert keep(world)["stray_rows_forgotten"] == 1
 
 
+def test_a_cancelled_row_that_is_locked_is_left_for_the_next_round(world: World) -> None:
+    ids = [world.enqueue("k") for _ in range(2)]
+    world.run(verbs.cancel(ids))
+    world.sql("UPDATE dead SET finished_at = clock_timestamp() - interval '30 days'")
+    other = world.connect()
+    with other.transaction():
+        other.execute("SELECT FROM dead WHERE id = %s FOR UPDATE", [ids[0]])
+        assert keep(world)["cancelled_forgotten"] == 1
+    assert keep(world)["cancelled_forgotten"] == 1
+
+
 def test_cancelled_rows_go_by_their_queue(world: World) -> None:
     world.run(queues.retain("mail", 2 * DAY))
     world.run(queues.retain("bills", 30 * DAY))

@@ -50,6 +50,18 @@ def test_a_claim_takes_the_next_rows_of_a_key_in_order(world: World) -> None:
     assert _claim(world, worker="B") == []
 
 
+def test_behind_a_row_whose_lease_ends_within_a_long_transaction_none_is_completed(world: World) -> None:
+    _send(world, 2)
+    first, second = _claim(world)
+    with world.conn.transaction():
+        world.sql("SELECT now()")  # the transaction's clock stands still from here
+        with world.connect().cursor() as elsewhere:
+            elsewhere.execute("UPDATE live SET lease_expires_at = clock_timestamp() WHERE id = %s", [first.id])
+        answers = world.run(settle.complete([first, second]))
+    assert [answer.ok for answer in answers] == [False, False]
+    assert world.count("live") == 2
+
+
 def test_each_row_of_a_run_has_its_own_lease(world: World) -> None:
     _send(world, 3)
     jobs = _claim(world)

@@ -396,6 +396,14 @@ def test_an_operator_runs_a_schedule_now_and_its_next_time_stays(world: World) -
     assert world.sql("SELECT payload::text FROM live WHERE kind = 'other'") == [("{}",)]
 
 
+def test_an_operators_tick_has_the_time_of_the_click_not_of_the_transaction(world: World) -> None:
+    world.run(schedules.plan(Schedule("report", "30 2 * * *", "build", tick_as="at")))
+    with world.conn.transaction():
+        world.sql("SELECT pg_sleep(1.1)")
+        world.run(schedules.fire("report"))
+        assert world.sql("SELECT (payload ->> 'at')::timestamptz > now() FROM live") == [(True,)]
+
+
 def test_a_paused_schedule_fires_nothing_until_it_is_resumed_and_then_by_its_policy(world: World) -> None:
     plan(world, name="other")
     plan(world)

@@ -47,7 +47,7 @@ BEGIN
                                            IS DISTINCT FROM (identifier, here, 'tenure.incarnation'::regclass::oid, place) THEN
         begins := (last.epoch + 1)::bigint << 40;
       END IF;
-      IF begins <= 0 THEN
+      IF begins < 0 THEN  -- past the last epoch the shift reaches the sign
         RAISE EXCEPTION 'this schema has used up its fences, after % epochs: let its rows end, and install Tenure in a new schema', last.epoch
           USING ERRCODE = 'sequence_generator_limit_exceeded';
       END IF;

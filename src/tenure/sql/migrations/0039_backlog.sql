@@ -106,7 +106,7 @@ BEGIN
     ON CONFLICT (at, queue) DO UPDATE SET due = EXCLUDED.due, due_more = EXCLUDED.due_more
     RETURNING t.queue
   )
-  SELECT count(*) FROM noted WHERE noted.queue <> '' INTO n;
+  SELECT count(*) INTO n FROM noted WHERE noted.queue <> '';
   pace := LEAST(600, GREATEST(10, 10 * ceil(slower * date_part('epoch', clock_timestamp() - moment) / 10)));
   UPDATE tenure.chores AS c SET every_seconds = pace
   WHERE c.name = 'backlog'
