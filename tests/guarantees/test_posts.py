@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tenure.app.job import Job
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TRY_LATER
 from tenure.events import DatabaseUnreachable, ExecutionStarted, JobReleased, LeaseLost
+from tenure.worker.health import Health
 from tenure.worker.held import HeldAttempts
 from tenure.worker.homes import home_of
 from tenure.worker.slots import Slots
@@ -402,3 +404,24 @@ def test_a_schedule_is_planned_in_one_inbox_only(pair: Pair) -> None:
     assert planned[0] | planned[1] == {f"s{n}" for n in range(6)}
     assert planned == [{f"s{n}" for n in range(6) if home_of(f"schedule:s{n}", "ab") == of} for of in "ab"]
     assert all(planned), "both have some"
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_its_metrics_have_the_name_of_the_inbox_and_tell_the_one_that_is_away(pair: Pair, away: bool) -> None:
+    urls = {"b": pair.b.url.replace("/posts_", "/nowhere_")} if away else {}
+    with serving(pair, Counting().inbox, urls=urls) as hired, Health(hired.worker, "127.0.0.1", 0) as health:
+
+        def told(line: str) -> bool:
+            return f"{line}\n" in health.answer("GET", "/metrics").body
+
+        sent = {"a": (pair.a, 3)} if away else {"a": (pair.a, 3), "b": (pair.b, 1)}
+        for inbox, (world, n) in sent.items():
+            for _ in range(n):
+                world.enqueue("counts", {"of": inbox})
+            settled = f'tenure_settled_total{{inbox="{inbox}",queue="default",kind="counts",outcome="completed"}} {n}'
+            eventually(partial(told, settled))
+        assert told('tenure_inbox_up{inbox="a"} 1')
+        assert told(f'tenure_inbox_up{{inbox="b"}} {int(not away)}')
+        assert told('tenure_connected{inbox="a",who="claimer"} 1')
+        heads = [line for line in health.answer("GET", "/metrics").body.split("\n") if line.startswith("# HELP")]
+        assert len(heads) == len(set(heads))

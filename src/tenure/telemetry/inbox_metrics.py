@@ -11,6 +11,11 @@ UP = "# HELP tenure_inbox_up 1 if this inbox answers, 0 if not.\n# TYPE tenure_i
 
 def labelled(texts: Mapping[str, str | None]) -> str:
     """Each family once, with the samples of all inboxes; None is an inbox that does not answer."""
+    return joined(texts) + up({inbox: text is not None for inbox, text in texts.items()})
+
+
+def joined(texts: Mapping[str, str | None]) -> str:
+    """Each family once; what has no name for its inbox is of the whole process and gets no label."""
     families: dict[str, list[str]] = {}
     for inbox, text in texts.items():
         family: list[str] = []
@@ -22,7 +27,11 @@ def labelled(texts: Mapping[str, str | None]) -> str:
                     family.append(line)
             elif found := _SAMPLE.match(line):
                 name, labels, number = found.groups()
-                family.append(f'{name}{{inbox="{inbox}"{"," if labels else ""}{labels or ""}}} {number}')
-    told = "".join("\n".join([head, *lines, ""]) for head, lines in families.items())
-    up = "".join(f'tenure_inbox_up{{inbox="{inbox}"}} {int(text is not None)}\n' for inbox, text in texts.items())
-    return told + UP + up
+                pairs = ",".join(filter(None, [f'inbox="{inbox}"' if inbox else "", labels]))
+                family.append(f"{name}{{{pairs}}} {number}" if pairs else line)
+    return "".join("\n".join([head, *lines, ""]) for head, lines in families.items())
+
+
+def up(answers: Mapping[str, bool]) -> str:
+    """Which inboxes answer."""
+    return UP + "".join(f'tenure_inbox_up{{inbox="{inbox}"}} {int(there)}\n' for inbox, there in answers.items())

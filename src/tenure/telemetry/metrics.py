@@ -159,9 +159,9 @@ class Metrics:
             with self._lock:
                 hear(event)
 
-    def text(self) -> str:
-        """Everything in the text format of Prometheus."""
-        known = self.families()
+    def text(self, only: Family | None = None) -> str:
+        """Everything in the text format of Prometheus, or one metric."""
+        known = [only] if only else self.families()
         with self._lock:
             found = [(family, family.lines()) for family in known]
         return "".join(line for family, lines in found for line in written(family, lines))

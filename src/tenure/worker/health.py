@@ -12,15 +12,19 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..errors import BadSettings
 from ..events import Event, RingChanged
 from ..postgres import migrate
+from ..telemetry import inbox_metrics
 from ..telemetry.metrics import CONTENT_TYPE, Metrics, Reading
 from .config import at_inbox
+from .post import Post
 from .worker import Worker
 
 STILL_SECONDS_MAX = 120.0  # the lease keeper gives up a silent database after 20 s, and may do so a few times in a row
@@ -45,7 +49,10 @@ class Health:
 
     def __init__(self, worker: Worker, host: str, port: int | None) -> None:
         self._worker, self._host, self.port = worker, host, port
-        self._metrics = Metrics(self._reading)
+        self._metrics = Metrics(partial(self._reading, worker.posts))
+        self._of_inboxes = {  # of several; their buses carry what each did itself
+            post: Metrics(partial(self._reading, [post])) for post in worker.posts if post.terms.inbox
+        }
         self._started = False
         self._ended = threading.Event()
         self._clients: deque[socket.socket] = deque()
@@ -56,6 +63,8 @@ class Health:
             self._listener = listen(self._host, self.port)
             self.port = int(self._listener.getsockname()[1])
             self._worker.bus.subscribe(self._metrics)
+            for post, metrics in self._of_inboxes.items():
+                post.shared.bus.subscribe(metrics)
             self._worker.bus.subscribe(self._hear, each_job=False)
             threading.Thread(target=self._accept, args=[self._listener], name="tenure-health", daemon=True).start()
         return self
@@ -88,7 +97,7 @@ class Health:
         return _verdict([] if self._started else ["not yet in the registry and the ring"], worker=self._worker.id)
 
     def _readyz(self) -> Answer:
-        worker, now = self._worker, self._reading()
+        worker, now = self._worker, self._reading(self._worker.posts)
         apart = [f"the {who.replace('_', ' ')}" for who, there in now.database.items() if not there]
         # One of several inboxes that is away is no reason to be sent no work: the others have some.
         away = all(not post.connected for post in worker.posts)
@@ -100,18 +109,22 @@ class Health:
         return _verdict(reasons, worker=worker.id, **now._asdict())
 
     def _count(self) -> Answer:
-        return Answer(200, self._metrics.text(), CONTENT_TYPE)
+        if not self._of_inboxes:
+            return Answer(200, self._metrics.text(), CONTENT_TYPE)
+        texts = {"": self._metrics.text(only=self._metrics.enqueued)}  # by handlers, wherever the row went
+        texts |= {post.terms.inbox: metrics.text() for post, metrics in self._of_inboxes.items()}
+        there = {post.terms.inbox: post.connected for post in self._of_inboxes}
+        return Answer(200, inbox_metrics.joined(texts) + inbox_metrics.up(there), CONTENT_TYPE)
 
-    def _reading(self) -> Reading:
-        worker, posts = self._worker, self._worker.posts
+    def _reading(self, posts: Sequence[Post]) -> Reading:
         return Reading(
             schema=migrate.newest(),  # it starts on no other
-            slots=worker.terms.slots,
+            slots=self._worker.terms.slots,
             slots_used=sum(post.held.slots_used for post in posts),
             buckets_owned=sum(len(post.lease_keeper.ring.buckets_of(post.shared.worker_id)) for post in posts),
             wakeup="notify" if all(post.lease_keeper.listening for post in posts) else "poll",
             database={
-                at_inbox(thread.who, post.terms.inbox): thread.connected
+                at_inbox(thread.who, post.terms.inbox if len(posts) > 1 else ""): thread.connected
                 for post in posts
                 for thread in (post.claimer, post.lease_keeper)
             },
