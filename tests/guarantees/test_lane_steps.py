@@ -203,3 +203,15 @@ def test_the_heads_that_could_go_on_are_those_that_wait_and_are_not_held(world: 
         world.enqueue(key=key, ordered=True, delay_seconds=HOUR if key == "later" else 0.0)
     found = world.sql("SELECT partition_key FROM live WHERE id IN (SELECT free_heads('default', 0, 256)) ORDER BY 1")
     assert found == [("dead",), ("free",)]
+
+
+def test_heads_are_told_from_a_bucket_on_and_a_row_of_the_transaction_is_due(world: World) -> None:
+    with world.conn.transaction():
+        world.sql("SELECT now()")
+        for key in ("a", "b", "c"):
+            world.enqueue(key=key, ordered=True)
+        buckets = sorted(bucket for (bucket,) in world.sql("SELECT bucket(partition_key) FROM live"))
+        assert len(set(buckets)) == 3
+        for nth, bucket in enumerate(buckets):
+            assert world.sql("SELECT count(*) FROM free_heads('default', %s, 256)", bucket) == [(3 - nth,)]
+            assert world.sql("SELECT count(*) FROM free_heads('default', %s, 256)", bucket + 1) == [(2 - nth,)]
