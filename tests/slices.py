@@ -127,6 +127,7 @@ SOME = {
     "test_every_door_refuses_it_in_one_sentence_with_the_value_and_the_limit": 14,
     "test_every_reading_command_gives_one_document_with_sorted_keys_and_a_number": 3,
     "test_everybody_can_read_a_page_and_finds_its_menu_on_a_phone": 2,
+    "test_everybody_can_read_every_page": 5,
     "test_handlers_outlive_a_restart_that_is_shorter_than_half_the_grace": 1,
     "test_headers_that_a_copy_let_in_are_borne": 4,
     "test_however_it_is_told_to_end_nothing_is_left": 1,

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from faces.browser import goods
 from faces.test_inboxes import NOWHERE, failed
 from faces.web_tools import served
 from pairs import Pair, databases, new_pair
+from tenure.model.journal import NewEvent
 from tenure.model.rows import NewRow
 from tenure.verbs import batches
+from tenure.verbs.journal import append
 from tenure.verbs.projections import plan_projection
 
 pytestmark = pytest.mark.one_server
@@ -99,6 +102,38 @@ def test_a_line_of_one_inbox_leads_there_and_is_changed_there(browser: Any, pair
         shot(page, "inboxes-projections")
         paused = [world.sql("SELECT DISTINCT paused FROM projections") for world in pair]
         assert paused == [[(False,)], [(True,)]]
+        page.close()
+
+
+def test_pages_of_the_shapes_say_of_which_inbox_each_line_is(browser: Any, pair: Pair) -> None:
+    filled = [goods.fill(world) for world in pair]
+    pair.b.run(append("order:1", [NewEvent("order.paid")]))
+    with served(pair.a, shards={"eu": pair.a.url, "us": pair.b.url}) as web:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        tag = {name: page.locator(".tag").get_by_text(name, exact=True) for name in ("eu", "us")}
+        page.goto(f"{web.base_url}/outbox")
+        for name in tag:
+            expect(page.locator(".panel").filter(has=tag[name]).filter(has_text="billing")).to_have_count(1)
+        shot(page, "inboxes-outbox")
+        page.goto(f"{web.base_url}/hooks")
+        for name in tag:
+            expect(page.get_by_role("row").filter(has=tag[name])).to_have_count(3)
+        shot(page, "inboxes-hooks")
+        page.goto(f"{web.base_url}/projections")
+        horizons = [world.sql("SELECT max(position) FROM journal")[0][0] for world in pair]
+        note = "the journal can be read up to {} in eu, {} in us".format(*horizons)
+        expect(page.locator(".page-head .note")).to_have_text(note)
+        page.goto(f"{web.base_url}/flows")
+        of_us = page.get_by_role("row").filter(has=tag["us"])
+        expect(of_us).to_have_count(3)
+        shot(page, "inboxes-flows")
+        of_us.locator(f'a[href="flows/{filled[1]["flow"]}"]').first.click()
+        expect(page.get_by_role("heading", name="checkout")).to_be_visible()
+        page.get_by_label("Name").fill("shipped")
+        page.get_by_role("button", name="Send", exact=True).click()
+        expect(page.get_by_text("shipped was sent.")).to_be_visible()
+        sent = [world.sql("SELECT count(*) FROM audit WHERE verb = 'signal'") for world in pair]
+        assert sent == [[(0,)], [(1,)]]
         page.close()
 
 

@@ -65,7 +65,7 @@ function axes({ format, across }) {
 /** @param {Series} series @param {boolean} stacked @returns {import("../vendor/uplot.js").default.Series} */
 function line({ token, pale }, stacked) {
   return {
-    stroke: colour(token, pale ? 48 : 100),
+    stroke: colour(token, pale ? 70 : 100),
     width: pale ? 1 : 1.5,
     points: { show: false },
     fill: stacked ? colour(token, 34) : undefined,

@@ -4,7 +4,7 @@ import { Confirm } from "./confirm.js";
 import { Enqueue } from "./enqueue.js";
 import { Head } from "./head.js";
 import { Help } from "./help.js";
-import { Away } from "./inboxes.js";
+import { Away, several } from "./inboxes.js";
 import { Login } from "./login.js";
 import { Palette } from "./palette.js";
 import { Toasts } from "./toast.js";
@@ -55,7 +55,9 @@ function Foot() {
         <span>
           schema ${mine.schema}, migration ${mine.schema_version}
         </span>
-        <span class="mono clip">${mine.database}</span>
+        <span class="mono clip">
+          ${several() ? `inboxes ${mine.inboxes.join(", ")}` : mine.database}
+        </span>
       </footer>
     `
   );

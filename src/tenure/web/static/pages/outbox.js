@@ -5,12 +5,12 @@ import { Ago } from "../lib/clock.js";
 import { Empty, Fault, Page, Panel } from "../lib/parts.js";
 import { duration } from "../lib/time.js";
 import { html } from "../lib/ui.js";
-import { brief, filter_word, number, plural } from "../lib/words.js";
+import { filter_word, number, plural } from "../lib/words.js";
 
 /**
  * @typedef {{worker: string, since: string, error: string}} Away
  * @typedef {{outbox: string, pending: number, processing: number, postponed: number,
- *   oldest_seconds: number | null, blocked: number, dead: number, away: Away[]}} Box
+ *   oldest_seconds: number | null, blocked: number, dead: number, away: Away[], inbox?: string}} Box
  */
 
 export default function Outbox() {
@@ -28,7 +28,7 @@ export default function Outbox() {
         <//>
       `}
       ${boxes.map((box) => html`
-        <${One} key=${box.outbox} box=${box} />
+        <${One} key=${`${box.inbox ?? ""} ${box.outbox}`} box=${box} />
       `)}
     <//>
   `;
@@ -40,7 +40,10 @@ function One({ box }) {
   return html`
     <${Panel}
       title=${box.outbox}
-      aside=${box.away.length ? "the broker is away" : "the broker is reached"}
+      tag=${box.inbox}
+      aside=${
+        box.away.length ? html`<span class="tag bad">the broker is away</span>` : "the broker is reached"
+      }
     >
       <div class="scroll">
         <table class="table cards">
@@ -77,7 +80,7 @@ function One({ box }) {
       ${box.away.map((each) => html`
         <p key=${each.worker} class="fault">
           <span>
-            Broker away, first seen <${Ago} at=${each.since} /> by ${brief(each.worker)}: ${each.error}.${" "}
+            Broker away, first seen <${Ago} at=${each.since} /> by ${each.worker}: ${each.error}.${" "}
             ${plural(box.postponed, "event")} postponed; no attempt is used up.
           </span>
         </p>

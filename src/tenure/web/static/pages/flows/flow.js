@@ -112,11 +112,11 @@ function Signal({ path, inbox }) {
   return html`
     <${Panel} title="Send a signal">
       <form class="panel-body flow-signal" onSubmit=${send}>
-        <label>
+        <label class="field">
           <span>Name</span>
           <input required maxlength="128" value=${name} onInput=${typed(setName)} />
         </label>
-        <label>
+        <label class="field">
           <span>Payload, as JSON</span>
           <input value=${text} onInput=${typed(setText)} />
         </label>

@@ -15,7 +15,11 @@ export function Lane({ nodes, after }) {
       ${nodes.map((node) => html`
         <${One} key=${node.step.n} node=${node} />
       `)}
-      ${after && html`<li class="flow-place">${after}</li>`}
+      ${after && html`
+        <li class="flow-place">
+          <div class="flow-pair">${after}</div>
+        </li>
+      `}
     </ol>
   `;
 }

@@ -120,6 +120,10 @@ function Named({ flow }) {
     <td class="title">
       <a href=${`flows/${flow.id}`}>${flow.workflow}</a>
       <span class="quiet"> ${flow.version}</span>
+      ${flow.inbox && html`
+        ${" "}
+        <span class="tag">${flow.inbox}</span>
+      `}
     </td>
     <td data-label="Name">
       <a class="mono" href=${`flows/${flow.id}`}>
@@ -135,7 +139,7 @@ function Line({ flow }) {
     <tr>
       <${Named} flow=${flow} />
       <td data-label="State">
-        <${Status} status=${flow.state === "waiting" ? "scheduled" : flow.state} />
+        <${Status} status=${flow.state} />
       </td>
       <td data-label="Stands at">${flow.current ? label_of(flow.current) : "the beginning"}</td>
       <td data-label="Until">

@@ -91,10 +91,11 @@ export function State({ each: { state, open_until } }) {
     return html`<span class=${`tag ${state === "disabled" ? "bad" : "warn"}`}>${state}</span>`;
   if (!open_until) return html`<span class="tag">active</span>`;
   return html`
-    <span class="tag bad">circuit open</span>
-    <span class="quiet">
-      ${" "}
-      probe <${Ago} at=${open_until} />
+    <span>
+      <span class="tag bad">circuit open</span>${" "}
+      <span class="quiet">
+        probe <${Ago} at=${open_until} />
+      </span>
     </span>
   `;
 }

@@ -8,9 +8,9 @@ import { begun, busy, failing, lines, percent } from "./lately.js";
 
 const OUTCOMES = [
   ["completed", "--completed"],
-  ["retried", "--failed"],
+  ["retried", "--scheduled"],
   ["released", "--pending"],
-  ["failed", "--scheduled"],
+  ["failed", "--failed"],
   ["dead_lettered", "--dead"],
   ["cancelled", "--cancelled"],
 ];

@@ -32,9 +32,9 @@ function Queues({ queues }) {
                 <th class="right">Due</th>
                 <th class="right">Oldest</th>
                 <th class="right">Running</th>
-                <th class="right">Completed</th>
+                <th class="right if-wide">Completed</th>
                 <th class="right">Failing</th>
-                <th class="right">Run p95</th>
+                <th class="right if-wide">Run p95</th>
               </tr>
             </thead>
             <tbody>${queues.map(Queue)}</tbody>
@@ -54,18 +54,19 @@ function Queues({ queues }) {
 
 /** @param {any} queue */
 const Queue = (queue) => html`
-  <tr key=${queue.queue}>
+  <tr key=${`${queue.inbox ?? ""} ${queue.queue}`}>
     <td>
       <a href=${to("rows", { filter: `queue:${filter_word(queue.queue)}` })}>${queue.queue}</a>
+      <${Of} inbox=${queue.inbox} />
     </td>
     <td class="right">${queue.due_more ? `${short(queue.due)}+` : number(queue.due)}</td>
-    <td class="right nowrap">${duration(queue.oldest_runnable_seconds)}</td>
+    <td class="right">${duration(queue.oldest_runnable_seconds)}</td>
     <td class="right">${number(queue.processing)}</td>
-    <td class="right">${number(queue.completed)}</td>
-    <td class="right nowrap">
+    <td class="right if-wide">${number(queue.completed)}</td>
+    <td class="right">
       <${Share} share=${queue.failing} />
     </td>
-    <td class="right nowrap">${duration(queue.run_p95)}</td>
+    <td class="right if-wide">${duration(queue.run_p95)}</td>
   </tr>
 `;
 
@@ -103,17 +104,18 @@ function Kinds({ kinds, since }) {
 }
 
 /** @param {any} kind */
-const Kind = ({ kind, ended, badly, run_p50, run_p95 }) => html`
-  <tr key=${kind}>
+const Kind = ({ kind, inbox, ended, badly, run_p50, run_p95 }) => html`
+  <tr key=${`${inbox ?? ""} ${kind}`}>
     <td>
       <a class="mono" href=${to("rows", { filter: `kind:${filter_word(kind)}` })}>
         ${kind}
       </a>
+      <${Of} inbox=${inbox} />
     </td>
-    <td class="right nowrap">${duration(run_p50)}</td>
-    <td class="right nowrap">${duration(run_p95)}</td>
+    <td class="right">${duration(run_p50)}</td>
+    <td class="right">${duration(run_p95)}</td>
     <td class="right">${number(ended)}</td>
-    <td class="right nowrap">
+    <td class="right">
       ${badly > 0 ? html`
         <a href=${to("rows", { filter: `status:failed,dead_letter kind:${filter_word(kind)}` })}>
           <${Share} share=${badly / ended} />
@@ -124,6 +126,13 @@ const Kind = ({ kind, ended, badly, run_p50, run_p95 }) => html`
     </td>
   </tr>
 `;
+
+/** Of several inboxes, the one that a line is of. @param {{inbox?: string}} props */
+const Of = ({ inbox }) =>
+  inbox && html`
+    ${" "}
+    <span class="tag">${inbox}</span>
+  `;
 
 /** @param {{share: number | null}} props */
 const Share = ({ share }) => html`

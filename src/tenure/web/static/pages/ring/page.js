@@ -1,5 +1,8 @@
 /** The ring: who owns which of the 1,024 buckets, how many rows are pending there, and what moved last. */
 import { useAnswer } from "../../lib/answer.js";
+import { me } from "../../lib/api.js";
+import { inbox } from "../../lib/asked.js";
+import { several } from "../../lib/inboxes.js";
 import { Choice, Empty, Fault, Page, Panel } from "../../lib/parts.js";
 import { ask, place } from "../../lib/route.js";
 import { html, useEffect, useRef, useState } from "../../lib/ui.js";
@@ -13,7 +16,30 @@ const FLASH_MS = 6000;
 
 /** @typedef {import("./words.js").Ring} RingAnswer */
 
+/** Each inbox has a ring of its own: of several, one is chosen first. */
 export default function Ring() {
+  return several() && !inbox.value ? html`<${Which} />` : html`<${One} />`;
+}
+
+function Which() {
+  return html`
+    <${Page} title="Ring" note="each inbox has a ring of its own">
+      <${Panel}>
+        <p class="empty">
+          Choose an inbox:
+          ${me.value?.inboxes.map((name) => html`
+            ${" "}
+            <button key=${name} class="button small" onClick=${() => (inbox.value = name)}>
+              ${name}
+            </button>
+          `)}
+        </p>
+      <//>
+    <//>
+  `;
+}
+
+function One() {
   const { answer, fault, reload } = useAnswer("api/ring", {
     query: { queues: place.value.query.queues },
     every_seconds: 4,

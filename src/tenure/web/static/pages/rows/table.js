@@ -105,7 +105,9 @@ function Line({ row, arrived_ms, longest_seconds, payload, chosen, toggle }) {
       </td>
       <td class="title">
         <a href=${`rows/${row.id}`} title=${row.id}>
-          ${row.kind}
+          <span class="clip" title=${row.kind}>
+            ${row.kind}
+          </span>
         </a>
       </td>
       <td data-label="Key" class="mono">

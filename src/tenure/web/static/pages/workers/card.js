@@ -22,6 +22,7 @@ export function Living({ worker, usual }) {
         <h2 class="mono clip" title=${worker.id}>
           ${worker.id}
         </h2>
+        ${worker.inbox && html`<span class="tag">${worker.inbox}</span>`}
         <span class=${`tag ${tone}`}>${word}</span>
         ${can("drain_worker") && worker.status === "alive" && html`
           <button class="button small" aria-label=${`Drain ${worker.id}`} onClick=${() => drain(worker)}>

@@ -26,7 +26,7 @@ export function Graveyard({ dead }) {
           </thead>
           <tbody>
             ${dead.map((each) => html`
-              <${Line} key=${each.id} worker=${each} />
+              <${Line} key=${`${each.inbox ?? ""} ${each.id}`} worker=${each} />
             `)}
           </tbody>
         </table>
@@ -37,10 +37,16 @@ export function Graveyard({ dead }) {
 
 /** @param {{worker: Member}} props */
 function Line({ worker }) {
-  const { id, seen_seconds, host, pid, version, queues, held } = worker;
+  const { id, inbox, seen_seconds, host, pid, version, queues, held } = worker;
   return html`
     <tr>
-      <td class="title mono">${id}</td>
+      <td class="title">
+        <span class="mono">${id}</span>
+        ${inbox && html`
+          ${" "}
+          <span class="tag">${inbox}</span>
+        `}
+      </td>
       <td data-label="Last seen">${duration(seen_seconds)} ago</td>
       <td data-label="Process" class="mono">
         ${host ?? "?"} : ${pid ?? "?"}

@@ -26,7 +26,7 @@ export default function Workers() {
       `}
       <ul class="fleet" aria-label="Living workers">
         ${living.map((each) => html`
-          <${Living} key=${each.id} worker=${each} usual=${usual} />
+          <${Living} key=${`${each.inbox ?? ""} ${each.id}`} worker=${each} usual=${usual} />
         `)}
       </ul>
       ${dead.length > 0 && html`<${Graveyard} dead=${dead} />`}

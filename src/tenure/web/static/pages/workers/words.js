@@ -7,7 +7,7 @@ import { filter_word, number, plural } from "../../lib/words.js";
  *   slots: number | null, slots_used: number | null,
  *   slots_stuck: number | null, host: string | null, pid: number | null,
  *   version: string | null, wakeup: string | null, queues: string[], kinds: string[] | null,
- *   held: number | null, buckets: number}} Member
+ *   held: number | null, buckets: number, inbox?: string}} Member
  */
 
 /** A worker that was not seen for so long is declared dead; a heartbeat comes every third of it. */

@@ -1,42 +1,36 @@
 /** Projections: how far each shard has read, what stopped it; pause, resume, rebuild, skip. */
-import { change } from "../lib/act.js";
-import { useAnswer } from "../lib/answer.js";
-import { can, verb_of } from "../lib/can.js";
-import { Ago } from "../lib/clock.js";
-import { Empty, Fault, Page, Panel } from "../lib/parts.js";
-import { Switch } from "../lib/switch.js";
-import { duration } from "../lib/time.js";
-import { html } from "../lib/ui.js";
-import { number, plural } from "../lib/words.js";
+import { change } from "../../lib/act.js";
+import { useAnswer } from "../../lib/answer.js";
+import { can, verb_of } from "../../lib/can.js";
+import { Ago } from "../../lib/clock.js";
+import { Empty, Fault, Page, Panel } from "../../lib/parts.js";
+import { Switch } from "../../lib/switch.js";
+import { duration } from "../../lib/time.js";
+import { html } from "../../lib/ui.js";
+import { number, plural } from "../../lib/words.js";
+import { journals, read_up_to } from "./journals.js";
 
 /**
  * @typedef {{shard: number, position: number, behind: number, lag_seconds: number, state: string,
  *   stopped_at: number | null, error: string | null, skipped: number, updated_at: string}} Shard
+ * @typedef {import("./journals.js").Journal} Journal
  * @typedef {{projection: string, paused: boolean, shards: Shard[], inbox?: string}} Projection
  */
 
 export default function Projections() {
   const { answer, fault, reload } = useAnswer("api/projections", { every_seconds: 2 });
   const every = /** @type {Projection[]} */ (answer?.projections ?? []);
-  const held = answer ? answer.last - answer.horizon : 0;
   return html`
     <${Page}
       title="Projections"
       note=${
         answer
-          ? `the journal can be read up to ${number(answer.horizon)}`
+          ? `the journal can be read up to ${read_up_to(journals(answer))}`
           : "tables made of the journal"
       }
     >
       <${Fault} fault=${fault} retry=${reload} />
-      ${held > 0 && html`
-        <p class="fault">
-          <span>
-            An open transaction that appends holds back ${plural(held, "number")} above it;${" "}
-            <code>tenure doctor</code> names its session.
-          </span>
-        </p>
-      `}
+      ${answer && journals(answer).map((each) => html`<${Held} key=${each.inbox} journal=${each} />`)}
       ${answer && !every.length && html`
         <${Panel}>
           <${Empty}>
@@ -49,6 +43,19 @@ export default function Projections() {
         <${One} key=${`${each.inbox ?? ""} ${each.projection}`} each=${each} />
       `)}
     <//>
+  `;
+}
+
+/** @param {{journal: Journal}} props */
+function Held({ journal: { inbox, horizon, last } }) {
+  if (last <= horizon) return null;
+  return html`
+    <p class="fault">
+      <span>
+        An open transaction that appends${inbox && ` in ${inbox}`} holds back${" "}
+        ${plural(last - horizon, "number")} above it; <code>tenure doctor</code> names its session.
+      </span>
+    </p>
   `;
 }
 
@@ -99,7 +106,7 @@ function Line({ shard, paused }) {
   const state = paused ? "paused" : shard.stopped_at !== null ? "stopped" : shard.state;
   return html`
     <tr class=${paused ? "is-paused" : ""}>
-      <td class="title">${shard.shard < 0 ? "rebuild" : shard.shard}</td>
+      <td class="title">${shard.shard < 0 ? "rebuild" : `shard ${shard.shard}`}</td>
       <td data-label="State">
         <span class=${`tag ${state === "stopped" ? "bad" : ""}`}>${state}</span>
       </td>
