@@ -10,6 +10,9 @@ import { colour } from "./theme.js";
  *   width: number, height: number}} Look
  */
 
+/** Seconds between two moments on the axis: whole minutes, or a moment would be written twice. */
+const WHOLE = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+
 /**
  * Each series on top of those before it; drawn from the tallest down, so that all stay visible.
  * @param {Series[]} series
@@ -30,7 +33,7 @@ export function options(series, look, point) {
   return {
     width,
     height,
-    padding: [10, 6, 0, 0],
+    padding: [10, 18, 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -57,7 +60,14 @@ function axes({ format, across }) {
     ? (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(across)
     : "{HH}:{mm}";
   return [
-    { ...axis, space: 70, size: 28, grid: { show: false }, values: moments },
+    {
+      ...axis,
+      space: 70,
+      size: 28,
+      grid: { show: false },
+      values: moments,
+      ...(!across && { incrs: WHOLE }),
+    },
     { ...axis, space: 36, size: 56, values: (_, ticks) => ticks.map(format) },
   ];
 }

@@ -27,6 +27,7 @@ export function Flow({ id }) {
       <${Fault} fault=${fault} retry=${reload} />
       <p class="flow-head">
         <${Status} status=${flow.status} cancel_asked=${lives && flow.cancel !== null} />
+        ${flow.inbox && html`<span class="tag">${flow.inbox}</span>`}
         <a class="mono" href=${`rows/${flow.id}`}>
           ${flow.id}
         </a>

@@ -49,6 +49,7 @@ function Head({ each }) {
   const facts = /** @type {[string, any][]} */ (
     [
       ["Address", html`<span class="mono">${url}</span>`],
+      each.inbox && ["Inbox", each.inbox],
       ["State", html`<${State} each=${each} />`],
       ["Pending", plural(pending, "row")],
       ["Kinds", kinds.join(", ")],
