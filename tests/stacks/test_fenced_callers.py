@@ -7,9 +7,11 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import psycopg
 import psycopg_pool
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from stacks.held import EVERY, Held, django_alias, sqlalchemy_session
@@ -190,3 +192,39 @@ def test_a_pool_and_what_is_no_connection_are_refused(shop: World) -> None:
             block: Any = fenced(thing, job.lease, schema=shop.schema)  # type: ignore[arg-type]
             with pytest.raises(NoConnection, match=sentence), contextlib.ExitStack() as stack:
                 stack.enter_context(block)
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+def test_in_autocommit_of_sqlalchemy_nothing_would_commit_together_so_it_is_refused(shop: World, driver: str) -> None:
+    job = shop.claim_one("A")
+    url = shop.url.replace("postgresql://", f"postgresql+{driver}://", 1)
+
+    async def on_a_loop() -> None:
+        engine = create_async_engine(url, isolation_level="AUTOCOMMIT")
+        async with AsyncSession(engine) as session, fenced(session, job.lease, schema=shop.schema):
+            await session.execute(text(f'INSERT INTO "{shop.schema}".orders VALUES (1)'))
+
+    with pytest.raises(BadSettings, match="AUTOCOMMIT"):
+        asyncio.run(on_a_loop())
+    assert (shop.count("orders"), shop.status(job.id)) == (0, "processing")
+
+
+def test_a_blocking_session_in_autocommit_is_refused_and_may_say_otherwise(shop: World) -> None:
+    job = shop.claim_one("A")
+    engine = create_engine(shop.url.replace("postgresql://", "postgresql+psycopg://", 1), isolation_level="AUTOCOMMIT")
+    refused = pytest.raises(BadSettings, match="AUTOCOMMIT")
+    with Session(engine) as session, refused, fenced(session, job.lease, schema=shop.schema):
+        session.execute(text(f'INSERT INTO "{shop.schema}".orders VALUES (1)'))
+    assert (shop.count("orders"), shop.status(job.id)) == (0, "processing")
+    usual = engine.execution_options(isolation_level="READ COMMITTED")
+    with Session(usual) as session, fenced(session, job.lease, schema=shop.schema):
+        session.execute(text(f'INSERT INTO "{shop.schema}".orders VALUES (1)'))
+    assert (shop.count("orders"), shop.status(job.id)) == (1, "completed")
+
+
+def test_a_closed_connection_is_called_closed(shop: World) -> None:
+    job = shop.claim_one("A")
+    conn = psycopg.connect(shop.url)
+    conn.close()
+    with pytest.raises(BadSettings, match="closed: open another"), fenced(conn, job.lease, schema=shop.schema):
+        pytest.fail("the block has begun")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import nullcontext
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec
 from uuid import UUID
-
-from psycopg import pq
 
 from ..errors import BadSettings, InvalidPayload
 from ..model.rows import NewRow
 from ..postgres.runner import run
+from ..postgres.transactions import whole, whole_awaiting
 from ..verbs.batches import GROUP_MAX, WAITING_SECONDS, open_group
 from ..verbs.sending import enqueue
 from ..verbs.statement import Statement
 from .handler import Handler
 from .sender import Sender
-
-if TYPE_CHECKING:
-    from psycopg import AsyncConnection, Connection
 
 CHAINED_MAX = 10_000  # rows of a batch that follows another: one statement makes them all due
 
@@ -58,32 +53,32 @@ class Batch:
     # -- sending
 
     def __enter__(self) -> Batch:
+        whole(self._conn)  # refuses what is no connection before the rows are made
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            conn: Connection[Any] = self._conn
-            with nullcontext() if _begins_by_itself(conn) else conn.transaction():
-                _each(self._sent(), lambda statement: run(conn, statement, self._schema))
+            with whole(self._conn):
+                _each(self._sent(), lambda statement: run(self._conn, statement, self._schema))
 
     async def __aenter__(self) -> Batch:
+        whole_awaiting(self._conn)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            conn: AsyncConnection[Any] = self._conn
             sending, answer = self._sent(), None
-            async with nullcontext() if _begins_by_itself(conn) else conn.transaction():
+            async with whole_awaiting(self._conn):
                 while True:
                     try:
                         statement = sending.send(answer)
                     except StopIteration:
                         return
-                    answer = await run(conn, statement, self._schema)
+                    answer = await run(self._conn, statement, self._schema)
 
     def _sent(self, *, waiting: bool = False) -> Generator[Statement[Any], Any, None]:
         """What is to be run, one after the other: first what follows, which waits, then the rows."""
@@ -103,14 +98,6 @@ class Batch:
             raise InvalidPayload(f"a batch that follows another has at most {CHAINED_MAX} rows, not {n}: send it later")
         rows = [_later(row) for row in self.rows] if waiting else self.rows
         self.id, self.ids = yield open_group(rows, name=self._name, then_row=self.then_id, then_group=then_group)
-
-
-def _begins_by_itself(conn: Any) -> bool:
-    """True if the first statement begins the caller's transaction, which the caller ends.
-
-    Otherwise it takes one of our own, in the caller's a savepoint: all of the batch is sent, or nothing.
-    """
-    return not conn.autocommit and conn.info.transaction_status == pq.TransactionStatus.IDLE
 
 
 def _later(row: NewRow) -> NewRow:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Any
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, IsolationLevel, pq
@@ -15,6 +21,11 @@ from .callers import awaits, library_of
 READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 IN_TRANSACTION = (
     "fenced() needs a connection that is not in a transaction: open it with autocommit=True, or commit first"
+)
+CLOSED = "fenced() was given a connection that is closed: open another one"
+AUTOCOMMIT = (
+    "this SQLAlchemy connection is in AUTOCOMMIT, so nothing commits together on it: pass one of an engine "
+    "without isolation_level='AUTOCOMMIT'"
 )
 StillOpen = Callable[[], bool]  # False once the body has ended the transaction itself, or has marked it to be undone
 
@@ -37,14 +48,47 @@ def awaiting(conn: Any) -> AbstractAsyncContextManager[StillOpen]:
     return _asyncpg(conn) if library_of(conn) == "asyncpg" else _sqlalchemy_awaiting(conn)
 
 
+def whole(conn: Any) -> AbstractContextManager[Any]:
+    """All or nothing within the caller's transaction, or in one of its own if there is none; for `with`."""
+    if awaits(conn):
+        raise TypeError("this connection is async: write `async with`")
+    if isinstance(conn, Connection | Cursor):
+        conn = conn if isinstance(conn, Connection) else conn.connection
+        return nullcontext() if _begins_by_itself(conn) else conn.transaction()
+    if library_of(conn) == "django":
+        return sys.modules["django.db.transaction"].atomic(using=conn.alias)  # type: ignore[no-any-return]
+    return _savepoint(conn)
+
+
+def whole_awaiting(conn: Any) -> AbstractAsyncContextManager[Any]:
+    """The same, for `async with`."""
+    if isinstance(conn, AsyncConnection | AsyncCursor):
+        conn = conn if isinstance(conn, AsyncConnection) else conn.connection
+        return nullcontext() if _begins_by_itself(conn) else conn.transaction()
+    if isinstance(conn, Connection | Cursor) or not (library_of(conn) and awaits(conn)):
+        raise TypeError("this connection is not async: write `with`")
+    return conn.transaction() if library_of(conn) == "asyncpg" else _savepoint_awaiting(conn)
+
+
+def _begins_by_itself(conn: Any) -> bool:
+    """True if the first statement begins the caller's transaction, which the caller ends."""
+    return not conn.autocommit and conn.info.transaction_status == pq.TransactionStatus.IDLE
+
+
 def _require_idle(in_transaction: bool) -> None:
     """Inside another transaction ours would be only a savepoint: its writes could still be undone."""
     if in_transaction:
         raise BadSettings(IN_TRANSACTION)
 
 
+def _require_open(closed: bool) -> None:
+    if closed:
+        raise BadSettings(CLOSED)
+
+
 @contextmanager
 def _psycopg(conn: Connection[Any]) -> Iterator[StillOpen]:
+    _require_open(conn.closed)
     _require_idle(conn.info.transaction_status != pq.TransactionStatus.IDLE)
     before, conn.isolation_level = conn.isolation_level, IsolationLevel.READ_COMMITTED
     try:
@@ -57,6 +101,7 @@ def _psycopg(conn: Connection[Any]) -> Iterator[StillOpen]:
 
 @asynccontextmanager
 async def _psycopg_awaiting(conn: AsyncConnection[Any]) -> AsyncIterator[StillOpen]:
+    _require_open(conn.closed)
     _require_idle(conn.info.transaction_status != pq.TransactionStatus.IDLE)
     before = conn.isolation_level
     await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
@@ -73,7 +118,7 @@ def _sqlalchemy(conn: Any) -> Iterator[StillOpen]:
     conn = _itself(conn)
     _require_idle(conn.in_transaction())
     with conn.begin() as mine:
-        (conn.connection() if hasattr(conn, "flush") else conn).exec_driver_sql(READ_COMMITTED)
+        _transactional(conn).exec_driver_sql(READ_COMMITTED)
         yield lambda: bool(mine.is_active)
 
 
@@ -82,8 +127,42 @@ async def _sqlalchemy_awaiting(conn: Any) -> AsyncIterator[StillOpen]:
     conn = _itself(conn)
     _require_idle(conn.in_transaction())
     async with conn.begin() as mine:
-        await (await conn.connection() if hasattr(conn, "flush") else conn).exec_driver_sql(READ_COMMITTED)
+        await (await _transactional_awaiting(conn)).exec_driver_sql(READ_COMMITTED)
         yield lambda: bool(mine.is_active)
+
+
+@contextmanager
+def _savepoint(conn: Any) -> Iterator[None]:
+    conn = _itself(conn)
+    _transactional(conn)
+    with conn.begin_nested():
+        yield
+
+
+@asynccontextmanager
+async def _savepoint_awaiting(conn: Any) -> AsyncIterator[None]:
+    conn = _itself(conn)
+    await _transactional_awaiting(conn)
+    async with conn.begin_nested():
+        yield
+
+
+def _transactional(conn: Any) -> Any:
+    """The connection of a session, or itself; BadSettings in AUTOCOMMIT, where a block is no transaction."""
+    conn = conn.connection() if hasattr(conn, "flush") else conn
+    _require_transactions(conn)
+    return conn
+
+
+async def _transactional_awaiting(conn: Any) -> Any:
+    conn = await conn.connection() if hasattr(conn, "flush") else conn
+    _require_transactions(conn.sync_connection)
+    return conn
+
+
+def _require_transactions(conn: Any) -> None:
+    if getattr(conn.connection.dbapi_connection, "autocommit", False):
+        raise BadSettings(AUTOCOMMIT)
 
 
 def _itself(conn: Any) -> Any:
