@@ -86,6 +86,9 @@ class Hooks:
 
     def carry(self, **variables: ContextVar[Any]) -> None:
         """Carry context variables from enqueue to the attempt, in the row's headers: carry(tenant=tenant)."""
+        for name, variable in variables.items():
+            if not isinstance(variable, ContextVar):
+                raise BadSettings(f"carry({name}={variable!r}) must be a context variable: ContextVar({name!r})")
         self.carried.update(variables)
 
     # -- what there is

@@ -75,15 +75,26 @@ async def _hear_async(conn: AsyncConnection[Any], row_id: UUID, seconds: float) 
                 return
 
 
+def id_of(sent: Any) -> UUID:
+    """The id of a row, by the answer of enqueue, its id, or its id as text."""
+    given = getattr(sent, "id", sent)
+    try:
+        return given if isinstance(given, UUID) else UUID(given)
+    except (AttributeError, TypeError, ValueError):
+        raise BadSettings(f"{sent!r} is not the id of a row: pass what enqueue answered, or its id") from None
+
+
 def _found(row: EndedRow) -> EndedRow | None:
     if row.status == "unknown":
-        raise InvalidPayload(f"there is no row {row.id}, or no more: wait for it while it is kept")
+        raise InvalidPayload(
+            f"there is no row {row.id}, not yet or no more: commit the transaction that sent it, then wait for it"
+        )
     return None if row.status in OPEN else row
 
 
 def _by(seconds: float) -> float:
-    if not 0 < seconds <= 86_400:
-        raise BadSettings(f"timeout_seconds={seconds!r} must be above 0 and at most 86400: a longer wait is a flow")
+    if not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:
+        raise BadSettings(f"timeout_seconds={seconds!r} must be a number, at most 86400: a longer wait is a flow")
     return time.monotonic() + seconds
 
 

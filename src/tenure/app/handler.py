@@ -22,7 +22,7 @@ from ..postgres.callers import Awaiting, Blocking
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
 from .author_hooks import Hooks
-from .awaiting import wait_for_end, wait_for_end_async
+from .awaiting import id_of, wait_for_end, wait_for_end_async
 from .encryption import CLEAR, Encryption
 from .job import Job
 from .key_template import check_key, fields_of_key
@@ -182,8 +182,7 @@ class Handler(Generic[C, P, R]):
     ) -> Ended[T]: ...
     async def result(self, sent: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """How its row ended, as soon as it has, with the value that the function returned, of the type it says."""
-        row_id = sent if isinstance(sent, UUID) else sent.id
-        ended = await wait_for_end_async(url, self.schema, row_id, timeout_seconds, self.encryption.codec)
+        ended = await wait_for_end_async(url, self.schema, id_of(sent), timeout_seconds, self.encryption.codec)
         return self.signature.typed(ended)
 
     @overload
@@ -200,8 +199,7 @@ class Handler(Generic[C, P, R]):
     ) -> Ended[T]: ...
     def result_blocking(self, sent: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """The same for code without a loop."""
-        row_id = sent if isinstance(sent, UUID) else sent.id
-        return self.signature.typed(wait_for_end(url, self.schema, row_id, timeout_seconds, self.encryption.codec))
+        return self.signature.typed(wait_for_end(url, self.schema, id_of(sent), timeout_seconds, self.encryption.codec))
 
     @property
     def awaits(self) -> bool:

@@ -13,13 +13,13 @@ from ..events import Bus
 from ..model.backoff import Backoff
 from ..model.declaration import Declaration
 from ..model.ended import Ended
-from ..model.rows import MAX_ATTEMPTS, NewRow
+from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..settings import DEFAULT_SCHEMA, check_schema_name, find
 from ..telemetry.tracing import Mode, Tracing
 from ..verbs.schedules import Schedule
 from ..verbs.statement import Statement
 from .author_hooks import Hooks
-from .awaiting import wait_for_end, wait_for_end_async
+from .awaiting import id_of, wait_for_end, wait_for_end_async
 from .batch import Batch, Then
 from .chore import Chore, check_chore
 from .clock_times import Cron, cron_of
@@ -195,16 +195,16 @@ class Inbox:
         """
         return Batch(conn, self.schema, then, name)
 
-    async def result(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
+    async def result(self, row_id: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """How a row ended, as soon as it has: Ended(status, value, error). TimeoutError if it has not by then.
 
         The value is what a handler with result=True returned. The database is that of TENURE_DATABASE_URL, or `url`.
         """
-        return await wait_for_end_async(url, self.schema, row_id, timeout_seconds, self.codec)
+        return await wait_for_end_async(url, self.schema, id_of(row_id), timeout_seconds, self.codec)
 
-    def result_blocking(self, row_id: UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
+    def result_blocking(self, row_id: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """The same for code without a loop."""
-        return wait_for_end(url, self.schema, row_id, timeout_seconds, self.codec)
+        return wait_for_end(url, self.schema, id_of(row_id), timeout_seconds, self.codec)
 
     def lifespan(self, function: Opening) -> Opening:
         """A process resource: an async function with one yield, `@inbox.lifespan`.
