@@ -7,8 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from tenure import verbs
 from tenure.app.inbox import Inbox
 from tenure.errors import BadSettings, InvalidPayload
+from tenure.postgres.runner import run
 from world import World
 
 
@@ -35,6 +37,19 @@ def test_the_answer_of_enqueue_and_a_text_stand_for_the_id(world: World, inbox: 
     for given in (sent, sent.id, str(sent.id)):
         with pytest.raises(TimeoutError):
             inbox.result_blocking(given, timeout_seconds=0.1, url=world.url)  # type: ignore[arg-type]
+
+
+def test_what_is_no_statement_and_no_row_is_refused(world: World, inbox: Inbox) -> None:
+    handler = inbox.handlers["resize"]
+    with pytest.raises(TypeError, match=r"'select 1' is not a statement of tenure\.verbs"):
+        run(world.conn, "select 1")  # type: ignore[call-overload]
+    with pytest.raises(InvalidPayload, match=r"is not a row: pass handler.row\(…\)"):
+        run(world.conn, verbs.enqueue_many([handler]))  # type: ignore[list-item]
+    with pytest.raises(InvalidPayload, match="key=7 of 'resize' must be text, or a function of the payload"):
+        handler.using(key=7).enqueue(world.conn, n=1)
+    with pytest.raises(InvalidPayload, match="delay_seconds='5' must be a number of seconds"):
+        handler.using(delay_seconds="5").enqueue(world.conn, n=1)
+    assert world.count("live") == 0
 
 
 def test_a_result_before_the_commit_says_to_commit(world: World, inbox: Inbox) -> None:

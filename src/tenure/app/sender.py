@@ -126,6 +126,8 @@ class Sender(Generic[P]):
         key: str | Callable[..., str] | None = self._options["key"]
         if key is None or (isinstance(key, str) and "{" not in key):
             return key
+        if not (isinstance(key, str) or callable(key)):
+            raise InvalidPayload(f"key={key!r} of {self.handler.kind!r} must be text, or a function of the payload")
         fields = sent if isinstance(sent, dict) else msgspec.to_builtins(sent)
         try:
             return key.format_map(fields) if isinstance(key, str) else key(**fields)

@@ -196,6 +196,8 @@ def check_text(text: str, where: str) -> str:
 
 def check_row(row: NewRow) -> None:
     """Refuse options that contradict each other or exceed a limit, with the value and the next step."""
+    if not isinstance(row, NewRow):
+        raise InvalidPayload(f"{row!r} is not a row: pass handler.row(…), or NewRow(kind, payload)")
     try:
         _check_options(row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds)
     except TypeError:  # something that has no hash
@@ -228,7 +230,9 @@ def _check_options(kind: str, queue: str, priority: int, max_attempts: int, dela
     check_name(queue, "queue")
     _check_int(priority, "priority", -limits.PRIORITY_MAX, limits.PRIORITY_MAX)
     _check_int(max_attempts, "max_attempts", 1, limits.ATTEMPTS_MAX)
-    if not isinstance(delay_seconds, int | float) or not 0 <= delay_seconds <= limits.DELAY_SECONDS_MAX:
+    if not isinstance(delay_seconds, int | float):
+        raise InvalidPayload(f"delay_seconds={delay_seconds!r} must be a number of seconds: 0 is no delay")
+    if not 0 <= delay_seconds <= limits.DELAY_SECONDS_MAX:
         raise InvalidPayload(
             f"delay_seconds={delay_seconds!r} must be between 0 and {limits.DELAY_SECONDS_MAX:.0f}: 0 is no delay"
         )

@@ -32,6 +32,8 @@ def run(conn: Any, statement: Statement[T], schema: str | None = None) -> T | Aw
 
     It uses the schema given here, else that of the connection, else `tenure`.
     """
+    if not isinstance(statement, Statement):
+        raise TypeError(f"{statement!r} is not a statement of tenure.verbs: run your own SQL with execute")
     if isinstance(conn, AsyncConnection):
         return _run_awaiting(conn, statement, schema)
     if isinstance(conn, Connection):
