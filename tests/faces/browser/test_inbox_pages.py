@@ -105,6 +105,31 @@ def test_a_line_of_one_inbox_leads_there_and_is_changed_there(browser: Any, pair
         page.close()
 
 
+def test_a_change_that_was_not_made_everywhere_is_told(browser: Any, pair: Pair) -> None:
+    with served(pair.a, shards={"eu": pair.a.url, "us": NOWHERE}) as web:
+        pair.a.enqueue("stray", {})
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(f"{web.base_url}/rows?filter=kind:stray")
+        page.get_by_label("Choose every row of this page").check()
+        page.get_by_role("button", name="Cancel…").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        expect(page.locator(".toast.bad")).to_contain_text("1 row cancelled. Not everywhere: us: ")
+        page.close()
+
+
+def test_while_one_is_away_a_line_says_so(browser: Any, pair: Pair) -> None:
+    with served(pair.a, shards={"eu": pair.a.url, "us": NOWHERE}) as web:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(f"{web.base_url}/dead")
+        expect(page.locator(".away")).to_have_text("1 of 2 inboxes answers: us is away, and nothing of it is shown.")
+        expect(page.locator(".grave")).to_have_count(1)
+        shot(page, "inboxes-dead-away")
+        page.goto(f"{web.base_url}/")
+        expect(page.locator(".away")).to_be_visible()
+        shot(page, "inboxes-overview-away")
+        page.close()
+
+
 def test_pages_of_the_shapes_say_of_which_inbox_each_line_is(browser: Any, pair: Pair) -> None:
     filled = [goods.fill(world) for world in pair]
     pair.b.run(append("order:1", [NewEvent("order.paid")]))
@@ -134,29 +159,4 @@ def test_pages_of_the_shapes_say_of_which_inbox_each_line_is(browser: Any, pair:
         expect(page.get_by_text("shipped was sent.")).to_be_visible()
         sent = [world.sql("SELECT count(*) FROM audit WHERE verb = 'signal'") for world in pair]
         assert sent == [[(0,)], [(1,)]]
-        page.close()
-
-
-def test_a_change_that_was_not_made_everywhere_is_told(browser: Any, pair: Pair) -> None:
-    with served(pair.a, shards={"eu": pair.a.url, "us": NOWHERE}) as web:
-        pair.a.enqueue("stray", {})
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"{web.base_url}/rows?filter=kind:stray")
-        page.get_by_label("Choose every row of this page").check()
-        page.get_by_role("button", name="Cancel…").click()
-        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-        expect(page.locator(".toast.bad")).to_contain_text("1 row cancelled. Not everywhere: us: ")
-        page.close()
-
-
-def test_while_one_is_away_a_line_says_so(browser: Any, pair: Pair) -> None:
-    with served(pair.a, shards={"eu": pair.a.url, "us": NOWHERE}) as web:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"{web.base_url}/dead")
-        expect(page.locator(".away")).to_have_text("1 of 2 inboxes answers: us is away, and nothing of it is shown.")
-        expect(page.locator(".grave")).to_have_count(1)
-        shot(page, "inboxes-dead-away")
-        page.goto(f"{web.base_url}/")
-        expect(page.locator(".away")).to_be_visible()
-        shot(page, "inboxes-overview-away")
         page.close()
