@@ -11,7 +11,7 @@ import pytest
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure import verbs
 from tenure.errors import InvalidPayload
-from tenure.model.rows import Lease
+from tenure.model.rows import Lease, NewRow
 from tenure.verbs import fleet, operators, questions, queues, settle
 from tenure.verbs.statement import Statement
 from world import World
@@ -462,6 +462,7 @@ def test_nobody_is_woken_when_nothing_changed_or_nobody_sleeps(world: World) -> 
     later = world.enqueue(delay_seconds=HOUR)
     world.run(operators.retry_now([later]))
     world.run(operators.delete([world.enqueue(key="order:1", ordered=True)]))
+    world.run(verbs.enqueue_many([NewRow("k"), NewRow("k")]))
     assert ears.notes() == []
     world.run(fleet.register("sleeper"))
     world.run(fleet.set_waiting("sleeper", waiting=True))

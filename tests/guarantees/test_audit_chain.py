@@ -222,6 +222,16 @@ def test_what_is_young_stops_forgetting_also_when_it_began_long_ago(world: World
     assert world.run(witness.audit_chain()).anchor_seq == 1
 
 
+def test_a_line_whose_first_link_is_the_last_old_one_is_kept(world: World) -> None:
+    first = begun(world)
+    ended(world, first)  # links 1, 2
+    second, young = begun(world), begun(world)  # 3, 4
+    ended(world, second)  # 5
+    old(world, first, second)
+    assert forgotten(world) == 1
+    assert [link.line for link in world.run(witness.audit_links(0))] == [second, young, second]
+
+
 def test_a_line_is_forgotten_with_both_its_links_or_not_at_all(world: World) -> None:
     first, second, young = begun(world), begun(world), begun(world)  # links 1, 2, 3
     ended(world, second)  # 4

@@ -126,6 +126,15 @@ def test_due_ordered_rows_are_counted_among_those_that_are_not(world: World) -> 
     assert noted(world)["orders"] == (3 + 19, False)
 
 
+def test_rows_of_the_same_key_in_another_queue_are_not_counted(world: World) -> None:
+    for queue in ("a", "b", "a", "b"):
+        world.enqueue(key="k", ordered=True, queue=queue)
+    for queue in ("a", "b"):
+        (job,) = world.claim_ordered("A", 1, queues=[queue])
+        world.release(job.lease)
+    assert world.sql("SELECT count_due_keys('a', clock_timestamp(), 100)") == [(2,)]
+
+
 def test_it_waits_a_tenth_of_a_second_for_a_lock(world: World) -> None:
     fill(world, "q", 1)
     locked, waits = world.connect(), world.connect()

@@ -189,6 +189,17 @@ def test_cancelled_rows_go_by_their_queue(world: World) -> None:
     assert world.sql("SELECT queue FROM dead") == [("bills",)]
 
 
+def test_attempts_are_kept_as_long_as_the_longest_retention(world: World) -> None:
+    world.run(queues.retain("bills", 30 * DAY))
+    world.enqueue("k", queue="bills")
+    world.retry(world.claim_one(lanes=[Lane("bills")]).lease, delay=0)
+    world.complete(world.claim_one(lanes=[Lane("bills")]).lease)
+    world.sql("UPDATE attempts SET ended_at = ended_at - interval '20 days'")
+    assert keep(world)["attempts_forgotten"] == 0
+    world.sql("UPDATE attempts SET ended_at = ended_at - interval '20 days'")
+    assert keep(world)["attempts_forgotten"] == 1
+
+
 def test_strays_go_by_their_queue(world: World) -> None:
     world.run(queues.retain("mail", 2 * DAY))
     for queue in ("mail", "bills"):

@@ -62,6 +62,14 @@ def test_behind_a_row_whose_lease_ends_within_a_long_transaction_none_is_complet
     assert world.count("live") == 2
 
 
+def test_a_run_of_the_same_key_in_another_queue_holds_nothing_back(world: World) -> None:
+    _send(world, queue="a")
+    _send(world, queue="b")
+    jobs = _claim(world, queues=["a", "b"])
+    assert {job.queue for job in jobs} == {"a", "b"}
+    assert world.complete(next(job.lease for job in jobs if job.queue == "b")).ok
+
+
 def test_each_row_of_a_run_has_its_own_lease(world: World) -> None:
     _send(world, 3)
     jobs = _claim(world)

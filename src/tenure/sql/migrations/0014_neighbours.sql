@@ -42,7 +42,7 @@ BEGIN
     found_ahead := last.ahead;
     IF (last.started_at, last.timeline, last.table_oid, last.stored_in) IS DISTINCT FROM (pg_postmaster_start_time(), here, 'tenure.incarnation'::regclass::oid, place) THEN
       begins := trunc(4194304 * extract(epoch FROM clock_timestamp() - timestamptz '2026-01-01 00:00:00+00'));  -- implied: a claim is one short transaction
-      IF begins <= (last.epoch::bigint << 40) + last.ahead + COALESCE(pg_sequence_last_value('tenure.fence_seq'), 0)
+      IF begins <= (last.epoch::bigint << 40) + last.ahead + COALESCE(pg_sequence_last_value('tenure.fence_seq'), 0)  -- implied: the next value of the sequence is above the same number
          OR begins >> 40 <= last.epoch AND (last.system_identifier, last.timeline, last.table_oid, last.stored_in)
                                            IS DISTINCT FROM (identifier, here, 'tenure.incarnation'::regclass::oid, place) THEN
         begins := (last.epoch + 1)::bigint << 40;

@@ -170,7 +170,7 @@ BEGIN
                      AND r.queue = of_queue AND r.priority = lane.priority
                      AND r.available_at >= lane.from_at  -- implied: as above
                      AND r.status = 'pending'
-                     AND lane.partition_key = ''
+                     AND lane.partition_key = ''  -- implied: spares the look, HAVING says the same
                    ORDER BY r.available_at LIMIT 1000) AS r) AS r
        HAVING lane.partition_key = '')
     ) AS first ON true

@@ -53,7 +53,7 @@ CREATE FUNCTION tenure.thin_day(part name, of_day date, usual timestamptz, n int
 #variable_conflict use_column
 DECLARE
   under text := (SELECT md5(COALESCE(string_agg(concat_ws(chr(31), q.queue, q.retention_seconds), chr(30) ORDER BY q.queue), ''))
-                 FROM tenure.queues AS q WHERE q.retention_seconds IS NOT NULL);
+                 FROM tenure.queues AS q WHERE q.retention_seconds IS NOT NULL);  -- implied: other settings are only another look
   own text[] := ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.retention_seconds IS NOT NULL);
   due text[] := ARRAY(
     SELECT s.queue FROM tenure.retentions() AS s

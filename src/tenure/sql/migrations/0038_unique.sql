@@ -32,7 +32,7 @@ BEGIN
   END IF;
   outcome := 'duplicate';
   PERFORM 1 FROM tenure.live AS i WHERE i.id = first_row AND i.status = 'pending' FOR SHARE;
-  IF FOUND THEN
+  IF FOUND THEN  -- implied: only quicker, it is looked at again below with its key locked
     RETURN;
   END IF;
   SELECT k.row_id INTO first_row FROM tenure.idempotency AS k WHERE k.key = idempotency_key FOR UPDATE;
