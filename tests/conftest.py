@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+import citus_cluster
 import servers
 from slices import left_out, left_to_the_first, server_of
 from spares import Spares
@@ -55,6 +56,22 @@ def world(server_url: str, spares: Callable[[str], Spares]) -> Iterator[World]:
     """A schema of its own on a real server, new or as good as new."""
     with spares(server_url).world() as fresh:
         yield fresh
+
+
+@pytest.fixture(scope="session")
+def citus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[citus_cluster.Cluster]:
+    """A Citus cluster with its door open; without a Citus at hand, its tests are left out."""
+    if not citus_cluster.URL and not citus_cluster.BIN:
+        pytest.skip(citus_cluster.NONE)
+    with citus_cluster.running(tmp_path_factory.mktemp("citus")) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(citus: citus_cluster.Cluster) -> citus_cluster.Cluster:
+    """The same without the rows of earlier tests."""
+    citus.empty()
+    return citus
 
 
 # The files that take longest, longest first: one that begins last would keep the whole run waiting.
@@ -120,4 +137,5 @@ def pytest_report_header() -> list[str]:
         if len(names) > 1 or names == ["url"]
         else " (no system PostgreSQL 14-17 found: its half of the run is left out)"
     )
-    return [f"servers: {', '.join(names)}{left_out}"]
+    citus = citus_cluster.URL or citus_cluster.BIN
+    return [f"servers: {', '.join(names)}{left_out}", f"citus: {citus or citus_cluster.NONE}"]

@@ -19,6 +19,7 @@ from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
 from ..postgres.callers import Awaiting, Blocking
+from ..settings import DOOR
 from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
 from .author_hooks import Hooks
@@ -114,7 +115,7 @@ class Handler(Generic[C, P, R]):
         hooks: Hooks | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.kind, self.schema = function, kind, schema
+        self.function, self.kind, self.schema, self.citus = function, kind, schema, False
         self.options, self.handling = check_options(kind, options), handling
         self.hooks = hooks or Hooks()
         self.signature = Signature(function, kind, payload, self.hooks.providers)
@@ -131,6 +132,11 @@ class Handler(Generic[C, P, R]):
 
     def __repr__(self) -> str:
         return f"<Handler {self.kind!r} in queue {self.options.queue!r}>"
+
+    @property
+    def sent_to(self) -> str:
+        """The schema whose functions enqueue: its own, or the door of a Citus cluster."""
+        return f"{self.schema}{DOOR}" if self.citus else self.schema
 
     def using(self, **options: Any) -> Sender[P]:
         """The same kind with other options: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""

@@ -14,8 +14,9 @@ from ..model.backoff import Backoff
 from ..model.declaration import Declaration
 from ..model.ended import Ended
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
-from ..settings import DEFAULT_SCHEMA, check_schema_name, find
+from ..settings import DEFAULT_SCHEMA, check_schema_name, find, on_citus
 from ..telemetry.tracing import Mode, Tracing
+from ..verbs.citus_keys import forget_keys
 from ..verbs.schedules import Schedule
 from ..verbs.statement import Statement
 from .author_hooks import Hooks
@@ -39,13 +40,21 @@ class Inbox:
     """The handlers of an application: `inbox = Inbox()`, then `@inbox.handler("send_receipt")` on its functions.
 
     Its rows are in the schema given here, or by TENURE_SCHEMA or the settings file, or `tenure`. With a codec, the
-    payloads of its handlers are encrypted, unless a handler says encrypt=False.
+    payloads of its handlers are encrypted, unless a handler says encrypt=False. With `citus` (or TENURE_CITUS=on) it
+    sends through the door of a Citus cluster, from any node.
     """
 
-    def __init__(self, *, schema: str | None = None, trace: Mode | None = None, codec: Codec | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        schema: str | None = None,
+        trace: Mode | None = None,
+        codec: Codec | None = None,
+        citus: bool | None = None,
+    ) -> None:
         found = find("TENURE_SCHEMA", schema, "schema")
         self.schema = check_schema_name(found.value if found else DEFAULT_SCHEMA)
-        self.bus, self.tracing, self.codec, self.hooks = Bus(), Tracing(trace), codec, Hooks()
+        self.bus, self.tracing, self.codec, self.hooks, self.citus = Bus(), Tracing(trace), codec, Hooks(), False
         self.handlers: dict[str, Handler[..., ..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self.lifespans: list[Lifespan] = []
@@ -54,12 +63,20 @@ class Inbox:
         self._limited: set[str] = set()  # kinds with limits of their own
         self.around_attempt, self.around_enqueue = self.hooks.around_attempt, self.hooks.around_enqueue
         self.on_error, self.provides, self.carry = self.hooks.on_error, self.hooks.provides, self.hooks.carry
+        if on_citus(citus):
+            self.use_citus()
 
     def use_schema(self, schema: str) -> None:
         """Use this schema: with a worker of another schema, its handlers must enqueue there too."""
         self.schema = check_schema_name(schema)
         for handler in self.handlers.values():
-            handler.schema = schema
+            handler.schema, handler.citus = schema, self.citus
+
+    def use_citus(self) -> None:
+        """Send through the door of a Citus cluster from now on; workers keep its memory of keys small."""
+        self.chores.setdefault("door:forget_keys", check_chore("door:forget_keys", 3600.0, forget_keys()))
+        self.citus = True
+        self.use_schema(self.schema)
 
     def handler(
         self,
@@ -122,6 +139,7 @@ class Inbox:
             encryption=Encryption(self.codec, encrypt),
             hooks=self.hooks,
         )
+        self.handlers[kind].citus = self.citus
         return self.handlers[kind]
 
     def _limit(self, kind: str, queue: str, limits: Limits | None) -> None:

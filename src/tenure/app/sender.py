@@ -34,13 +34,16 @@ class Sending(Protocol):
     """What a Sender asks of its handler."""
 
     kind: str
-    schema: str
     sent_with: dict[str, Any]  # its options by name
     signature: Signature
     encryption: Encryption
     hooks: Hooks
     bus: Bus
     tracing: Tracing
+
+    @property
+    def sent_to(self) -> str:
+        """The schema whose functions enqueue."""
 
 
 class Sender(Generic[P]):
@@ -71,7 +74,7 @@ class Sender(Generic[P]):
         slow = slow or self._unique is not None
         if written is not None and not slow:
             quick: Enqueued | Awaitable[Enqueued] = run(
-                conn, enqueue_written(self._params(key), written, key), handler.schema
+                conn, enqueue_written(self._params(key), written, key), handler.sent_to
             )
             return quick
         row, awaiting = self._row(sent, key), awaits(conn)
@@ -84,12 +87,12 @@ class Sender(Generic[P]):
     def _send_blocking(self, conn: Any, clear: NewRow) -> Enqueued:
         row = self.handler.encryption.encrypted(clear)
         with self.handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, run(conn, enqueue(self._traced(row)), self.handler.schema))
+            return self._sent(span, row, run(conn, enqueue(self._traced(row)), self.handler.sent_to))
 
     async def _send_awaiting(self, conn: Any, clear: NewRow) -> Enqueued:
         row = self.handler.encryption.encrypted(clear)
         with self.handler.tracing.enqueuing(row) as span:
-            return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.schema))
+            return self._sent(span, row, await run(conn, enqueue(self._traced(row)), self.handler.sent_to))
 
     def _sent(self, span: Span, row: NewRow, answer: Enqueued) -> Enqueued:
         span.sent(answer)

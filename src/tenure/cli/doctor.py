@@ -25,9 +25,10 @@ COLOURS = {"ok": "green", "warn": "yellow", "fault": "red"}
 
 @click.command()
 @click.option("--settings", "only_settings", is_flag=True, help="Print only the settings, each with its source.")
+@click.option("--citus", is_flag=True, help="Check a Citus cluster instead; the URL is the coordinator's.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
-def command(only_settings: bool, as_json: bool, database_url: str | None, schema: str | None) -> None:
+def command(only_settings: bool, citus: bool, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Check everything a queue depends on; exit 1 if something is at fault.
 
     It checks settings, versions, schema, clocks, pooler, connections, durability, indexes, vacuum and what holds it
@@ -39,7 +40,7 @@ def command(only_settings: bool, as_json: bool, database_url: str | None, schema
         _show_settings(known, as_json)
         return
     found = []
-    for finding in _findings(database_url, schema):
+    for finding in _findings(database_url, schema, citus=citus):
         found.append(finding)
         if not as_json:
             sentence(_line(finding))
@@ -56,17 +57,21 @@ def _code(last: Finding) -> int:
     return int(last.value) if last.check == "database" else NO
 
 
-def _findings(database_url: str | None, schema: str | None) -> Iterator[Finding]:
+def _findings(database_url: str | None, schema: str | None, *, citus: bool = False) -> Iterator[Finding]:
     """One by one; a database that does not answer or does not let us in is the last finding."""
     import psycopg
 
     from ..doctor import Finding, examine
+    from ..doctor.cluster import examine_cluster
     from .errors import explain
 
     yield _sources(database_url, schema)
     try:
         with opened(database_url, schema) as database:
-            yield from examine(database.url, database.schema, flag=database.flag)
+            if citus:
+                yield from examine_cluster(database.url, database.schema)
+            else:
+                yield from examine(database.url, database.schema, flag=database.flag)
     except (psycopg.Error, NoDatabase) as error:
         sentence, code = explain(error)
         if code == BUG:

@@ -40,8 +40,8 @@ def in_each(command: F) -> F:
             for each in (ctx.default_map or {}).values():
                 each["inbox"] = inbox
             return found
-        urls = chosen(given["database_url"], inbox)
         path = ctx.command_path.partition(" ")[2]
+        urls = {} if given.get("citus") else chosen(given["database_url"], inbox, given["schema"])
         if not urls or not _looks(path, given):
             return command(*args, **given)
         if len(urls) == 1:
@@ -85,15 +85,30 @@ def _in_all(path: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -> Non
         tell_as_one(path, side_by_side(asks), given)
 
 
-def chosen(database_url: str | None, inbox: str | None) -> dict[str, str]:
+def chosen(database_url: str | None, inbox: str | None, schema: str | None = None) -> dict[str, str]:
     """The addresses by name; none if the settings have one database, or the flag names one."""
+    if settings.on_citus() and settings.load(database_url=database_url).database_url:
+        return _of(nodes_of(database_url, schema), inbox)
     if database_url is not None and inbox is not None:
         raise BadSettings("--database-url and --inbox: give one of them; inboxes have URLs of their own")
     urls = {} if database_url is not None else settings.shards(wanted=inbox is not None)
+    if inbox is not None and not urls:
+        raise BadSettings(f"--inbox {inbox!r}: no inboxes are named; set TENURE_SHARDS, or [shards] in tenure.toml")
+    return _of(urls, inbox)
+
+
+def nodes_of(database_url: str | None, schema: str | None) -> dict[str, str]:
+    """The nodes of the cluster whose coordinator the settings name."""
+    from ..postgres.citus_door import node_urls
+
+    found = settings.load(database_url=database_url, schema=schema)
+    return node_urls(found.database_url or "", found.schema)
+
+
+def _of(urls: dict[str, str], inbox: str | None) -> dict[str, str]:
+    """All of them, or the one that is asked for."""
     if inbox is None:
         return urls
-    if not urls:
-        raise BadSettings(f"--inbox {inbox!r}: no inboxes are named; set TENURE_SHARDS, or [shards] in tenure.toml")
     if inbox not in urls:
         raise BadSettings(f"--inbox {inbox!r} is not known: there are {', '.join(urls)}")
     return {inbox: urls[inbox]}

@@ -31,6 +31,12 @@ from .database import Database, opened, options
     show_default=True,
     help="Roles are called NAME_worker, …",
 )
+@click.option("--citus", is_flag=True, help="On a coordinator of Citus: an inbox on every node, and the door to them.")
+@click.option(
+    "--colocate-with",
+    metavar="TABLE",
+    help="With --citus: keep rows on the node that has this table's rows of the same key.",
+)
 @click.option("--force", is_flag=True, help="Go on although workers are alive that use what a migration removes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @options
@@ -43,6 +49,9 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
     A migration that removes something asks you to drain the workers of the older version first (exit code 75).
     """
     _check_asked(asked["after"], asked["to"], asked)
+    if asked["citus"]:
+        _open_door(database_url, schema, asked)
+        return
     if asked["print_sql"]:
         echo(_script(settings.load(schema=schema).schema, asked), nl=False)
         return
@@ -66,6 +75,12 @@ def command(database_url: str | None, schema: str | None, **asked: Any) -> None:
 def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> None:
     """Refuse options that contradict each other, before any database is opened."""
     has = f"this package has 1 to {migrate.newest()}"
+    if asked["colocate_with"] is not None and not asked["citus"]:
+        raise click.UsageError("--colocate-with goes with --citus: it is about the nodes of a cluster")
+    if asked["citus"] and (asked["roles"] or asked["check"] or asked["print_sql"] or to is not None):
+        raise click.UsageError(
+            "--citus brings all nodes to the newest schema: leave --roles, --check, --sql and --to out"
+        )
     if asked["check"] and asked["print_sql"]:
         raise click.UsageError("--check asks the database, --sql prints without asking: give one of them")
     if asked["role_prefix"] != migrate.ROLE_PREFIX and not asked["roles"]:
@@ -82,6 +97,23 @@ def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> No
         raise click.UsageError(f"--from {after}: there is nothing after it, {has}")
     if to is not None and after >= to:
         raise click.UsageError(f"--from {after} --to {to}: there is nothing between them, {has}")
+
+
+def _open_door(database_url: str | None, schema: str | None, asked: dict[str, Any]) -> None:
+    """An inbox on every node of a Citus cluster, and the door."""
+    from ..postgres.citus_door import door_of, open_door
+
+    nodes = []
+    with opened(database_url, schema) as database:
+        for node, done in open_door(database.url, database.schema, asked["colocate_with"]):
+            nodes.append({"inbox": node.inbox, "host": node.host, "port": node.port, "applied": len(done)})
+            if not asked["as_json"]:
+                echo(f"inbox    {node.inbox} on {node.host}:{node.port}: {len(done)} migrations applied")
+        door = door_of(database.schema)
+        if asked["as_json"]:
+            _say({"door": door, "inboxes": nodes}, database.schema)
+        else:
+            echo(f"door     {door} leads to {len(nodes)} inboxes at migration {migrate.newest()}")
 
 
 def _script(schema: str, asked: dict[str, Any]) -> str:

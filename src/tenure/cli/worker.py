@@ -19,9 +19,10 @@ import click
 
 from ..console.terminal import echo
 from ..errors import BUG, BadSettings
-from ..settings import DEFAULT_SCHEMA, check_schema_name, find, number, session_url, shards, whole
-from .database import opened, place_options, setting
+from ..settings import find, number, session_url, whole
+from .database import place_options, setting
 from .errors import explain, tell
+from .worker_place import poll_seconds, where_it_works
 
 if TYPE_CHECKING:
     from ..worker.worker import Worker
@@ -60,6 +61,11 @@ serving = click.option(
     metavar="NAME=URL,…",
     help="Serve the rows of several databases, e.g. eu=postgresql://…,us=postgresql://… [env: TENURE_SHARDS].",
 )
+@click.option(
+    "--citus",
+    is_flag=True,
+    help="Serve every node of a Citus cluster; the URL is the coordinator's [env: TENURE_CITUS].",
+)
 @click.option("--no-housekeeping", is_flag=True, help="Leave sweeping, archiving and schedules to other workers.")
 @click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT", help=setting("HEALTH_PORT"))
 @click.option("--health-host", metavar="HOST", help=setting("HEALTH_HOST"))
@@ -86,8 +92,10 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
     from ..worker.worker import Worker
 
     inbox = load(app)
-    with _where(rest.pop("database_url"), rest.pop("schema") or inbox.schema, rest.pop("shards")) as where:
+    with where_it_works(rest.pop("database_url"), rest.pop("schema") or inbox.schema, rest) as where:
         inbox.use_schema(where["schema"])
+        if "citus" in where:
+            inbox.use_citus()
         terms = Terms(
             **where,
             session_url=session_url(rest["session_url"]),
@@ -95,7 +103,7 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
             slots=whole("TENURE_SLOTS", rest["slots"], "--slots"),
             lease_seconds=_number("lease_seconds", rest),
             drain_seconds=_number("drain_seconds", rest),
-            poll_seconds=_number("poll_seconds", rest),
+            poll_seconds=poll_seconds(rest["poll_seconds"], citus="citus" in where),
             grace_seconds=_number("grace_seconds", rest),
             housekeeping=not rest["no_housekeeping"],
         )
@@ -121,19 +129,6 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
                 _tell_address(f"http://{host}:{health.port}", as_json=rest["as_json"])
             code = _run(worker, _tell_json if rest["as_json"] else tell)
     _leave(code)
-
-
-@contextmanager
-def _where(database_url: str | None, schema: str | None, given: str | None) -> Iterator[dict[str, Any]]:
-    """The database, or the shards, as terms of a worker."""
-    if given and database_url:
-        raise BadSettings("--database-url and --shards: give one of them; the shards have URLs of their own")
-    found = {} if database_url else shards(given)
-    if not found:
-        with opened(database_url, schema) as database:
-            yield {"url": database.url, "schema": database.schema}
-        return
-    yield {"shards": found, "schema": check_schema_name(schema or DEFAULT_SCHEMA)}
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from .. import sql
 from ..settings import DEFAULT_SCHEMA
 from .any_time import read_any_time
 from .doubt import Doubts
+from .moved_nodes import present
 from .patience import PATIENT, Patience
 
 # For connections that only run verbs: plans must not change with the statistics of a table that is empty one minute and
@@ -83,7 +84,7 @@ def connect(
 
     If it `writes`, a server that refuses every write (a standby, an old primary) is not connected to.
     """
-    url = _of_writable(url) if writes else url
+    url = _of_writable(present(url)) if writes else present(url)
     try:
         conn = QueueConnection.connect(conninfo(url, application_name, patience), autocommit=True)
     except OperationalError as refusal:
@@ -109,6 +110,7 @@ async def connect_async(
     schema: str = DEFAULT_SCHEMA,
 ) -> AsyncQueueConnection:
     """The same, awaiting."""
+    url = present(url)
     try:
         conn = await AsyncQueueConnection.connect(conninfo(url, application_name, patience), autocommit=True)
     except OperationalError as refusal:

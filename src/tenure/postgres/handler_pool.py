@@ -21,6 +21,7 @@ from .connection import (
     find_pooler,
     find_pooler_async,
 )
+from .moved_nodes import present
 from .patience import Patience
 
 WAIT_SECONDS_MAX = 30.0  # for a connection, while all are lent
@@ -42,7 +43,6 @@ class HandlerPool:
 
     def __init__(self, url: str, most: int = 1, *, idle_seconds: float = 10.0) -> None:
         self._url, self._most, self._idle_seconds = url, most, idle_seconds
-        self._conninfo = conninfo(url, "tenure handler", PATIENCE, settings=False)
         self._room = threading.Semaphore(most)
         self._lock = threading.Lock()
         self._lent = 0  # here and elsewhere
@@ -116,6 +116,10 @@ class HandlerPool:
                 return conn
             _finish(conn)
         return None
+
+    @property
+    def _conninfo(self) -> str:
+        return conninfo(present(self._url), "tenure handler", PATIENCE, settings=False)
 
     def _open(self) -> QueueConnection:
         self._make_room()

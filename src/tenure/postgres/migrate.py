@@ -92,7 +92,7 @@ def apply(
     check_schema_name(schema)
     wanted = _up_to(to)
     with conn.transaction(), _path_kept(conn):
-        _lock(conn, schema)
+        lock(conn, schema)
         done = applied(conn, schema)
         check(done, schema)
         if not done:
@@ -142,7 +142,7 @@ def roles(schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> str:
 def grant(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> None:
     """Create and grant the roles; safe to run twice and by ten processes at once."""
     with conn.transaction():
-        _lock(conn, schema)
+        lock(conn, schema)
         _run_script(conn, roles(schema, prefix))
 
 
@@ -228,7 +228,7 @@ def _record(migration: Migration, schema: str) -> str:
     return text
 
 
-def _lock(conn: Connection[Any], schema: str) -> None:
+def lock(conn: Connection[Any], schema: str) -> None:
     """Held to the end of the transaction: the second process waits here, then finds nothing to do."""
     conn.execute("SET LOCAL search_path = pg_catalog, pg_temp")  # nobody's functions but the server's
     conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"tenure migrate {schema}"])

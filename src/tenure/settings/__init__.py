@@ -13,6 +13,7 @@ from .file import read_secret, written
 from .file import settings_file as settings_file
 from .known import DEFAULT_SCHEMA as DEFAULT_SCHEMA
 from .known import DEFAULTS as DEFAULTS
+from .known import DOOR as DOOR
 from .known import KNOWN as KNOWN
 from .known import LIBPQ as LIBPQ
 from .known import POSTGRES_MAJORS as POSTGRES_MAJORS
@@ -69,6 +70,16 @@ def shards(
     if found is None or not (given or wanted or _named("TENURE_SHARDS", env) or not _names_one(env)):
         return {}
     return {name: check_url(url, found.source) for name, url in parse_shards(*found).items()}
+
+
+def on_citus(given: bool | None = None, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the database is the coordinator of a Citus cluster, as the caller, the variable or the file says."""
+    if given is not None:
+        return given
+    found = find("TENURE_CITUS", environ=environ)
+    if found is not None and found.value not in ("on", "off"):
+        raise BadSettings(f"TENURE_CITUS={found.value!r} must be on or off: correct it in {found.source}")
+    return found is not None and found.value == "on"
 
 
 def find(name: str, given: object = None, flag: str = "", environ: Mapping[str, str] | None = None) -> Found | None:

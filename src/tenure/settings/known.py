@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from ..errors import BadSettings
 
 DEFAULT_SCHEMA = "tenure"
+DOOR = "_door"  # what the schema of a Citus cluster's door is called beyond that of its inboxes
 POSTGRES_MAJORS = range(14, 19)  # the versions every change is tested on
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET|_KEYS")
@@ -20,6 +21,7 @@ KNOWN = {
     "TENURE_DATABASE_URL": "where the database is, as a postgresql:// URL or libpq words",
     "TENURE_SESSION_URL": "a direct address for the one session a worker keeps, where TENURE_DATABASE_URL is a pooler",
     "TENURE_SHARDS": "several inboxes that one worker serves and commands look into, by name: eu=postgresql://…,us=postgresql://…",
+    "TENURE_CITUS": "whether the database is the coordinator of a Citus cluster with an inbox a node: on or off (off)",
     "TENURE_SCHEMA": "the schema of Tenure's tables (tenure)",
     "TENURE_HOME": "where the embedded Postgres keeps its files",
     "TENURE_PROJECT": "the database of the embedded Postgres (one for each project's folder)",

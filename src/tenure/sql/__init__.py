@@ -8,14 +8,14 @@ from importlib.resources import files
 
 PARAMETER = re.compile(r"(?<![:\w]):([a-z][a-z_]*)")
 _TYPED = re.compile(PARAMETER.pattern + "(::)?")
-_SCHEMA = re.compile(r"\btenure\.")
+_SCHEMA = re.compile(r"\btenure(_door)?\.")
 _REMARK = re.compile(r"\s*--[^\n]*|(?<=\n)\s+")
 
 
 @cache
 def text(name: str) -> str:
     """The file of a verb or question, as written."""
-    for room in ("verbs", "questions"):
+    for room in ("verbs", "questions", "citus"):
         file = files(__name__) / room / f"{name}.sql"
         if file.is_file():
             return file.read_text(encoding="utf-8")
@@ -49,8 +49,8 @@ def portable(name: str, schema: str, *, dollar: bool) -> tuple[str, tuple[str, .
 
 
 def in_schema(sql: str, schema: str) -> str:
-    """SQL written for the schema tenure, addressed to another."""
-    return _SCHEMA.sub(f'"{schema}".', sql)
+    """SQL written for the schema tenure and its door, addressed to another."""
+    return _SCHEMA.sub(lambda found: f'"{schema}{found[1] or ""}".', sql)
 
 
 def names(room: str) -> list[str]:

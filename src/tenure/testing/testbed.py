@@ -147,11 +147,11 @@ class Testbed:
 
     @contextlib.contextmanager
     def _in_schema(self, handler: Handler[..., ..., Any]) -> Iterator[None]:
-        before, handler.schema = handler.schema, self.schema
+        before, handler.schema, handler.citus = (handler.schema, handler.citus), self.schema, False
         try:
             yield
         finally:
-            handler.schema = before
+            handler.schema, handler.citus = before
 
     # -- time
 

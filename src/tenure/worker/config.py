@@ -36,6 +36,7 @@ class Terms:
     listen: bool = True
     name: str = field(default_factory=socket.gethostname)  # what its ids begin with
     shards: Mapping[str, str] = field(default_factory=dict)  # URLs of several inboxes by name, in place of `url`
+    citus: str = ""  # the coordinator of a Citus cluster, which knows where the shards are now
     inbox: str = ""  # which of them, in the terms of a post
     inboxes: tuple[str, ...] = ("",)  # all of them
 
@@ -83,8 +84,11 @@ class Terms:
         """The terms of each post: one for each shard, or these."""
         if not self.shards:
             return [self]
-        names = tuple(self.shards)
-        return [replace(self, url=url, shards={}, inbox=inbox, inboxes=names) for inbox, url in self.shards.items()]
+        return [self.at(inbox, url) for inbox, url in self.shards.items()]
+
+    def at(self, inbox: str, url: str) -> Terms:
+        """The terms of the post at this inbox."""
+        return replace(self, url=url, shards={}, inbox=inbox, inboxes=tuple(self.shards))
 
     @property
     def renew_seconds(self) -> float:

@@ -50,9 +50,7 @@ class Health:
     def __init__(self, worker: Worker, host: str, port: int | None) -> None:
         self._worker, self._host, self.port = worker, host, port
         self._metrics = Metrics(partial(self._reading, worker.posts))
-        self._of_inboxes = {  # of several; their buses carry what each did itself
-            post: Metrics(partial(self._reading, [post])) for post in worker.posts if post.terms.inbox
-        }
+        self._of_inboxes: dict[Post, Metrics] = {}
         self._started = False
         self._ended = threading.Event()
         self._clients: deque[socket.socket] = deque()
@@ -63,8 +61,7 @@ class Health:
             self._listener = listen(self._host, self.port)
             self.port = int(self._listener.getsockname()[1])
             self._worker.bus.subscribe(self._metrics)
-            for post, metrics in self._of_inboxes.items():
-                post.shared.bus.subscribe(metrics)
+            self._follow()
             self._worker.bus.subscribe(self._hear, each_job=False)
             threading.Thread(target=self._accept, args=[self._listener], name="tenure-health", daemon=True).start()
         return self
@@ -108,7 +105,15 @@ class Health:
             reasons.append("it drains: it was asked to stop")
         return _verdict(reasons, worker=worker.id, **now._asdict())
 
+    def _follow(self) -> None:
+        """Count what each of several inboxes does, also of one that joined late; its bus carries its own events."""
+        for post in self._worker.posts:
+            if post.terms.inbox and post not in self._of_inboxes:
+                self._of_inboxes[post] = Metrics(partial(self._reading, [post]))
+                post.shared.bus.subscribe(self._of_inboxes[post])
+
     def _count(self) -> Answer:
+        self._follow()
         if not self._of_inboxes:
             return Answer(200, self._metrics.text(), CONTENT_TYPE)
         texts = {"": self._metrics.text(only=self._metrics.enqueued)}  # by handlers, wherever the row went

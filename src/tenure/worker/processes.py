@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ..model.outcome import Outcome
 from ..postgres.handler_pool import HandlerPool
+from ..postgres.moved_nodes import present
 from ..telemetry import log
 from ..telemetry.tracing import NOTHING, Span
 from .attempt import Attempt
@@ -226,7 +227,8 @@ class Processes(threading.Thread):
                     self._runs.returned(attempt, NOTHING, NotStarted(str(error)), 0.0, self._held.next_after)
 
     def _made(self) -> Child:
-        child = Child(*self._where)
+        url, schema = self._where
+        child = Child(present(url), schema)
         self._children.append(child)
         self._selector.register(child.pipe, selectors.EVENT_READ, child)
         return child

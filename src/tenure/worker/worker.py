@@ -20,6 +20,7 @@ from ..postgres import migrate
 from ..postgres.sqlstates import trouble_of
 from .config import Terms, at_inbox, new_worker_id
 from .cpu import CpuShare
+from .nodes import Nodes
 from .post import Post
 from .resources import Resources
 from .shared import Shared
@@ -46,7 +47,8 @@ class Worker:
         self._away: dict[Post, Exception] = {}  # whose database did not answer at the start
         self._at_last: Callable[[int], None] | None = None
         self.slots = Slots(terms.slots)
-        name = new_worker_id(terms)
+        self._name = name = new_worker_id(terms)
+        self._nodes = Nodes(terms, self._attend, lambda: all(post.connected for post in self.posts))
         self._threads = Threads(terms.slots)
         self.posts = [Post(inbox, self._shared_by(each, name), self.slots, self._metadata) for each in terms.posts]
         first = self.posts[0]
@@ -157,10 +159,27 @@ class Worker:
                 post.start_later(self._away[post])
             else:
                 post.start()
+        if self.terms.citus:
+            self._nodes.start()
+
+    def _attend(self, inbox: str, url: str) -> None:
+        """Serve one more inbox: its node has joined the cluster."""
+        post = Post(self.inbox, self._shared_by(self.terms.at(inbox, url), self._name), self.slots, self._metadata)
+        post.begin()
+        assert self._loop is not None, "nodes are followed while the loop runs"
+        self._loop.call_soon_threadsafe(self._open_late, post)
+
+    def _open_late(self, post: Post) -> None:
+        if not self._draining:
+            self.posts.append(post)
+            post.open(asyncio.get_running_loop())
+            self.bus.emit(WorkerStarted(post.shared.worker_id, ",".join(self.terms.queues), self.terms.slots))
+            post.start()
 
     def _drain(self) -> None:
         """Claim no more, wait for handlers, stop those that take too long, release their rows; in bounded time."""
         self._started.wait()
+        self._nodes.end()
         try:
             for post in self.posts:
                 self.bus.emit(WorkerDraining(post.shared.worker_id, post.held.slots_used))

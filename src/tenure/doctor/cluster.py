@@ -1,0 +1,110 @@
+"""Checks of a Citus cluster: can it commit on two nodes, has every node an inbox, does the door lead there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ..postgres import migrate
+from ..postgres.citus_door import check_cluster, door_of, text_of
+from ..postgres.connection import connect
+from ..postgres.patience import Patience
+from .finding import Finding
+
+DELEGATED = {"put", "put_many"}
+STATEMENT_SECONDS = 10.0
+CLOCK_SECONDS_MAX = 1.0
+MIGRATE = "run `tenure migrate --citus` on the coordinator"
+
+
+class NodeFacts(NamedTuple):
+    """What one node says of itself."""
+
+    group: int
+    place: str
+    has_rows: bool
+    answers: bool | None
+    facts: dict[str, Any]
+    migration: int | None
+    here: datetime
+
+
+def examine_cluster(url: str, schema: str) -> Iterator[Finding]:
+    """Every finding about the cluster; raises if the coordinator does not answer."""
+    patience = Patience(statement_seconds=STATEMENT_SECONDS)
+    with connect(url, application_name="tenure doctor", patience=patience) as conn:
+        has_door, _ = check_cluster(conn, schema)
+        nodes = [NodeFacts(*each) for each in conn.execute(text_of("facts", schema)).fetchall()]
+        yield nodes_there(nodes)
+        yield preparing(nodes)
+        yield prepared_left(nodes)
+        yield clocks(nodes)
+        yield inboxes(nodes)
+        yield door(schema, {name for (name,) in conn.execute(text_of("delegated", schema))} if has_door else None)
+
+
+def nodes_there(nodes: Sequence[NodeFacts]) -> Finding:
+    """Does every node answer?"""
+    away = [node.place for node in nodes if not node.answers]
+    if away:
+        said = f"{_named(away)} of {len(nodes)} nodes does not answer the coordinator"
+        return Finding("nodes", "fault", away, said, "rows of its keys wait until it is back: see its log")
+    return Finding("nodes", "ok", len(nodes), f"{len(nodes)} nodes answer")
+
+
+def preparing(nodes: Sequence[NodeFacts]) -> Finding:
+    """Can a transaction be committed on two nodes?"""
+    without = [node.place for node in _answering(nodes) if not node.facts["can_prepare"]]
+    if without:
+        said = f"max_prepared_transactions is 0 on {_named(without)}: no transaction can have two nodes"
+        return Finding("prepared", "fault", without, said, "set it to 200 or more there, and restart the server")
+    return Finding("prepared", "ok", None, "every node can prepare transactions")
+
+
+def prepared_left(nodes: Sequence[NodeFacts]) -> Finding:
+    """Is a transaction still prepared that nobody ends? Its rows are locked."""
+    left = {node.place: node.facts["left"] for node in _answering(nodes) if node.facts["left"]}
+    if left:
+        said = f"{sum(left.values())} transactions have been prepared for over a minute on {_named(list(left))}"
+        return Finding("prepared_left", "warn", left, said, "run SELECT recover_prepared_transactions() on every node")
+    return Finding("prepared_left", "ok", 0, "no transaction was left prepared")
+
+
+def clocks(nodes: Sequence[NodeFacts]) -> Finding:
+    """Leases of an inbox go by the clock of its node; rows are merged by time."""
+    told = [float(node.facts["clock"]) for node in _answering(nodes)]
+    apart = max(told, default=0.0) - min(told, default=0.0)
+    if apart > CLOCK_SECONDS_MAX:
+        return Finding("clocks", "warn", apart, f"the clocks of the nodes are {apart:.1f} s apart", "synchronise them")
+    return Finding("clocks", "ok", apart, f"the clocks of the nodes are within {CLOCK_SECONDS_MAX:g} s")
+
+
+def inboxes(nodes: Sequence[NodeFacts]) -> Finding:
+    """Has every node with rows an inbox of this version?"""
+    need, at = migrate.newest(), {node.place: node.migration for node in _answering(nodes) if node.has_rows}
+    if missing := [place for place, migration in at.items() if migration is None]:
+        said = f"{_named(missing)} has rows of the cluster and no inbox: what goes there is refused"
+        return Finding("inboxes", "fault", at, said, MIGRATE)
+    if other := [place for place, migration in at.items() if migration != need]:
+        return Finding("inboxes", "fault", at, f"{_named(other)} is not at migration {need}", MIGRATE)
+    return Finding("inboxes", "ok", at, f"{len(at)} inboxes at migration {need}")
+
+
+def door(schema: str, delegated: set[str] | None) -> Finding:
+    """Does Citus still run the door's functions on the node of their key?"""
+    name = door_of(schema)
+    if delegated is None:
+        return Finding("door", "fault", None, f"there is no schema {name}", MIGRATE)
+    if lost := sorted(DELEGATED - delegated):
+        said = f"{' and '.join(f'{name}.{each}' for each in lost)} is not delegated: rows of other nodes are refused"
+        return Finding("door", "fault", lost, said, MIGRATE)
+    return Finding("door", "ok", sorted(delegated), f"{name} leads each row to the node of its key")
+
+
+def _answering(nodes: Sequence[NodeFacts]) -> list[NodeFacts]:
+    return [node for node in nodes if node.answers and node.facts]
+
+
+def _named(places: Sequence[str]) -> str:
+    return ", ".join(places)

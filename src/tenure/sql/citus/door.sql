@@ -1,0 +1,268 @@
+-- The door: enqueue from any node of a Citus cluster, in the caller's transaction, into the inbox of the node that its key belongs to.
+--
+--   enqueue and its kin   what producers call, with the arguments of their namesakes in tenure
+--   put, put_many         run by Citus on the node of their first argument, where they call tenure
+--   home, check_home      which node a key belongs to; TN002 where that is not this one
+--   nodes, counts         where the inboxes are; how many rows each has, by status
+--   forget                idempotency keys that were taken before some time
+
+SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
+
+CREATE OR REPLACE FUNCTION tenure_door.home(routing_key text) RETURNS int LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT min(p.groupid) FROM pg_catalog.pg_dist_placement AS p
+          WHERE p.shardid = pg_catalog.get_shard_id_for_distribution_column('tenure_door.keys', routing_key));
+END
+$$;
+
+-- In a join, a subquery or a CTE Citus runs a function where the caller is, whatever its key: that row would be on the wrong node.
+CREATE OR REPLACE FUNCTION tenure_door.check_home(routing_key text) RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  at int := tenure_door.home(routing_key);
+BEGIN
+  IF at IS DISTINCT FROM (SELECT g.groupid FROM pg_catalog.pg_dist_local_group AS g) THEN
+    RAISE EXCEPTION 'this row belongs to inbox %, and Citus did not run put there: call enqueue of the door instead', at
+      USING ERRCODE = 'TN002';
+  END IF;
+  IF to_regclass('tenure.live') IS NULL THEN
+    RAISE EXCEPTION 'node group % has no inbox yet: run `tenure migrate --citus`', at USING ERRCODE = 'TN002';
+  END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.put(
+  routing_key text, verb text, kind text, payload jsonb, partition_key text, queue text, priority int, at timestamptz, delay_seconds float8,
+  max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, for_seconds float8
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM tenure_door.check_home(routing_key);
+  IF verb = 'one' THEN
+    RETURN QUERY SELECT tenure.enqueue_one(kind, payload, partition_key, queue, priority::smallint, at, delay_seconds, max_attempts, ordered,
+                                           hold, headers), 'enqueued';
+  ELSIF verb = 'keyed' THEN
+    RETURN QUERY SELECT s.row_id, s.outcome FROM tenure.enqueue_keyed(kind, payload, partition_key, queue, priority::smallint, at,
+      delay_seconds, max_attempts, ordered, hold, headers, idempotency_key) AS s;
+  ELSIF verb = 'again' THEN
+    RETURN QUERY SELECT s.row_id, s.outcome FROM tenure.enqueue_again(kind, payload, partition_key, queue, priority::smallint, at,
+      delay_seconds, max_attempts, ordered, hold, headers, idempotency_key) AS s;
+  ELSIF verb = 'unique' THEN
+    RETURN QUERY SELECT s.row_id, s.outcome FROM tenure.enqueue_unique(kind, payload, partition_key, queue, priority::smallint, at,
+      delay_seconds, max_attempts, ordered, hold, headers, idempotency_key, for_seconds) AS s;
+  ELSE
+    IF partition_key IS NULL AND EXISTS (SELECT FROM tenure.declared(kind) AS d WHERE d.keyed <> 'never') THEN
+      RAISE EXCEPTION 'the handler of % gives its rows a key, and the key decides the node: give partition_key', kind
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY SELECT s.row_id, s.outcome FROM tenure.enqueue(kind, payload, partition_key, queue, priority, at, delay_seconds,
+      idempotency_key, max_attempts, ordered, hold, headers) AS s;
+  END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.put_many(
+  routing_key text, routing_keys text[], kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
+  ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[]
+) RETURNS uuid[] LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM tenure_door.check_home(each) FROM unnest(routing_keys) AS each;
+  RETURN ARRAY(SELECT s.row_id FROM tenure.enqueue_many(kinds, payloads, partition_keys, queues, priorities, ats, delays,
+                                                        array_fill(NULL::text, ARRAY[cardinality(kinds)]), max_attempts, ordered, holds, headers) AS s);
+END
+$$;
+
+-- One row by whatever verb. An idempotency key is taken first, for the whole cluster: a second sender waits here, on any node.
+CREATE OR REPLACE FUNCTION tenure_door.send(
+  verb text, kind text, payload jsonb, partition_key text, queue text, priority int, at timestamptz, delay_seconds float8,
+  max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, for_seconds float8, OUT row_id uuid, OUT outcome text
+) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  routing_key text := COALESCE(partition_key, idempotency_key, gen_random_uuid()::text);
+  content text := CASE WHEN payload #>> '{$encrypted,digest}' IS NULL THEN payload
+                       ELSE jsonb_set(payload, '{$encrypted}', payload #> '{$encrypted,digest}') END::text;
+  hash bytea := CASE WHEN idempotency_key IS NOT NULL AND verb IN ('keyed', 'given')
+                     THEN sha256(convert_to(kind || chr(31) || content, 'UTF8')) END;
+  now timestamptz := clock_timestamp();
+BEGIN
+  IF hash IS NOT NULL THEN
+    INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at) VALUES (idempotency_key, hash, now) ON CONFLICT (key) DO NOTHING;
+    IF NOT FOUND THEN
+      SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END INTO row_id, outcome
+      FROM tenure_door.idempotency AS k WHERE k.key = idempotency_key;
+      IF NOT FOUND THEN
+        RAISE EXCEPTION 'an idempotency key was forgotten by retention while it was being sent: send again'
+          USING ERRCODE = 'serialization_failure';
+      END IF;
+      RETURN;
+    END IF;
+  END IF;
+  SELECT s.row_id, s.outcome INTO row_id, outcome
+  FROM tenure_door.put(routing_key, verb, kind, payload, partition_key, queue, priority, at, delay_seconds, max_attempts, ordered, hold,
+                       headers, idempotency_key, for_seconds) AS s;
+  IF outcome = 'conflict' AND hash IS NOT NULL THEN  -- with a row that was sent to its node directly
+    DELETE FROM tenure_door.idempotency AS k WHERE k.key = idempotency_key;
+  ELSIF hash IS NOT NULL THEN
+    UPDATE tenure_door.idempotency AS k SET row_id = send.row_id WHERE k.key = idempotency_key;
+  END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.enqueue_one(
+  kind text, payload jsonb, partition_key text, queue text, priority smallint, at timestamptz, delay_seconds float8,
+  max_attempts int, ordered boolean, hold boolean, headers jsonb DEFAULT NULL
+) RETURNS uuid LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (tenure_door.send('one', kind, payload, partition_key, queue, priority, at, delay_seconds, max_attempts, ordered, hold, headers,
+                           NULL, NULL)).row_id;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.enqueue_keyed(
+  kind text, payload jsonb, partition_key text, queue text, priority smallint, at timestamptz, delay_seconds float8,
+  max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, OUT row_id uuid, OUT outcome text
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT s.row_id, s.outcome INTO row_id, outcome FROM tenure_door.send('keyed', kind, payload, partition_key, queue, priority, at,
+    delay_seconds, max_attempts, ordered, hold, headers, idempotency_key, NULL) AS s;
+END
+$$;
+
+-- These two look at the row that has the name, on the node where a row of this key goes: a name goes with one partition key, or none.
+CREATE OR REPLACE FUNCTION tenure_door.enqueue_again(
+  kind text, payload jsonb, partition_key text, queue text, priority smallint, at timestamptz, delay_seconds float8,
+  max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, OUT row_id uuid, OUT outcome text
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT s.row_id, s.outcome INTO row_id, outcome FROM tenure_door.send('again', kind, payload, partition_key, queue, priority, at,
+    delay_seconds, max_attempts, ordered, hold, headers, idempotency_key, NULL) AS s;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.enqueue_unique(
+  kind text, payload jsonb, partition_key text, queue text, priority smallint, at timestamptz, delay_seconds float8,
+  max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, for_seconds float8,
+  OUT row_id uuid, OUT outcome text
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT s.row_id, s.outcome INTO row_id, outcome FROM tenure_door.send('unique', kind, payload, partition_key, queue, priority, at,
+    delay_seconds, max_attempts, ordered, hold, headers, idempotency_key, for_seconds) AS s;
+END
+$$;
+
+-- Keyed rows one by one, in the order of their keys, so that two senders wait for each other; the others with one call for each node.
+CREATE OR REPLACE FUNCTION tenure_door.enqueue_many(
+  kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
+  ats timestamptz[], delays float8[], idempotency_keys text[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[] DEFAULT NULL
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+  one record;
+  sent record;
+  part record;
+  made uuid[];
+  ids uuid[] := array_fill(NULL::uuid, ARRAY[cardinality(kinds)]);
+  outcomes text[] := array_fill('enqueued'::text, ARRAY[cardinality(kinds)]);
+BEGIN
+  FOR one IN SELECT s.n, s.key FROM unnest(idempotency_keys) WITH ORDINALITY AS s (key, n) WHERE s.key IS NOT NULL ORDER BY s.key, s.n LOOP
+    SELECT s.row_id, s.outcome INTO sent FROM tenure_door.send(
+      'keyed', kinds[one.n], payloads[one.n], partition_keys[one.n], queues[one.n], priorities[one.n], ats[one.n], delays[one.n],
+      max_attempts[one.n], ordered[one.n], holds[one.n], headers[one.n], one.key, NULL) AS s;
+    ids[one.n] := sent.row_id;
+    outcomes[one.n] := sent.outcome;
+  END LOOP;
+  FOR part IN
+    SELECT array_agg(s.n) AS n, array_agg(s.route) AS routes FROM (
+      SELECT r.n, r.route, tenure_door.home(r.route) AS home FROM (
+        SELECT p.n, COALESCE(p.partition_key, gen_random_uuid()::text) AS route
+        FROM unnest(partition_keys, idempotency_keys) WITH ORDINALITY AS p (partition_key, idempotency_key, n)
+        WHERE p.idempotency_key IS NULL ORDER BY p.n) AS r ORDER BY r.n) AS s
+    GROUP BY s.home ORDER BY s.home
+  LOOP
+    made := tenure_door.put_some(part.routes, part.n, kinds, payloads, partition_keys, queues, priorities, ats, delays, max_attempts, ordered,
+                                 holds, headers);
+    FOR i IN 1 .. cardinality(made) LOOP
+      ids[part.n[i]] := made[i];
+    END LOOP;
+  END LOOP;
+  RETURN QUERY SELECT s.id, s.outcome FROM unnest(ids, outcomes) AS s (id, outcome);
+END
+$$;
+
+-- Those rows of many that go to one node.
+CREATE OR REPLACE FUNCTION tenure_door.put_some(
+  routes text[], n bigint[], kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
+  ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[]
+) RETURNS uuid[] LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  route text := routes[1];
+  made uuid[];
+BEGIN
+  kinds := ARRAY(SELECT kinds[i] FROM unnest(n) AS i);
+  payloads := ARRAY(SELECT payloads[i] FROM unnest(n) AS i);
+  partition_keys := ARRAY(SELECT partition_keys[i] FROM unnest(n) AS i);
+  queues := ARRAY(SELECT queues[i] FROM unnest(n) AS i);
+  priorities := ARRAY(SELECT priorities[i] FROM unnest(n) AS i);
+  ats := ARRAY(SELECT ats[i] FROM unnest(n) AS i);
+  delays := ARRAY(SELECT delays[i] FROM unnest(n) AS i);
+  max_attempts := ARRAY(SELECT max_attempts[i] FROM unnest(n) AS i);
+  ordered := ARRAY(SELECT ordered[i] FROM unnest(n) AS i);
+  holds := ARRAY(SELECT holds[i] FROM unnest(n) AS i);
+  headers := ARRAY(SELECT headers[i] FROM unnest(n) AS i);
+  SELECT s.ids INTO made FROM tenure_door.put_many(route, routes, kinds, payloads, partition_keys, queues, priorities, ats, delays,
+                                                   max_attempts, ordered, holds, headers) AS s (ids);
+  RETURN made;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.enqueue(
+  kind text, payload jsonb, partition_key text DEFAULT NULL, queue text DEFAULT NULL, priority int DEFAULT NULL,
+  at timestamptz DEFAULT NULL, delay_seconds float8 DEFAULT 0, idempotency_key text DEFAULT NULL,
+  max_attempts int DEFAULT NULL, ordered boolean DEFAULT NULL, hold boolean DEFAULT NULL,
+  headers jsonb DEFAULT NULL, OUT row_id uuid, OUT outcome text
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT s.row_id, s.outcome INTO row_id, outcome FROM tenure_door.send('given', kind, payload, partition_key, queue, priority, at,
+    delay_seconds, max_attempts, ordered, hold, headers, idempotency_key, NULL) AS s;
+END
+$$;
+
+-- Which inboxes there are, and where: failover tools rewrite the address, the number of the group stays.
+CREATE OR REPLACE FUNCTION tenure_door.nodes() RETURNS TABLE (inbox int, host text, port int) LANGUAGE plpgsql AS $$
+DECLARE
+  groups int[] := ARRAY(SELECT i.group_id FROM tenure_door.inboxes AS i);
+BEGIN
+  RETURN QUERY SELECT d.groupid, d.nodename, d.nodeport FROM pg_catalog.pg_dist_node AS d
+  WHERE d.groupid = ANY (groups) AND d.noderole = 'primary' AND d.isactive ORDER BY d.groupid;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.counts() RETURNS TABLE (inbox int, answers boolean, status text, n bigint) LANGUAGE plpgsql AS $$
+DECLARE
+  groups int[] := ARRAY(SELECT i.group_id FROM tenure_door.inboxes AS i);
+BEGIN
+  RETURN QUERY
+  SELECT d.groupid, r.success, c.key, c.value::bigint
+  FROM pg_catalog.run_command_on_all_nodes(
+    $q$SELECT jsonb_object_agg(s.status, s.n) FROM (SELECT i.status, count(*) AS n FROM tenure.inbox AS i GROUP BY i.status) AS s$q$) AS r
+  JOIN pg_catalog.pg_dist_node AS d ON d.nodeid = r.nodeid
+  LEFT JOIN LATERAL jsonb_each_text(CASE WHEN r.success AND r.result <> '' THEN r.result::jsonb END) AS c ON true
+  WHERE d.groupid = ANY (groups)
+  ORDER BY 1, 3;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.forget(before timestamptz) RETURNS bigint LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  n bigint;
+BEGIN
+  DELETE FROM tenure_door.idempotency AS k WHERE k.created_at < before;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n;
+END
+$$;
+
+SELECT create_distributed_function(p.oid::regprocedure)
+FROM pg_catalog.pg_proc AS p
+WHERE p.pronamespace = 'tenure_door'::regnamespace AND p.proname NOT IN ('put', 'put_many');
+SELECT create_distributed_function(p.oid::regprocedure, 'routing_key', colocate_with => 'tenure_door.keys', force_delegation => true)
+FROM pg_catalog.pg_proc AS p
+WHERE p.pronamespace = 'tenure_door'::regnamespace AND p.proname IN ('put', 'put_many');
