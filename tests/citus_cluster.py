@@ -17,6 +17,7 @@ from tenure.postgres.citus_door import Node, node_urls, open_door
 
 URL = os.environ.get("TENURE_TEST_CITUS_URL")
 BIN = os.environ.pop("TENURE_CITUS_BIN", None)  # commands that tests start would not know it
+BIN = os.environ["TENURE_TEST_CITUS_BIN"] = BIN or os.environ.get("TENURE_TEST_CITUS_BIN", "")  # for workers of xdist
 NONE = "no Citus at hand (TENURE_CITUS_BIN, TENURE_TEST_CITUS_URL): its tests are left out"
 SETTINGS = {
     "shared_preload_libraries": "citus",

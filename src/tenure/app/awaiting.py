@@ -94,7 +94,7 @@ def _found(row: EndedRow) -> EndedRow | None:
 
 def _by(seconds: float) -> float:
     if not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:
-        raise BadSettings(f"timeout_seconds={seconds!r} must be above 0 and at most 86400: a longer wait is a flow")
+        raise BadSettings(f"timeout_seconds={seconds!r} must be a number above 0, at most 86400: longer is a flow")
     return time.monotonic() + seconds
 
 

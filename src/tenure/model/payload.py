@@ -210,9 +210,8 @@ def check_row(row: NewRow) -> None:
     if row.at is not None and abs(row.at.timestamp() - time.time()) > limits.DELAY_SECONDS_MAX:
         raise InvalidPayload(f"at={row.at} must be within ten years from now")
     if row.at is not None and row.delay_seconds:
-        raise InvalidPayload(
-            f"at={row.at} and delay_seconds={row.delay_seconds} both say when the row is due: give only one"
-        )
+        both = f"at={row.at} and delay_seconds={row.delay_seconds}"
+        raise InvalidPayload(f"{both} both say when the row is due: give only one")
     for flag, name in ((row.ordered, "ordered"), (row.hold, "hold")):
         if not isinstance(flag, bool):
             raise InvalidPayload(f"{name}={flag!r} must be True or False")
@@ -230,12 +229,9 @@ def _check_options(kind: str, queue: str, priority: int, max_attempts: int, dela
     check_name(queue, "queue")
     _check_int(priority, "priority", -limits.PRIORITY_MAX, limits.PRIORITY_MAX)
     _check_int(max_attempts, "max_attempts", 1, limits.ATTEMPTS_MAX)
-    if not isinstance(delay_seconds, int | float):
-        raise InvalidPayload(f"delay_seconds={delay_seconds!r} must be a number of seconds: 0 is no delay")
-    if not 0 <= delay_seconds <= limits.DELAY_SECONDS_MAX:
-        raise InvalidPayload(
-            f"delay_seconds={delay_seconds!r} must be between 0 and {limits.DELAY_SECONDS_MAX:.0f}: 0 is no delay"
-        )
+    most = limits.DELAY_SECONDS_MAX
+    if not isinstance(delay_seconds, int | float) or not 0 <= delay_seconds <= most:
+        raise InvalidPayload(f"delay_seconds={delay_seconds!r} must be between 0 and {most:.0f}: a number, 0 is none")
 
 
 def copy_row(row: NewRow) -> str:
