@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, ClassVar, TypedDict
 
@@ -13,8 +13,9 @@ import pytest
 
 from crew import eventually, working
 from tenure.app.clock_times import TICK, Cron
-from tenure.app.handler import Handler
+from tenure.app.handler import Handler, Options
 from tenure.app.inbox import Inbox
+from tenure.app.sender import Changes
 from tenure.errors import BadSettings
 from world import World
 
@@ -258,3 +259,7 @@ def test_an_inbox_that_moves_takes_the_enqueues_of_its_handlers_along(world: Wor
 
     inbox.use_schema(world.schema)
     assert world.status(work.enqueue(world.conn).id) == "pending"
+
+
+def test_type_checkers_know_every_option_that_a_call_may_change() -> None:
+    assert list(Changes.__annotations__) == [field.name for field in fields(Options)]

@@ -190,6 +190,6 @@ def test_headers_that_no_row_could_have_are_no_option() -> None:
     def handle() -> None: ...
 
     with pytest.raises(InvalidPayload, match="must have text as name and value"):
-        verbs.enqueue(handle.using(headers={"a": 1}).row())
+        verbs.enqueue(handle.using(headers={"a": 1}).row())  # type: ignore[dict-item]
     with pytest.raises(BadSettings, match="unknown option 'header'"):
-        handle.using(header={"a": "b"})
+        handle.using(header={"a": "b"})  # type: ignore[call-arg]

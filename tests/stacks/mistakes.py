@@ -39,6 +39,8 @@ def blocking(conn: psycopg.Connection, session: Session) -> None:
     send_receipt.enqueue(conn, order_id=1, job=None)  # wrong: the job comes from the worker
     send_receipt.using(priority=5).enqueue(conn, order="1")  # wrong: no such field
     send_receipt.using(priority=5).enqueue(conn, order_id=None)  # wrong: no number
+    send_receipt.using(idempotncy_key="k").enqueue(conn, order_id=1)  # wrong: no such option
+    send_receipt.using(delay_seconds="5").enqueue(conn, order_id=1)  # wrong: a text
     send_receipt.row(order_id=1.5)  # wrong: no whole number
     send_receipt.row()  # wrong: order_id is missing
     resize.enqueue(conn, "a.png", 10)  # wrong: width has a name

@@ -46,9 +46,9 @@ def test_what_is_no_statement_and_no_row_is_refused(world: World, inbox: Inbox) 
     with pytest.raises(InvalidPayload, match=r"is not a row: pass handler.row\(…\)"):
         run(world.conn, verbs.enqueue_many([handler]))  # type: ignore[list-item]
     with pytest.raises(InvalidPayload, match="key=7 of 'resize' must be text, or a function of the payload"):
-        handler.using(key=7).enqueue(world.conn, n=1)
+        handler.using(key=7).enqueue(world.conn, n=1)  # type: ignore[arg-type]
     with pytest.raises(InvalidPayload, match="delay_seconds='5' must be between 0 and 315576000: a number"):
-        handler.using(delay_seconds="5").enqueue(world.conn, n=1)
+        handler.using(delay_seconds="5").enqueue(world.conn, n=1)  # type: ignore[arg-type]
     assert world.count("live") == 0
 
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, Unpack, get_args, overload
 from uuid import UUID
 
 from ..errors import BadSettings, InvalidPayload
@@ -27,7 +27,7 @@ from .awaiting import id_of, wait_for_end, wait_for_end_async
 from .encryption import CLEAR, Encryption
 from .job import Job
 from .key_template import check_key, fields_of_key
-from .sender import Sender
+from .sender import Changes, Sender
 from .signature import Signature
 from .unique import Unique, check_unique
 
@@ -138,7 +138,7 @@ class Handler(Generic[C, P, R]):
         """The schema whose functions enqueue: its own, or the door of a Citus cluster."""
         return f"{self.schema}{DOOR}" if self.citus else self.schema
 
-    def using(self, **options: Any) -> Sender[P]:
+    def using(self, **options: Unpack[Changes]) -> Sender[P]:
         """The same kind with other options: using(idempotency_key=…, delay_seconds=…, priority=…).enqueue(conn, …)."""
         return Sender(self, options)
 

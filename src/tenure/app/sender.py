@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, overload
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypedDict, overload
 
 import msgspec
 
@@ -17,7 +18,7 @@ from ..postgres.runner import run
 from ..telemetry.tracing import Span
 from ..verbs.sending import enqueue, enqueue_written, row_params
 from .around import within, within_async
-from .unique import check_unique
+from .unique import Unique, check_unique
 
 if TYPE_CHECKING:
     from ..events import Bus
@@ -44,6 +45,24 @@ class Sending(Protocol):
     @property
     def sent_to(self) -> str:
         """The schema whose functions enqueue."""
+
+
+class Changes(TypedDict, total=False):
+    """What `using` may change for one call; the same names as the options of a handler."""
+
+    queue: str
+    key: str | Callable[..., str] | None
+    priority: int
+    max_attempts: int
+    ordered: bool
+    hold: bool
+    at: datetime | None
+    delay_seconds: float
+    idempotency_key: str | None
+    headers: Mapping[str, str] | None
+    again: Literal["never", "after_end", "after_start"]
+    again_seconds: float
+    unique: Literal["pending"] | Unique | None
 
 
 class Sender(Generic[P]):
