@@ -61,6 +61,17 @@ class Terminal:
         """Ctrl-C."""
         os.kill(self.process.pid, signal.SIGINT)
 
+    def interrupt_question(self) -> int:
+        """Its exit code after Ctrl-C, pressed again: one between a question and its reading is not heard."""
+        by = time.monotonic() + SECONDS_MAX
+        while self.process.poll() is None:
+            assert time.monotonic() < by, "it does not end"
+            self.interrupt()
+            again = time.monotonic() + 5
+            while self.process.poll() is None and time.monotonic() < again:
+                self._read(0.05)
+        return self.end()
+
     def end(self, seconds: float = SECONDS_MAX) -> int:
         """Its exit code, once it has ended and everything was read."""
         by = time.monotonic() + seconds

@@ -119,8 +119,9 @@ def test_a_question_is_asked_once_and_a_no_or_an_interrupt_holds_everywhere(pair
     before = [world.sql("SELECT count(*) FROM audit") for world in pair]
     with Terminal([*warm.COLD, "audit", "forget", "--older-than", "1d"], TENURE_SHARDS=shards(pair)) as terminal:
         terminal.until("[y/N]")
-        terminal.press("n\n") if no else terminal.interrupt()
-        code = terminal.end()
+        if no:
+            terminal.press("n\n")
+        code = terminal.end() if no else terminal.interrupt_question()
     assert terminal.seen.count("[y/N]") == 1
     assert code == (NO if no else INTERRUPTED), terminal.seen
     assert [world.sql("SELECT count(*) FROM audit") for world in pair] == before
