@@ -208,7 +208,7 @@ def test_a_completion_whose_reply_was_lost_is_known_as_ones_own(world: World) ->
 
 def test_a_terminated_backend_is_away(world: World) -> None:
     conn = world.connect()
-    world.sql("SELECT pg_terminate_backend(%s)", conn.info.backend_pid)
+    world.sql("SELECT pg_terminate_backend(%s::int)", conn.info.backend_pid)
     _gone(world, conn.info.backend_pid)
     with pytest.raises(psycopg.Error) as raised:
         conn.execute("SELECT 1")

@@ -55,7 +55,7 @@ def test_a_session_that_has_ended_owes_none_either(world: World, proxy: FaultPro
     conn = postgres.connect(proxy.url, patience=DOUBTFUL)
     pid = conn.info.backend_pid
     proxy.strand()
-    world.sql("SELECT pg_terminate_backend(%s)", pid)
+    world.sql("SELECT pg_terminate_backend(%s::int)", pid)
     with pytest.raises(psycopg.OperationalError, match="its session is gone"):
         conn.execute("SELECT 1")
 

@@ -68,7 +68,7 @@ class Break(acts.Act, frozen=True):
     def do(self, stage: Stage) -> None:
         """As an administrator might."""
         with stage.connect() as conn:
-            conn.execute("SELECT pg_terminate_backend(%s)", [stage.conn.info.backend_pid])
+            conn.execute("SELECT pg_terminate_backend(%s::int)", [stage.conn.info.backend_pid])
 
 
 def test_trouble_with_the_database_is_a_red_verdict_and_leaves_nothing(server_url: str) -> None:

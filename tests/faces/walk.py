@@ -23,6 +23,7 @@ ROW = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 VARIES = (
     (r"127\.0\.0\.1:\d+", "here"),
     (r"link=[\w-]+", "link"),
+    (r" \(\d+:\d\d:\d\d\)", ""),  # pytest tells what took a minute twice
     (r"\b\d+\.\d+(\.\w+)*", "number"),
     (r"\b\d{12,}\b", "fence"),
     (r"-{3,}", "--"),

@@ -91,7 +91,7 @@ def test_a_backend_killed_between_two_migrations_leaves_nothing(empty: Empty, mo
 
     def killed_before_the_second(conn: psycopg.Connection[Any], text: str) -> None:
         if "0002" in text or "enqueue_many" in text:
-            empty.connect().execute("SELECT pg_terminate_backend(%s, 5000)", [conn.info.backend_pid])
+            empty.connect().execute("SELECT pg_terminate_backend(%s::int, 5000)", [conn.info.backend_pid])
         ran.append(text)
         real(conn, text)
 

@@ -171,7 +171,7 @@ def test_a_process_killed_while_it_fires_leaves_nothing_half_done(world: World) 
         )
         firing = Beside(lambda: tick(world, due, dying))
         waits_for_a_lock(world, dying)  # next_at is moved, the row is about to be enqueued
-        world.sql("SELECT pg_terminate_backend(%s)", dying.info.backend_pid)
+        world.sql("SELECT pg_terminate_backend(%s::int)", dying.info.backend_pid)
         with pytest.raises(psycopg.OperationalError):
             firing.result()
     assert kept(world).next_at == due.next_at
