@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from django.db import models
 
+from ...errors import BadSettings
+from ...settings import DEFAULT_SCHEMA
 from . import conf
 
 
 def _table(name: str) -> str:
-    return f'"{conf.schema()}"."{name}"'
+    try:
+        schema = conf.schema()
+    except BadSettings:  # a system check says so in one sentence; models are imported before it
+        schema = DEFAULT_SCHEMA
+    return f'"{schema}"."{name}"'
 
 
 class TenureRow(models.Model):
