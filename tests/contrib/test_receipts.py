@@ -59,7 +59,7 @@ def test_a_paid_order_gets_its_receipt_from_the_worker_beside_the_app(example: M
         eventually(lambda: client.get("/orders/7").json() == {"paid": True, "receipt": True})
         assert "Tenure" in client.get("/tenure/").text
     with psycopg.connect(database, autocommit=True) as conn:
-        eventually(lambda: conn.execute("SELECT id FROM tenure.workers").fetchall() == [])  # it has left
+        assert conn.execute("SELECT id FROM tenure.workers").fetchall() == []
 
 
 def test_a_commit_that_fails_is_told_and_leaves_no_row(example: ModuleType, database: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -102,3 +103,12 @@ def test_it_gives_back_what_does_not_end_in_time(world: World) -> None:
         stay.enqueue(world.conn)
         eventually(lambda: began)
     assert world.sql("SELECT status, attempts FROM inbox") == [("pending", 0)]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.05, 0.2])
+def test_one_that_is_stopped_as_soon_as_it_has_started_leaves_the_registry_too(world: World, seconds: float) -> None:
+    inbox = Inbox(schema=world.schema)
+    inbox.handler("noop")(lambda: None)
+    with Beside(inbox, world.url):
+        time.sleep(seconds)  # its thread for leases is still about to enter
+    assert world.sql("SELECT id FROM workers") == []

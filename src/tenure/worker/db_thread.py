@@ -69,6 +69,11 @@ class DbThread(threading.Thread):
             self._lost(error)
 
     @property
+    def away(self) -> bool:
+        """True while the database does not answer; one that is only just connecting is not away."""
+        return self._away_since is not None
+
+    @property
     def done(self) -> bool:
         """True if this connection is needed no longer."""
         return self.ended.is_set()

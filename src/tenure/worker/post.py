@@ -159,7 +159,7 @@ class Post:
     @property
     def leaving(self) -> bool:
         """True while the last words are being said."""
-        return not self.left and self.lease_keeper.connected and self.lease_keeper.is_alive()
+        return not self.left and not self.lease_keeper.away and self.lease_keeper.is_alive()
 
     def end(self) -> None:
         """Stop all threads."""
