@@ -36,9 +36,18 @@ class TenureError(Exception):
     exit_code: ClassVar[int] = BUG
 
 
+_words = {"tenure": "tenure", "tenure migrate": "tenure migrate"}
+
+
+def reached_by(tenure: str, migrate: str) -> None:
+    """From now on advice names these commands: of a framework, which has a way of its own to the database."""
+    _words.update({"tenure": tenure, "tenure migrate": migrate})
+
+
 def same_place(command: str, schema: str, flag: str = "") -> str:
     """A command for the same schema of the same database; an address is never repeated, it may have a password."""
     given = flag if not flag or " " in flag else f"{flag} …"
+    command = _words.get(command) or _words["tenure"] + command.removeprefix("tenure")
     return command + ("" if schema == "tenure" else f" --schema {schema}") + (f" {given}" if given else "")
 
 
@@ -178,10 +187,9 @@ class StaleLease(TenureError):
 
     def __init__(self, lease: Held, verb: str, reason: str, current: int | None = None) -> None:
         self.lease, self.verb, self.reason, self.current = lease, verb, reason, current
-        super().__init__(
-            f"{verb} refused for row {lease.id}: token {lease.generation} is stale ({reason}"
-            + (f", current token {current})" if current is not None else ")")
-        )
+        now = f", current token {current}" if current is not None else ""
+        where = " in the database of this connection" if reason == "no_such_row" else ""
+        super().__init__(f"{verb} refused for row {lease.id}: token {lease.generation} is stale ({reason}{where}{now})")
 
 
 class RolledBack(TenureError):

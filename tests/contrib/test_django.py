@@ -129,6 +129,8 @@ def test_a_check_before_a_deployment_finds_a_schema_that_was_not_migrated(site: 
 
     with site_on(site.url, f"{site.name}_empty") as empty:
         assert "schema 'tenure' is missing: run `manage.py migrate tenure`" in found(empty)
+        refused = empty.manage("tenure", "rows")
+        assert refused.stderr == "tenure: schema 'tenure' is missing: run `manage.py migrate tenure`\n"
     assert "migrate" not in found(site)
 
 

@@ -129,6 +129,14 @@ def test_the_body_does_not_run_under_a_stale_lease(shop: World) -> None:
     assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
+def test_where_the_row_is_not_the_error_names_the_connection(shop: World) -> None:
+    lease = shop.claim_one("A").lease
+    shop.sql("DELETE FROM live")  # as on a connection to another database
+    named = pytest.raises(StaleLease, match="no_such_row in the database of this connection")
+    with named, fenced(shop.conn, lease, schema=shop.schema):
+        raise AssertionError("the body has run")
+
+
 def test_the_lease_can_be_renewed_while_the_body_runs(shop: World) -> None:
     lease = shop.claim_one("A", lease_seconds=5).lease
     elsewhere = shop.connect()

@@ -15,7 +15,7 @@ import pytest
 from patience import SECONDS_MAX
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
-from tenure.errors import StaleLease
+from tenure.errors import BadSettings, StaleLease
 from tenure.events import ExecutionStarted, StaleWriteBlocked
 from tenure.testing import Testbed
 from tenure.testing.plugin import inbox_named
@@ -221,3 +221,35 @@ def test_a_worker_that_cannot_start_says_why(testbed: Testbed, inbox: Inbox) -> 
     inbox.handler("a")(lambda: None)
     with pytest.raises(AssertionError, match="no such printer"), testbed.worker():
         pass
+
+
+def test_a_wrong_argument_is_told_in_one_sentence(testbed: Testbed) -> None:
+    with pytest.raises(BadSettings, match=r"takes an Inbox, not 'app:inbox': import it"):
+        testbed.use("app:inbox")  # type: ignore[arg-type]
+    for wrong in (None, "nope", 7):
+        with pytest.raises(BadSettings, match=r"is no row: give its id, its job, or the answer of enqueue"):
+            testbed.row(wrong)
+    with pytest.raises(BadSettings, match="is no row"):
+        testbed.expire_lease("nope")
+    with pytest.raises(BadSettings, match=r"None is no kind: give its name, or the handler"):
+        testbed.assert_enqueued(None)  # type: ignore[call-overload]
+
+
+def test_an_engine_on_asyncpg_sees_the_tables_of_the_test_first(testbed: Testbed) -> None:
+    block = re.search(r"# engines\.py\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert block
+    there: dict[str, Any] = {}
+    exec(block.group(1), there)  # noqa: S102 - the guide's own words
+    testbed.conn.execute("CREATE TABLE orders (id int)")
+
+    async def where() -> str:
+        engine = there["engine_of"](testbed)
+        async with engine.connect() as conn:
+            found = await conn.exec_driver_sql("SELECT 'orders'::regclass::oid::bigint")
+            oid = found.scalar_one()
+        await engine.dispose()
+        return str(oid)
+
+    found = testbed.conn.execute("SELECT 'orders'::regclass::oid::bigint").fetchone()
+    assert found
+    assert asyncio.run(where()) == str(found[0])

@@ -14,6 +14,7 @@ from .. import postgres
 from ..app.handler import Handler
 from ..app.inbox import Inbox
 from ..app.job import Job, JobTerms
+from ..errors import BadSettings
 from ..model.rows import Lane, Row
 from ..postgres.handler_pool import HandlerPool
 from ..verbs import lifecycle, questions
@@ -61,6 +62,8 @@ class Testbed:
 
     def use(self, inbox: Inbox) -> Inbox:
         """Work with the handlers of this inbox, in the schema of the test, until it ends."""
+        if not isinstance(inbox, Inbox):
+            raise BadSettings(f"testbed.use() takes an Inbox, not {inbox!r}: import it, and give the object itself")
         self._let_go()
         self._inbox, self._before = inbox, inbox.schema
         inbox.use_schema(self.schema)
@@ -204,8 +207,15 @@ class Testbed:
 
 
 def _id_of(row: Any) -> UUID:
-    return row if isinstance(row, UUID) else UUID(str(row.id))
+    try:
+        return UUID(str(getattr(row, "id", row)))
+    except ValueError:
+        raise BadSettings(f"{row!r} is no row: give its id, its job, or the answer of enqueue") from None
 
 
 def _kind_of(kind: str | Handler[..., ..., Any]) -> str:
-    return kind if isinstance(kind, str) else kind.kind
+    if isinstance(kind, Handler):
+        return kind.kind
+    if isinstance(kind, str):
+        return kind
+    raise BadSettings(f"{kind!r} is no kind: give its name, or the handler that @inbox.handler made")

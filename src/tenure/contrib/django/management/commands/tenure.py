@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from .....cli import main
-from .....errors import TenureError
+from .....errors import TenureError, reached_by
 from ... import conf
 
 WITH_INBOX = ("worker", "dev")
@@ -42,6 +42,8 @@ class Command(BaseCommand):
         try:
             using, words = _database(words)
             _prepare(using)
+            elsewhere = "" if using == conf.alias() else f" --database {using}"
+            reached_by(f"manage.py tenure{elsewhere}", f"manage.py migrate tenure{elsewhere}")
             words = _with_inbox(words)
         except TenureError as error:
             self.stderr.write(f"tenure: {error}")
