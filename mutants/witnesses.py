@@ -226,10 +226,10 @@ class Witnesses:
 
     def _killers_of(self, mutant: Mutant) -> list[str]:
         """The tests that killed this mutant or one of the same words, or the latest few of its statement."""
-        this = (mutant.statement, _words(mutant.what))
-        before = [test for statement, what, test in self.killers if (statement, _words(what)) == this]
-        beside = [test for statement, _, test in self.killers if statement == mutant.statement]
-        names = dict.fromkeys([*before[::-1], *beside[::-1]][:KILLERS_FIRST])
+        beside = [killer for killer in self.killers if killer[0] == mutant.statement][::-1]
+        alike = [killer for killer in beside if _words(killer[1]) == _words(mutant.what)]
+        this = [killer for killer in alike if killer[1] == mutant.what]
+        names = list(dict.fromkeys(test.split(" ")[0] for _, _, test in [*this, *alike, *beside]))[:KILLERS_FIRST]
         return [test for name in names for test in self.tests if test.endswith(f"/{name}")]
 
 
