@@ -232,7 +232,7 @@ def test_a_wrong_argument_is_told_in_one_sentence(testbed: Testbed) -> None:
     with pytest.raises(BadSettings, match="is no row"):
         testbed.expire_lease("nope")
     with pytest.raises(BadSettings, match=r"None is no kind: give its name, or the handler"):
-        testbed.assert_enqueued(None)  # type: ignore[call-overload]
+        testbed.assert_enqueued(None)  # type: ignore[arg-type]
 
 
 def test_an_engine_on_asyncpg_sees_the_tables_of_the_test_first(testbed: Testbed) -> None:
