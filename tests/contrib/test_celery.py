@@ -166,3 +166,31 @@ def test_mistakes_are_one_sentence_each(world: World, app: Celery) -> None:
         app.shared_task(name="awaiting")(awaiting)
     with pytest.raises(BadSettings, match="give conn=… a blocking connection"):
         Celery(app.inbox, conn=lambda: psycopg.AsyncConnection.__new__(psycopg.AsyncConnection)).send(known.handler, {})
+
+
+def test_arguments_that_the_function_does_not_take_are_refused_by_the_call(world: World, app: Celery) -> None:
+    @app.shared_task(bind=True)
+    def add(self: Any, x: int, y: int = 0) -> int:
+        return x + y
+
+    for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"z": 2})):
+        with pytest.raises(TypeError, match=r"add\(\): "):
+            add.delay(*args, **kwargs)
+    assert world.count("live") == 0
+    add.delay(1, y=2)
+    assert world.count("live") == 1
+
+
+def test_what_only_celery_has_is_told_in_one_sentence(world: World, app: Celery) -> None:
+    with pytest.raises(BadSettings, match=r"Celery\('proj', broker=…\): there is no broker to name"):
+        Celery("proj", broker="redis://")  # type: ignore[arg-type]
+    for name in ("conf", "send_task", "autodiscover_tasks", "control"):
+        with pytest.raises(AttributeError, match=rf"this app has no '{name}' on Tenure: \S"):
+            getattr(app, name)
+    known = app.shared_task(name="known")(lambda: None)
+    sent = known.delay()
+    for name in ("status", "ready", "revoke"):
+        with pytest.raises(AttributeError, match=rf"the answer of delay\(\) has no '{name}' on Tenure: \S"):
+            getattr(sent, name)
+    with pytest.raises(BadSettings, match=r"has time_limit=2: say it once, in the decorator"):
+        known.apply_async(time_limit=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,6 +11,7 @@ from faces.web_tools import served
 from tenure.model.rows import NewRow
 from tenure.verbs import batches, operators, steps
 from tenure.verbs.steps import Parking, Recording, Step, Wait
+from tenure.web import flow_stream
 from tenure.web.access import Access
 from world import World
 
@@ -68,3 +70,39 @@ def test_an_operator_signals_and_cancels_and_the_audit_knows(world: World) -> No
     lines = [(line.actor, line.verb, line.target, line.rows) for line in world.run(operators.audit())]
     assert lines[1:] == [("ann", "cancel_flow", str(id), 1), ("ann", "signal", f"{id} shipped", 1)]
     assert lines[0][3] == 0
+
+
+def _saying(world: World) -> UUID:
+    """A flow that has said a word."""
+    id = _waiting(world)
+    world.sql("INSERT INTO said (row_id, chunk) VALUES (%s, 'of patient 7')", id)
+    return id
+
+
+@pytest.mark.parametrize(("hidden", "chunk"), [(False, "of patient 7"), (True, None)])
+def test_what_a_flow_says_is_hidden_where_payloads_are(world: World, hidden: bool, chunk: str | None) -> None:
+    id = _saying(world)
+    with (
+        served(world, access=lambda _request: Access("ann", "read"), hide_payloads=hidden) as web,
+        web.stream("GET", f"/api/flows/{id}/said") as told,
+    ):
+        data = next(line for line in told.iter_lines() if line.startswith("data:"))
+    assert json.loads(data.removeprefix("data:"))["chunk"] == chunk
+
+
+def test_one_actor_cannot_take_all_streams(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_stream, "_open", ["ann"] * flow_stream.OF_ONE_MAX)
+    id = _saying(world)
+    actors = iter(["ann", "bob"])
+    with served(world, access=lambda _request: Access(next(actors), "read")) as web:
+        refused = web.head(f"/api/flows/{id}/said")
+        assert refused.status_code == 429
+        assert web.head(f"/api/flows/{id}/said").status_code == 200
+
+
+def test_what_a_step_named_like_a_secret_returns_is_not_shown(world: World) -> None:
+    id = _waiting(world)
+    world.sql("UPDATE steps SET name = 'password', result = '\"hush\"' WHERE name = 'charge'")
+    with served(world, access=lambda _request: Access("ann", "operate")) as web:
+        shown = web.get(f"/api/flows/{id}").json()
+    assert [step["result"] for step in shown["steps"] if step["name"] == "password"] == ["***"]

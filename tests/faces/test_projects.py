@@ -59,6 +59,20 @@ def test_two_projects_do_not_see_each_others_rows(home: Path, tmp_path: Path) ->
     assert len(json.loads(shared.stdout)["rows"]) == 1, "another project's rows, by its name"
 
 
+def test_the_url_of_a_project_is_that_of_a_database_whose_own_tables_are_not_among_ours(
+    home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    assert run(tmp_path, "pg", "start").returncode == 0
+    url = run(other, "pg", "url").stdout.strip()
+    assert run(other, "migrate", TENURE_DATABASE_URL=url).returncode == 0
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("CREATE TABLE orders (id int)")
+        found = conn.execute("SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'orders'")
+        assert found.fetchall() == [("public",)]
+    assert run(tmp_path, "pg", "stop").returncode == 0
+
+
 def test_the_banner_names_the_project_and_the_rows_of_before(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

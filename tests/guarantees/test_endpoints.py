@@ -148,7 +148,7 @@ def ask(world: World, job: Claimed, webhook: UUID, endpoint: UUID, conn: Any = N
 
 def test_only_the_holder_of_a_delivery_learns_its_address_its_body_and_its_secret(world: World) -> None:
     add(world, "other")
-    spare = send(world, "nobody", body=b"another")
+    spare = send(world, body=b"another")  # acme has no endpoint yet
     id = add(world)
     job, webhook = held(world, b"its own")
     call = ask(world, job, webhook, id)
@@ -179,6 +179,15 @@ def test_an_endpoint_that_is_off_is_not_called_and_its_secret_is_not_told(world:
     gone = ask(world, job, webhook, id)
     assert gone is not None
     assert gone.outcome == "gone"
+
+
+def test_what_one_tenant_is_told_is_never_sent_to_another(world: World) -> None:
+    """Whoever may enqueue can write a row that names both."""
+    webhook, id = send(world, "acme", body=b"of acme"), add(world, "other")
+    world.enqueue("webhook", {"webhook": str(webhook), "endpoint": str(id)}, queue=QUEUE)
+    call = ask(world, world.claim_one(lanes=[Lane(QUEUE)]), webhook, id)
+    assert call is not None
+    assert (call.outcome, call.secret, call.body) == ("gone", None, None)
 
 
 def test_the_secret_before_signs_until_its_time_is_over_by_the_clock(world: World) -> None:

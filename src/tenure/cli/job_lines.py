@@ -32,18 +32,18 @@ class JobLines:
         if isinstance(event, JobCompleted):
             self._say(True, event, "")
         elif isinstance(event, JobRetried):
-            self._say(isinstance(event, JobReleased), event, ENDS[type(event)])
+            self._say(None if isinstance(event, JobReleased) else False, event, ENDS[type(event)])
             lines = list(_theirs(event.error.rstrip().splitlines()))
             if lines:
                 echo("\n".join(INDENT + line for line in lines), err=True)
         elif event.level != "debug":
             self._log(event)
 
-    def _say(self, well: bool, event: JobCompleted | JobRetried, end: str) -> None:
+    def _say(self, well: bool | None, event: JobCompleted | JobRetried, end: str) -> None:
         at = styled(f"{datetime.now():%H:%M:%S}", dim=True)
         about = styled(f"{event.job_id} token {event.token}", dim=True)
-        took = _seconds(event.run_seconds)
-        echo(f"{at} {mark(well)} {event.kind:<24} {took:>9}  {f'{end}  ' if end else ''}{about}", err=True)
+        took, sign = _seconds(event.run_seconds), styled("-", dim=True) if well is None else mark(well)
+        echo(f"{at} {sign} {event.kind:<24} {took:>9}  {f'{end}  ' if end else ''}{about}", err=True)
 
 
 def _theirs(lines: Iterable[str]) -> Iterator[str]:

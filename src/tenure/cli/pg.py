@@ -15,6 +15,7 @@ import click
 
 from .. import embedded
 from ..console.terminal import echo
+from ..embedded.project import ensure, in_database, project
 from ..errors import NO, USAGE, BadSettings, NoDatabase
 from .suggest import Suggesting
 
@@ -133,12 +134,13 @@ def choose(ctx: click.Context, major: int) -> None:
 @command.command()
 @click.pass_context
 def url(ctx: click.Context) -> None:
-    """Print the URL of the running server; starts nothing."""
+    """Print the URL of the project's database, which is made if need be; starts no server."""
     found = embedded.status(_folder(ctx))
     if not found.running:
         echo(f"tenure: no server runs in {_short(found.folder)}: start it with `tenure pg start`", err=True)
         ctx.exit(NO)
-    echo(found.url)
+    server = in_database(found.url, embedded.SHARED)
+    echo(found.url if ctx.obj else ensure(server, project()))
 
 
 @command.command(context_settings=PASS_ON)

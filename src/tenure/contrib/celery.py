@@ -17,7 +17,7 @@ from uuid import UUID
 
 from ..app.inbox import Inbox
 from ..app.job import Job
-from ..errors import BadSettings, Cancelled, StaleLease
+from ..errors import BadSettings, Cancelled, StaleLease, telling_line
 from ..model.outcome import DeadLetter, Fail, Retry
 from ..postgres import connect
 from ..postgres.callers import awaits
@@ -33,6 +33,24 @@ _NOT_HERE = {
     "chunks": "enqueue many rows in one transaction",
     "update_state": "use job.progress() in a handler",
     "replace": "use a workflow",
+    "AsyncResult": "use inbox.result_blocking(id), or `tenure row ID`",
+    "subtask": "use a batch or a workflow for chains, groups and chords",
+    "map": "enqueue many rows in one transaction",
+    "starmap": "enqueue many rows in one transaction",
+}
+_NOT_OF_AN_APP = {
+    "conf": "settings are TENURE_… variables or a settings file: `tenure help`",
+    "config_from_object": "settings are TENURE_… variables or a settings file: `tenure help`",
+    "autodiscover_tasks": "import the modules with tasks where the inbox is made",
+    "send_task": "use `tenure enqueue KIND`, or tenure.enqueue(…) in SQL",
+    "control": "use `tenure workers`, `tenure cancel` and the dashboard",
+    "AsyncResult": "use inbox.result_blocking(id), or `tenure row ID`",
+    "start": "run `tenure worker MODULE:INBOX`",
+    "worker_main": "run `tenure worker MODULE:INBOX`",
+}
+_NOT_OF_A_RESULT = {
+    **dict.fromkeys(("status", "state", "ready", "successful", "failed", "result"), "use get(), or `tenure row ID`"),
+    **dict.fromkeys(("revoke", "forget"), "use `tenure cancel id:ID`"),
 }
 
 
@@ -69,8 +87,17 @@ class Sent(NamedTuple):
         """What the function returned; TimeoutError if it has not ended by then, RuntimeError if it ended badly."""
         ended = self.inbox.result_blocking(UUID(self.id), timeout_seconds=timeout)
         if ended.status != "completed":
-            raise RuntimeError(f"row {self.id} ended as {ended.status}: {ended.error or 'no error is known'}")
+            told = telling_line(ended.error) or "no error is known"
+            raise RuntimeError(f"row {self.id} ended as {ended.status}: {told}")
         return ended.value
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _missing("the answer of delay()", name, _NOT_OF_A_RESULT)
+
+
+def _missing(of: str, name: str, instead: dict[str, str]) -> AttributeError:
+    step = f" on Tenure: {instead[name]}" if name in instead else ""
+    return AttributeError(f"{of} has no {name!r}{step}")
 
 
 _current: ContextVar[Request | None] = ContextVar("tenure_celery_request", default=None)
@@ -103,9 +130,7 @@ class SharedTask:
         return self._function(*([self] if self._bound else []), *args, **kwargs)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in _NOT_HERE:
-            raise AttributeError(f"{name} of {self.name!r} is not there on Tenure: {_NOT_HERE[name]}")
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        raise _missing(f"task {self.__dict__.get('name', '')!r}", name, _NOT_HERE)
 
     def delay(self, *args: Any, **kwargs: Any) -> Sent:
         """Send it with these arguments."""
@@ -114,8 +139,16 @@ class SharedTask:
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Sent:
         """The same with options: countdown, eta, queue, priority; and ours: key, idempotency_key."""
         how = sent_with(options, f"apply_async of {self.name!r}")
-        given = {"args": list(args or ()), "kwargs": dict(kwargs or {})}
-        return self._of.send(self.handler.using(**how), given)
+        given = list(args or ()), dict(kwargs or {})
+        self._check(*given)
+        return self._of.send(self.handler.using(**how), dict(zip(("args", "kwargs"), given, strict=True)))
+
+    def _check(self, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """TypeError here, and not in a worker, if the function does not take them."""
+        try:
+            inspect.signature(self._function).bind(*([self] if self._bound else []), *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}(): {error}") from None
 
     @property
     def request(self) -> Request:
@@ -167,8 +200,14 @@ class Celery:
     Without it each call opens a connection and commits at once, as Celery's broker would have it.
     """
 
-    def __init__(self, inbox: Inbox, conn: Callable[[], Any] | None = None) -> None:
+    def __init__(self, inbox: Inbox, conn: Callable[[], Any] | None = None, **others: Any) -> None:
+        if not isinstance(inbox, Inbox) or others:
+            given = ", ".join([*([] if isinstance(inbox, Inbox) else [repr(inbox)]), *(f"{name}=…" for name in others)])
+            raise BadSettings(f"Celery({given}): there is no broker to name, rows are in Postgres: Celery(Inbox())")
         self.inbox, self._conn = inbox, conn
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _missing("this app", name, _NOT_OF_AN_APP)
 
     @overload
     def shared_task(self, function: Callable[..., Any], /) -> SharedTask: ...

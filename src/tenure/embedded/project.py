@@ -75,6 +75,8 @@ def ensure(server_url: str, ours: Project) -> str:
             try:
                 # From template0, which nobody can be connected to: from template1 two at once would disturb each other.
                 conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
+                # The role is called as our schema: the tables of the project would be made among ours.
+                conn.execute(sql.SQL("ALTER DATABASE {} SET search_path = public").format(name))
                 conn.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, sql.Literal(ours.source)))
             except (errors.DuplicateDatabase, errors.UniqueViolation):
                 pass  # another command of this project was first

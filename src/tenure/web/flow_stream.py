@@ -16,11 +16,12 @@ from .http_errors import Refused
 from .route import Ask, Asked, Error, Route
 
 STREAMS_MAX = 50
+OF_ONE_MAX = 10
 LOOK_SECONDS = 0.5
 PING_SECONDS = 10.0
 LIVE = ("pending", "processing")
 CHUNKS = 500
-_open: list[object] = []
+_open: list[str] = []  # whose
 
 
 class SaidAsked(Asked, frozen=True):
@@ -30,12 +31,17 @@ class SaidAsked(Asked, frozen=True):
 
 
 async def listen(ask: Ask[SaidAsked, None]) -> Response:
-    """What a flow says by flow.say, from the beginning or after a number; the stream ends with the flow."""
+    """What a flow says by flow.say, from the beginning or after a number; the stream ends with the flow.
+
+    Where payloads are hidden each `chunk` is null.
+    """
     id = ask.path["id"]
     if await ask.site.store.ask(flow_state(id)) is None:
         raise Refused(404, f"there is no flow {id}: GET api/flows lists them")
     if len(_open) >= STREAMS_MAX:
         raise Refused(503, f"{STREAMS_MAX} streams of flows are open already: close a tab")
+    if _open.count(ask.access.actor) >= OF_ONE_MAX:
+        raise Refused(429, f"{ask.access.actor!r} has {OF_ONE_MAX} streams of flows open already: close a tab")
     if ask.request.method == "HEAD":
         return Response(media_type="text/event-stream")
     last = ask.request.headers.get("last-event-id", "")
@@ -46,7 +52,7 @@ async def listen(ask: Ask[SaidAsked, None]) -> Response:
 
 async def _told(ask: Ask[Any, Any], after: int) -> AsyncIterator[bytes]:
     """Until the flow or the server ends, or whoever asked is no longer let in."""
-    id, store, refused, me = ask.path["id"], ask.site.store, refused_since(ask), object()
+    id, store, refused, me = ask.path["id"], ask.site.store, refused_since(ask), ask.access.actor
     _open.append(me)
     try:
         yield b"retry: 1000\n\n"
@@ -56,7 +62,7 @@ async def _told(ask: Ask[Any, Any], after: int) -> AsyncIterator[bytes]:
             found = await store.ask(said(id, after, CHUNKS))
             for each in found:
                 after = each.n
-                line = msgspec.json.encode({"at": each.at, "chunk": each.chunk})
+                line = msgspec.json.encode({"at": each.at, "chunk": None if ask.site.hide_payloads else each.chunk})
                 yield b"id: %d\nevent: said\ndata: %s\n\n" % (each.n, line)
             if len(found) == CHUNKS:
                 continue

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from ..errors import telling_line
 from ..verbs.batches import group
 from ..verbs.flows import FlowState, FlowStep, Told, flow_state, stuck_flows
 from ..verbs.flows import flows as found_flows
@@ -156,7 +157,7 @@ async def flows(ask: Ask[FlowsAsked, None]) -> FlowsShape:
                 state=each.status,
                 name=each.name,
                 created_at=utc(each.created_at),
-                last_error=each.last_error and each.last_error[:EXCERPT_MAX],
+                last_error=each.last_error and telling_line(each.last_error)[:EXCERPT_MAX],
                 steps=each.steps,
                 current=each.current,
                 until=utc(each.until),
@@ -225,10 +226,16 @@ def _step(step: FlowStep, children: dict[int, ChildrenShape], site: Site) -> Ste
         tries=step.tries,
         recorded_at=utc(step.recorded_at),
         until=utc(step.until),
-        result=(site.payload(step.result) or "")[:EXCERPT_MAX] or None,
+        result=_result(step, site),
         error=step.error and step.error[:EXCERPT_MAX],
         children=None if batch is None else children.get(batch),
     )
+
+
+def _result(step: FlowStep, site: Site) -> str | None:
+    """What a step returned, as payloads are shown; one that is named like a secret returns one."""
+    shown = site.payload(step.result)
+    return "***" if shown and site.redaction.covers(step.name) else (shown or "")[:EXCERPT_MAX] or None
 
 
 def _batch(step: FlowStep) -> int | None:

@@ -19,7 +19,7 @@ NAMES = (
     "sort_code", "ssn", "social_security", "national_id", "passport", "tax_id", "driver_license", "pin",
     "pin_code", "otp", "totp", "mfa_code", "recovery_code", "backup_code", "verification_code", "mnemonic",
     "seed_phrase", "pem", "salt", "signature", "connection_string", "dsn", "database_url", "code_verifier",
-    "jsessionid", "phpsessid",
+    "webhook_url", "jsessionid", "phpsessid",
 )  # fmt: skip
 # At the end of a longer word, too: dbpassword, sessiontoken.
 ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey")

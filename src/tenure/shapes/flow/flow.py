@@ -227,7 +227,7 @@ class Flow:
     def say(self, chunk: str) -> None:
         """Tell people something while a step runs, such as the words of a model: `step("model", ask, say=flow.say)`."""
         if not isinstance(chunk, str):
-            raise BadSettings(f"say({chunk!r:.60}) takes text: give it str, or show a value with flow.show")
+            raise BadSettings(f"say() takes text, not {type(chunk).__name__}: give it str, or use flow.show")
         self._driver.say(chunk.replace("\0", ""))
 
     def turns(self, most: int) -> Iterator[int]:

@@ -116,8 +116,12 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  SELECT p.url, p.state, p.secret, p.open_until, p.note, p.secret_before, p.before_until INTO e FROM tenure.endpoints AS p WHERE p.id = of_endpoint;
-  SELECT g.tenant, g.body INTO m FROM tenure.webhooks AS g WHERE g.id = of_webhook;
+  SELECT p.url, p.tenant, p.state, p.secret, p.open_until, p.note, p.secret_before, p.before_until INTO e
+  FROM tenure.endpoints AS p WHERE p.id = of_endpoint;
+  -- Whoever may enqueue can write such a row: what one tenant is told is never sent to another.
+  SELECT g.tenant, g.body INTO m FROM tenure.webhooks AS g
+  WHERE g.id = of_webhook
+    AND g.tenant = e.tenant;
   outcome := CASE WHEN e.url IS NULL OR m.tenant IS NULL THEN 'gone' WHEN e.state <> 'active' THEN e.state
                   WHEN e.open_until IS NULL THEN 'go' ELSE 'open' END;
   wait_seconds := GREATEST(date_part('epoch', e.open_until - clock_timestamp()), 5);
