@@ -114,6 +114,7 @@ WORDS = {
     "enqueue_again": ("after_end",),
     "enqueue_unique": ("unique",),
     "declare_limits": ("declare_limits",),
+    "rest": ("schedules.rest(",),
     "enqueue_one": ("listener", "enqueue_one"),
     **dict.fromkeys(("enqueue", "enqueue_as_given"), ("InvalidParameterValue", "max_attempts")),
     **dict.fromkeys(("refuse_row", "fault_of", "bytes_of"), ("door", "CheckViolation", "InvalidParameterValue")),

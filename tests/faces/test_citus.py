@@ -22,7 +22,7 @@ from tenure import Inbox, Job, postgres, settings
 from tenure.embedded import attach
 from tenure.errors import BAD_SETTINGS, BadSettings
 from tenure.postgres import migrate
-from tenure.postgres.citus_door import open_door
+from tenure.postgres.citus_door import homes, open_door
 from tenure.worker.config import Terms
 from world import World
 
@@ -187,6 +187,13 @@ def test_one_worker_works_off_the_rows_of_all_nodes_and_sends_to_any(cluster: Cl
     finally:
         assert hired.stop() == 0
     assert not any(cluster.rows("first").values())
+
+
+def test_a_schedule_is_planned_in_the_inbox_of_its_key(cluster: Cluster) -> None:
+    names = [f"planned{n}" for n in range(6)]
+    expected = {f"schedule:{name}": cluster.home(f"schedule:{name}") for name in names}
+    assert homes(cluster.url, "tenure", expected) == expected
+    assert homes(next(iter(cluster.nodes.values())), "tenure", expected) == expected, "every node knows it"
 
 
 def test_the_door_is_open_to_connections_of_every_library(cluster: Cluster) -> None:

@@ -54,6 +54,9 @@ LEASE = Lease(UUID(int=1), "A", 1, 1 << 40, 0.0)
 ID = UUID(int=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
+PLANNED = schedules.Planned(
+    "nightly", "0 0 * * *", "UTC", NOON, None, False, "once", "k", "{}", None, "default", None, 0, 5, False, NOON, NOON
+)
 
 # Every function that makes a Statement, called as it would be.
 SAMPLES: dict[str, list[Statement[Any]]] = {
@@ -252,6 +255,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "queues.queues": [queues.queues()],
     "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
     "schedules.tick": [schedules.tick(schedules.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
+    "schedules.rest": [schedules.rest(PLANNED)],
     "schedules.unplan": [schedules.unplan("nightly")],
     "schedules.fire": [schedules.fire("nightly")],
     "schedules.pause_schedule": [schedules.pause_schedule("nightly")],

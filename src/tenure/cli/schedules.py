@@ -16,6 +16,7 @@ from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs import schedules as verbs
+from ..verbs.questions import waiting_of, workers
 from ..verbs.schedules import Planned
 from ..verbs.statement import Statement
 from .asking import agreed, attended
@@ -26,6 +27,8 @@ from .suggest import Choice
 
 VERBS = {verb.command.split()[-1]: verb for verb in OPERATOR_VERBS.values() if verb.on == "schedule"}
 HELP = """List the schedules, or run, pause, resume or remove the one called NAME.
+
+Of several inboxes, a schedule of the code fires in one of them, its home; where it was before, it says `elsewhere`.
 
 {verbs}
 """
@@ -58,9 +61,12 @@ def command(
             _switched(verb, name, found, as_json)
             return
         every = postgres.run(conn, verbs.schedules(), database.schema)
+        waiting = waiting_of(postgres.run(conn, workers(), database.schema))
     if as_json:
-        echo(json.dumps(_document(every), sort_keys=True))
+        echo(json.dumps(_document(every) | ({"waiting": waiting} if waiting else {}), sort_keys=True))
     else:
+        for name, home in waiting.items():
+            echo(printable(f"{name} waits: its home is the inbox {home}, which does not answer its workers"), err=True)
         show(("name", "kind", "cron", "zone", "next", "last"), [_line(each) for each in every], "no schedules")
 
 
@@ -82,7 +88,7 @@ def _plain(planned: Planned) -> dict[str, Any]:
 
 
 def _line(planned: Planned) -> tuple[str, ...]:
-    coming = "paused" if planned.paused else _time(planned.next_at)
+    coming = "paused" if planned.paused else "elsewhere" if planned.rests else _time(planned.next_at)
     last = _time(planned.last_at) if planned.last_at else "never"
     return (planned.name, planned.kind, planned.cron, planned.zone, coming, last)
 

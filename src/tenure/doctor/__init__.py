@@ -100,6 +100,7 @@ def _inside(conn: QueueConnection, schema: str, environ: Mapping[str, str] | Non
     yield _look("leases", lambda: fleet.leases(*ask(questions.overdue())))
     yield _look("paused", lambda: fleet.paused(ask(queues.queues())))
     yield _look("fleet", lambda: fleet.fleet(ask(workers())))
+    yield _look("schedules", lambda: fleet.schedules(ask(workers())))
     yield _look("gap", lambda: standbys.gap(ask(workers()), environ))
     yield _look("served", lambda: _served(ask))
     yield _look("kinds", lambda: _kinds(ask))

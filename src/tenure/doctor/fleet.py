@@ -9,7 +9,7 @@ from ..model.envelope import ENCRYPTED_WITH
 from ..model.filter import Filter
 from ..model.rows import NO_HANDLER, BlockedKey, Row
 from ..model.shell import command, quoted
-from ..verbs.questions import Member, spoken
+from ..verbs.questions import Member, spoken, waiting_of
 from ..verbs.queues import Queue
 from ..verbs.search import Overview
 from .finding import Finding
@@ -84,6 +84,17 @@ def fleet(workers: list[Member]) -> Finding:
         said = f"{len(alive)} alive, of versions {', '.join(versions)}"
         return Finding("fleet", "warn", value, said, "fine during a deploy; after it, restart the older ones")
     return Finding("fleet", "ok", value, f"{len(alive)} alive, all of version {versions[0]}")
+
+
+def schedules(workers: list[Member]) -> Finding:
+    """Whether a schedule waits for its home, one of several inboxes, because that is away."""
+    waiting = waiting_of(workers)
+    if not waiting:
+        return Finding("schedules", "ok", {}, "no schedule waits for an inbox that is away")
+    said = ", ".join(f"{quoted(name)} in {quoted(home)}" for name, home in list(waiting.items())[:3])
+    more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+    told = f"schedules wait for their home, which does not answer the workers: {said}{more}"
+    return Finding("schedules", "warn", waiting, told, "they go on when it is back: see its log")
 
 
 def unserved(lags: Mapping[str, float], queues: list[Queue], workers: list[Member]) -> dict[str, float]:

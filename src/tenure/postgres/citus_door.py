@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -51,6 +52,13 @@ def node_urls(url: str, schema: str = DEFAULT_SCHEMA) -> dict[str, str]:
     """The addresses of all inboxes by name, as the cluster knows them now."""
     with connect(url, application_name="tenure nodes") as conn:
         return {node.inbox: node.url(url) for node in nodes(conn, schema)}
+
+
+def homes(url: str, schema: str, keys: Iterable[str]) -> dict[str, str]:
+    """The name of the inbox that each key belongs to."""
+    with connect(url, application_name="tenure nodes") as conn:
+        found = conn.execute(text_of("homes", schema, keys=json.dumps([*keys]))).fetchall()
+        return {key: str(inbox) for key, inbox in found}
 
 
 def nodes(conn: Connection[Any], schema: str = DEFAULT_SCHEMA) -> list[Node]:

@@ -161,6 +161,16 @@ def workers(n: int = 1000) -> Statement[list[Member]]:
     return Statement("workers", {"n": n}, lambda rows: [Member._make((*row[:5], facts_of(row[5]))) for row in rows])
 
 
+def waiting_of(workers: Sequence[Member]) -> dict[str, str]:
+    """The schedules whose home is an inbox that does not answer their workers, and which it is."""
+    found: dict[str, str] = {}
+    for worker in workers:
+        said = worker.metadata.get("schedules_waiting")
+        if worker.status == "alive" and isinstance(said, Mapping):
+            found |= {str(name): str(home) for name, home in said.items()}
+    return dict(sorted(found.items()))
+
+
 def at_work(workers: Sequence[str]) -> Statement[dict[str, int]]:
     """What the sessions by which these workers claim and settle are doing on the server now, and how many do it."""
     return Statement("at_work", {"workers": list(workers)}, lambda rows: dict(rows))

@@ -19,6 +19,7 @@ from .statement import Rows, Statement
 MISFIRES = ("once", "skip", "all")
 GRACE_SECONDS = 60.0
 CATCH_UP_MAX = 1000
+RESTS_UNTIL = datetime(9999, 1, 1, tzinfo=UTC)  # next_at of a schedule whose home is another inbox
 ALIASES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -193,29 +194,26 @@ class Planned(NamedTuple):
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def rests(self) -> bool:
+        """True if its home is another inbox: here it enqueues nothing."""
+        return self.next_at >= RESTS_UNTIL
 
-def plan(schedule: Schedule) -> Statement[datetime]:
+
+def plan(schedule: Schedule, before: Planned | None = None) -> Statement[datetime]:
     """Add a schedule, or change the one of that name; returns when it is next due.
 
     If cron and zone are unchanged, it keeps its next time; else it counts from now. A paused schedule stays paused.
+    `before` is what another inbox had of it: a new one goes on from there.
     """
-    params = {
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "zone": schedule.zone,
-        "misfire": schedule.misfire,
-        "kind": schedule.kind,
-        "payload": encode(schedule.payload),
-        "tick_as": schedule.tick_as,
-        "queue": schedule.queue,
-        "partition_key": schedule.key,
-        "priority": schedule.priority,
-        "max_attempts": schedule.max_attempts,
-        "ordered": schedule.ordered,
-    }
+    as_given = ("name", "cron", "zone", "misfire", "kind", "tick_as", "queue", "priority", "max_attempts", "ordered")
+    params = {each: getattr(schedule, each) for each in as_given}
+    params |= {"payload": encode(schedule.payload), "partition_key": schedule.key}
 
     def read(rows: Rows) -> Statement[datetime]:
         next_at = next_after(schedule.cron, schedule.zone, rows[0][0])
+        if before and not before.rests and (before.cron, before.zone) == (schedule.cron, schedule.zone):
+            next_at = before.next_at
         return Statement("plan", {**params, "next_at": next_at}, lambda rows: rows[0][0])
 
     return Statement("clock", {}, read)
@@ -251,6 +249,11 @@ def fire(name: str) -> Statement[bool]:
 def unplan(name: str) -> Statement[bool]:
     """Delete a schedule; False if there was none. The rows it enqueued stay."""
     return Statement("unplan", {"name": name}, bool)
+
+
+def rest(planned: Planned) -> Statement[bool]:
+    """Enqueue nothing more from it in this inbox, until it is planned here again; False if it has fired since."""
+    return Statement("rest", {"name": planned.name, "expected": planned.next_at}, bool)
 
 
 def pause_schedule(name: str) -> Statement[bool]:

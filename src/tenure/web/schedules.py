@@ -75,7 +75,12 @@ def _shape(each: Planned, site: Site) -> ScheduleShape:
 
 
 def _coming(each: Planned) -> list[str]:
-    """Its next times, the first of them as the database has it; one alone where cron or zone cannot be read here."""
+    """Its next times, the first of them as the database has it; one alone where cron or zone cannot be read here.
+
+    None if its home is another inbox.
+    """
+    if each.rests:
+        return []
     times = [each.next_at]
     try:
         while len(times) < COMING_MAX:

@@ -38,7 +38,6 @@ class Terms:
     shards: Mapping[str, str] = field(default_factory=dict)  # URLs of several inboxes by name, in place of `url`
     citus: str = ""  # the coordinator of a Citus cluster, which knows where the shards are now
     inbox: str = ""  # which of them, in the terms of a post
-    inboxes: tuple[str, ...] = ("",)  # all of them
 
     def __post_init__(self) -> None:
         check_schema_name(self.schema)
@@ -88,7 +87,7 @@ class Terms:
 
     def at(self, inbox: str, url: str) -> Terms:
         """The terms of the post at this inbox."""
-        return replace(self, url=url, shards={}, inbox=inbox, inboxes=tuple(self.shards))
+        return replace(self, url=url, shards={}, inbox=inbox)
 
     @property
     def renew_seconds(self) -> float:

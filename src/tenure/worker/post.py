@@ -10,7 +10,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.errors import InsufficientPrivilege
 
@@ -27,30 +27,38 @@ from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import add_chore
 from ..verbs.kinds import declare
-from ..verbs.schedules import plan
 from ..verbs.statement import Statement
 from .attempt import State
 from .chore_turns import ChoreTurns
 from .claimer import Claimer
 from .claims import Claims
 from .held import HeldAttempts
-from .homes import home_of
+from .homes import Homes
 from .housekeeping import Housekeeper
 from .lease_keeper import LeaseKeeper
 from .news import News
+from .places import Places
 from .pools import Pools
 from .shared import Shared
 from .slots import Slots
 from .watchdog import Watchdog
 
 
+class Among(NamedTuple):
+    """What a post knows of the others."""
+
+    places: Places
+    homes: Homes
+
+
 class Post:
     """Wired here, once; `begin` prepares the inbox, `start` starts the threads."""
 
     def __init__(
-        self, inbox: Inbox, shared: Shared, slots: Slots, metadata: Callable[[Post], Mapping[str, Any]]
+        self, inbox: Inbox, shared: Shared, slots: Slots, metadata: Callable[[Post], Mapping[str, Any]], among: Among
     ) -> None:
-        self.inbox, self.shared, self.terms = inbox, shared, shared.terms
+        self.inbox, self.shared, self.terms, self._among = inbox, shared, shared.terms, among
+        self._begun = False
         self.held, self.news = HeldAttempts(shared.bus, slots), News()
         self.held.nudge = self.news.nudge
         self.connections = HandlerPool(self.terms.url, slots.most)
@@ -71,14 +79,13 @@ class Post:
         patience = Patience(statement_seconds=30)
         with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
             migrate.require(conn, self.terms.schema)
-            for schedule in self.inbox.schedules.values():
-                if home_of(f"schedule:{schedule.name}", self.terms.inboxes) == self.terms.inbox:
-                    run(conn, plan(schedule))
+            self._among.homes.plan_in(conn, self.terms.inbox)
             for chore in self.inbox.chores.values():
                 run(conn, add_chore(chore.name, chore.seconds))
             for statement in self.inbox.at_start:
                 run(conn, statement)
             self._declare(conn)
+        self._begun = True
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Handlers run on this loop."""
@@ -91,7 +98,7 @@ class Post:
 
     def start_later(self, error: Exception) -> None:
         """Its database is away: begin when it is there, and let the others work meanwhile."""
-        self._tell_away(error)
+        self.tell_away(error)
         threading.Thread(target=self._begin_in_time, name="tenure-post", daemon=True).start()
 
     def _begin_in_time(self) -> None:
@@ -100,7 +107,7 @@ class Post:
             try:
                 self.begin()
             except SchemaMismatch as error:  # somebody makes it anew: the others need not stop for that
-                told = told or self._tell_away(error)
+                told = told or self.tell_away(error)
             except Exception as error:
                 if trouble_of(error) == "bug":
                     self.shared.failed(error)
@@ -109,7 +116,8 @@ class Post:
                 self.start()
                 return
 
-    def _tell_away(self, error: Exception) -> bool:
+    def tell_away(self, error: Exception) -> bool:
+        """Say why it is not served; True."""
         said = " ".join(str(error).split())[:300]
         self.shared.bus.emit(DatabaseUnreachable(self.shared.worker_id, "post", said, type(error).__name__))
         return True
@@ -128,6 +136,11 @@ class Post:
     def connected(self) -> bool:
         """True while it can claim and keep leases."""
         return self.claimer.connected and self.lease_keeper.connected
+
+    @property
+    def away(self) -> bool:
+        """True while its database does not answer."""
+        return not self._begun or self.lease_keeper.away
 
     @property
     def idle(self) -> bool:

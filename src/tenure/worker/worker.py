@@ -20,8 +20,10 @@ from ..postgres import migrate
 from ..postgres.sqlstates import trouble_of
 from .config import Terms, at_inbox, new_worker_id
 from .cpu import CpuShare
+from .homes import Homes
 from .nodes import Nodes
-from .post import Post
+from .places import Places
+from .post import Among, Post
 from .resources import Resources
 from .shared import Shared
 from .slots import Slots
@@ -47,19 +49,20 @@ class Worker:
         self._away: dict[Post, Exception] = {}  # whose database did not answer at the start
         self._at_last: Callable[[int], None] | None = None
         self.slots = Slots(terms.slots)
-        self._name = name = new_worker_id(terms)
+        self._name = new_worker_id(terms)
         self._nodes = Nodes(terms, self._attend, lambda: all(post.connected for post in self.posts))
         self._threads = Threads(terms.slots)
-        self.posts = [Post(inbox, self._shared_by(each, name), self.slots, self._metadata) for each in terms.posts]
+        places = Places({each.inbox: each.url for each in terms.posts})
+        self._among = Among(places, Homes(inbox.schedules, terms, places))
+        self.posts = [self._post(each) for each in terms.posts]
         first = self.posts[0]
-        self.shared, self.held, self.lease_keeper, self.claimer = (
-            first.shared,
-            first.held,
-            first.lease_keeper,
-            first.claimer,
-        )
+        self.shared, self.held = first.shared, first.held
+        self.lease_keeper, self.claimer = first.lease_keeper, first.claimer
         self._cpu_share = CpuShare()
         self._resources = Resources(inbox.lifespans, self.shared, first.connections)
+
+    def _post(self, terms: Terms) -> Post:
+        return Post(self.inbox, self._shared_by(terms, self._name), self.slots, self._metadata, self._among)
 
     def _shared_by(self, terms: Terms, name: str) -> Shared:
         worker_id = at_inbox(name, terms.inbox)
@@ -164,7 +167,8 @@ class Worker:
 
     def _attend(self, inbox: str, url: str) -> None:
         """Serve one more inbox: its node has joined the cluster."""
-        post = Post(self.inbox, self._shared_by(self.terms.at(inbox, url), self._name), self.slots, self._metadata)
+        post = self._post(self.terms.at(inbox, url))
+        self._among.places.urls[inbox] = url
         post.begin()
         assert self._loop is not None, "nodes are followed while the loop runs"
         self._loop.call_soon_threadsafe(self._open_late, post)
@@ -252,6 +256,7 @@ class Worker:
             "cpu_share": self._cpu_share(),
             "away_seconds": round(post.shared.away_seconds, 1),
             "wakeup": "notify" if post.lease_keeper.listening else "poll",
+            **self._among.homes.told({each.terms.inbox for each in self.posts if not each.away}),
             **self._resources.told,
         }
 

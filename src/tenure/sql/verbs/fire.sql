@@ -2,6 +2,7 @@
 -- in: name text
 -- out: id
 -- why: an operator's own tick. It has no idempotency key, so that it neither takes the place of a tick of cron nor of another click.
+-- Where it rests, because its home is another inbox, it enqueues nothing: an operator runs it in all of them.
 SELECT sent.id
 FROM tenure.schedules AS s
 CROSS JOIN LATERAL tenure.enqueue_many(
@@ -20,3 +21,4 @@ CROSS JOIN LATERAL tenure.enqueue_many(
   holds => ARRAY[false]
 ) AS sent (id, outcome)
 WHERE s.name = :name
+  AND s.next_at < '9999-01-01T00:00:00Z'

@@ -17,6 +17,7 @@ import { in_zone } from "./zone.js";
  */
 
 const NOT_NOW = "not while paused";
+const ELSEWHERE = "in another inbox, its home";
 /** @type {Record<string, string>} */
 const MISFIRES = {
   once: "missed ticks: one row for all",
@@ -83,6 +84,7 @@ const Table = ({ schedules }) => html`
 function Line({ schedule }) {
   const { name, cron, words, time_zone, kind, queue, paused, next_at, last_at, misfire } = schedule;
   const [first, ...later] = schedule.coming.map((at) => in_zone(at, time_zone));
+  const not_now = paused ? NOT_NOW : first ? "" : ELSEWHERE;
   return html`
     <tr class=${paused ? "is-paused" : ""}>
       <td class="title">
@@ -110,8 +112,8 @@ function Line({ schedule }) {
       </td>
       <td data-label="Next">
         <div class="two">
-          <span>${paused ? html`<span class="quiet">${NOT_NOW}</span>` : html`<${Ago} at=${next_at} />`}</span>
-          <details class="coming">
+          <span>${not_now ? html`<span class="quiet">${not_now}</span>` : html`<${Ago} at=${next_at} />`}</span>
+          <details class="coming" hidden=${!first}>
             <summary class="nowrap" title="The times after it">
               ${first}
             </summary>
