@@ -235,6 +235,7 @@ CATALOG = {
     "hot_table",
     "indexes",
     "live_pages",
+    "place",
     "server_facts",
     "standbys",
     "tables_written",
@@ -309,7 +310,7 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG | {"declared"}
     asked_by_workers = {
         "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
-        "live_pages", "live_workers", "migrations", "ping", "schedules", "standing", "horizon",
+        "live_pages", "live_workers", "migrations", "ping", "place", "schedules", "standing", "horizon",
         "read_between", "read_after", "read_stream", "shard_state", "skipped_again",
     }  # fmt: skip
     assert not asked_by_workers & _refused(cast, "worker", names)

@@ -255,6 +255,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "queues.queues": [queues.queues()],
     "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
     "schedules.tick": [schedules.tick(schedules.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
+    "questions.place": [questions.place()],
     "schedules.rest": [schedules.rest(PLANNED)],
     "schedules.unplan": [schedules.unplan("nightly")],
     "schedules.fire": [schedules.fire("nightly")],

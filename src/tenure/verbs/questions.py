@@ -161,6 +161,11 @@ def workers(n: int = 1000) -> Statement[list[Member]]:
     return Statement("workers", {"n": n}, lambda rows: [Member._make((*row[:5], facts_of(row[5]))) for row in rows])
 
 
+def place() -> Statement[str]:
+    """Which inbox this is, whatever address leads there: no other one that runs now has the same answer."""
+    return Statement("place", {}, lambda rows: str(rows[0][0]))
+
+
 def waiting_of(workers: Sequence[Member]) -> dict[str, str]:
     """The schedules whose home is an inbox that does not answer their workers, and which it is."""
     found: dict[str, str] = {}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from psycopg.errors import InsufficientPrivilege
 
 from ..app.inbox import Inbox
-from ..errors import SchemaMismatch, same_place
+from ..errors import BadSettings, SchemaMismatch, same_place
 from ..events import ChoreFailed, DatabaseUnreachable
 from ..model.jitter import Pace
 from ..model.outcome import Release
@@ -27,6 +27,7 @@ from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
 from ..verbs.fleet import add_chore
 from ..verbs.kinds import declare
+from ..verbs.questions import place
 from ..verbs.statement import Statement
 from .attempt import State
 from .chore_turns import ChoreTurns
@@ -79,6 +80,7 @@ class Post:
         patience = Patience(statement_seconds=30)
         with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
             migrate.require(conn, self.terms.schema)
+            self._among.places.check(self.terms.inbox, run(conn, place()))
             self._among.homes.plan_in(conn, self.terms.inbox)
             for chore in self.inbox.chores.values():
                 run(conn, add_chore(chore.name, chore.seconds))
@@ -106,7 +108,7 @@ class Post:
         while not self._ended.wait(pace.next(random.random())):  # noqa: S311
             try:
                 self.begin()
-            except SchemaMismatch as error:  # somebody makes it anew: the others need not stop for that
+            except (SchemaMismatch, BadSettings) as error:  # somebody mends it: the others need not stop for that
                 told = told or self.tell_away(error)
             except Exception as error:
                 if trouble_of(error) == "bug":

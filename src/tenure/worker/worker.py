@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import __version__
 from ..app.inbox import Inbox
-from ..errors import BUG, TRY_LATER, LifespanFailed
+from ..errors import BUG, TRY_LATER, BadSettings, LifespanFailed
 from ..events import BranchBus, Bus, WorkerDraining, WorkerExit, WorkerStarted
 from ..postgres import migrate
 from ..postgres.sqlstates import trouble_of
@@ -54,6 +54,7 @@ class Worker:
         self._threads = Threads(terms.slots)
         places = Places({each.inbox: each.url for each in terms.posts})
         self._among = Among(places, Homes(inbox.schedules, terms, places))
+        self._refused: set[str] = set()  # nodes that have joined and cannot be served
         self.posts = [self._post(each) for each in terms.posts]
         first = self.posts[0]
         self.shared, self.held = first.shared, first.held
@@ -169,7 +170,13 @@ class Worker:
         """Serve one more inbox: its node has joined the cluster."""
         post = self._post(self.terms.at(inbox, url))
         self._among.places.urls[inbox] = url
-        post.begin()
+        try:
+            post.begin()
+        except BadSettings as error:
+            if inbox not in self._refused:
+                self._refused.add(inbox)
+                post.tell_away(error)
+            raise
         assert self._loop is not None, "nodes are followed while the loop runs"
         self._loop.call_soon_threadsafe(self._open_late, post)
 

@@ -1,0 +1,91 @@
+"""Two addresses of one database are not two inboxes: refused at the start, and when a node joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from crew import Hired, eventually
+from pairs import Pair, databases, new_pair, ready, serving
+from tenure.app.inbox import Inbox
+from tenure.drills.stage.proxy import FaultProxy
+from tenure.errors import BadSettings
+from tenure.events import DatabaseUnreachable
+from tenure.verbs.questions import place
+from tenure.worker.config import Terms
+from tenure.worker.places import Places
+from tenure.worker.worker import Worker
+
+pytestmark = pytest.mark.one_server
+
+ONE = "inboxes 'a' and 'b' are one database by two addresses: give each one of its own"
+
+
+@pytest.fixture(scope="module")
+def urls(server_url: str) -> Iterator[tuple[str, str]]:
+    """The addresses of two databases."""
+    with databases(server_url) as made:
+        yield made
+
+
+@pytest.fixture
+def pair(urls: tuple[str, str]) -> Iterator[Pair]:
+    """Two inboxes, each in a database of its own."""
+    with new_pair(*urls) as made:
+        yield made
+
+
+def greeting() -> Inbox:
+    """An inbox with a handler."""
+    inbox = Inbox()
+
+    @inbox.handler("greet")
+    def greet() -> None: ...
+
+    return inbox
+
+
+def test_a_worker_is_refused_one_database_by_two_addresses(pair: Pair) -> None:
+    with FaultProxy(pair.a.url) as proxy:
+        worker = Worker(greeting(), Terms(shards={"a": pair.a.url, "b": proxy.url}))
+        with pytest.raises(BadSettings) as refusal:
+            worker.run()
+    assert str(refusal.value) == ONE
+    assert pair.a.count("workers") == 0
+
+
+def test_control_without_the_check_it_would_work_there_twice(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Places, "check", lambda *_: None)
+    with FaultProxy(pair.a.url) as proxy, serving(pair, greeting(), urls={"b": proxy.url}):
+        eventually(lambda: pair.a.count("workers") == 2)
+
+
+def test_two_databases_of_one_server_are_two_inboxes_also_if_one_is_a_copy(pair: Pair) -> None:
+    assert len({world.run(place()) for world in pair}) == 2
+
+
+def test_one_that_was_away_at_the_start_is_not_served_if_it_is_another_one(pair: Pair) -> None:
+    with FaultProxy(pair.a.url) as proxy:
+        proxy.refuse()
+        with serving(pair, greeting(), urls={"b": proxy.url}) as hired:
+            hired.saw(DatabaseUnreachable)
+            proxy.heal()
+            eventually(lambda: ONE in {event.error for event in hired.of(DatabaseUnreachable)})
+            assert not ready(hired.worker.posts[1])
+            assert pair.a.count("workers") == 1
+
+
+def test_a_node_that_joins_is_not_served_if_it_is_another_one(pair: Pair) -> None:
+    with FaultProxy(pair.a.url) as proxy, serving(pair, greeting()) as hired:
+        eventually(lambda: all(map(ready, hired.worker.posts)))
+        for _ in range(2):
+            with pytest.raises(BadSettings, match="inboxes 'a' and 'c' are one database"):
+                hired.worker._attend("c", proxy.url)
+        assert len(told_of(hired, "@c")) == 1, "it is told once"
+        assert [post.terms.inbox for post in hired.worker.posts] == ["a", "b"]
+
+
+def told_of(hired: Hired, inbox: str) -> list[DatabaseUnreachable]:
+    """What was said about one inbox that cannot be served."""
+    return [event for event in hired.of(DatabaseUnreachable) if event.worker.endswith(inbox)]
