@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import psycopg
 import pytest
 import sqlalchemy
@@ -16,7 +17,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from citus_cluster import Cluster
 from crew import Hired, eventually
+from faces.serving import serving
 from faces.test_worker_command import NOWHERE, SHOP, refused, tenure
+from faces.web_tools import SHOWN
 from patience import SECONDS_MAX
 from tenure import Inbox, Job, postgres, settings
 from tenure.embedded import attach
@@ -159,6 +162,26 @@ def test_a_node_that_joins_is_served_without_a_restart(two: tuple[str, str]) -> 
         place(first, 2, second)
         eventually(lambda: ran == [1, 2])
         assert [post.terms.inbox for post in hired.worker.posts] == ["1", "2"]
+
+
+@pytest.mark.one_server
+def test_the_server_of_pages_shows_all_nodes_and_finds_one_that_has_moved(two: tuple[str, str]) -> None:
+    first, second = two
+    place(first, 1, first)
+    place(first, 2, make_conninfo(second, host="/nowhere"))
+    world = World(first, "tenure")
+    try:
+        with serving(world, "--port", "0", TENURE_CITUS="on") as server:
+
+            def told() -> str:
+                return httpx.get(f"{server.address}/metrics", headers=SHOWN, timeout=SECONDS_MAX).text
+
+            assert 'tenure_inbox_up{inbox="1"} 1\n' in (text := told())
+            assert 'tenure_inbox_up{inbox="2"} 0\n' in text
+            place(first, 2, second)
+            eventually(lambda: 'tenure_inbox_up{inbox="2"} 1\n' in told())
+    finally:
+        world.close()
 
 
 # -- with Citus

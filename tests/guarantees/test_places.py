@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from crew import Hired, eventually
+from faces.test_inboxes import tenure
 from pairs import Pair, databases, new_pair, ready, serving
 from tenure.app.inbox import Inbox
 from tenure.drills.stage.proxy import FaultProxy
-from tenure.errors import BadSettings
+from tenure.errors import BAD_SETTINGS, BadSettings
 from tenure.events import DatabaseUnreachable
 from tenure.verbs.questions import place
 from tenure.worker.config import Terms
@@ -89,3 +90,11 @@ def test_a_node_that_joins_is_not_served_if_it_is_another_one(pair: Pair) -> Non
 def told_of(hired: Hired, inbox: str) -> list[DatabaseUnreachable]:
     """What was said about one inbox that cannot be served."""
     return [event for event in hired.of(DatabaseUnreachable) if event.worker.endswith(inbox)]
+
+
+def test_a_server_of_pages_is_refused_it_too(pair: Pair) -> None:
+    with FaultProxy(pair.a.url) as proxy:
+        answer = tenure(pair, "serve", "--port", "0", b=proxy.url)
+    assert answer.returncode == BAD_SETTINGS
+    told = "inboxes 'eu' and 'us' are one database by two addresses: give each one of its own"
+    assert " ".join(answer.stderr.split()) == f"tenure: {told}"

@@ -21,9 +21,12 @@ from ..console.terminal import echo
 from ..errors import BadSettings, NoDatabase, SchemaMismatch, TenureError
 from ..postgres import migrate
 from ..postgres.connection import soon_given_up
+from ..verbs.questions import place
+from ..worker.places import Places
 from .database import Database, opened, place_options
 from .door import Doorway, check_reach, further
 from .inbox_told import Told, side_by_side
+from .inboxes import chosen
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -57,7 +60,7 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     TENURE_WEB_USERS (name:role:password,…). Roles are read, operate and admin. `tenure serve --hash` makes a hash of a
     secret, to be written in its place.
 
-    Where the settings name several inboxes (TENURE_SHARDS), it serves all of them.
+    Where the settings name several inboxes (TENURE_SHARDS), it serves all; with TENURE_CITUS, all nodes.
     """
     if rest.pop("hash_only"):
         echo(_hash())
@@ -68,15 +71,31 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
     check_reach(host, insecure=rest["insecure"])
     rest["allowed"] = (host, *rest["allowed"])
     prefix = _prefix(rest.pop("prefix"))
-    if shards := {} if database_url is not None else settings.shards():
-        where = settings.load(schema=schema).schema
-        check_schemas(shards, where)
-        with listening(host, port) as listener:
-            _serve(listener, Database("", where, "TENURE_SHARDS", ""), prefix, {**rest, "shards": shards})
+    if shards := chosen(database_url, None, schema):
+        _serve_several(
+            host, port, prefix, {**rest, "shards": shards}, settings.load(database_url=database_url, schema=schema)
+        )
     else:
         _serve_one(host, port, database_url, schema, prefix, rest)
     sys.stderr.flush()
     os._exit(0)  # all is cleaned up; the interpreter would need longer for its own clean-up than we did
+
+
+def _serve_several(host: str, port: int | None, prefix: str, rest: dict[str, Any], chosen: settings.Settings) -> None:
+    shards = {name: soon_given_up(url) for name, url in rest["shards"].items()}
+    check_schemas(shards, chosen.schema)
+    if settings.on_citus() and chosen.database_url:
+        from ..worker.config import Terms
+        from ..worker.nodes import Nodes
+
+        terms = Terms(shards=shards, citus=chosen.database_url, schema=chosen.schema)
+        Nodes(terms, _say_joined, lambda: True).start()
+    with listening(host, port) as listener:
+        _serve(listener, Database("", chosen.schema, "TENURE_SHARDS", ""), prefix, {**rest, "shards": shards})
+
+
+def _say_joined(inbox: str, _url: str) -> None:
+    echo(f"node group {inbox} has joined the cluster: start `tenure serve` again to see its inbox", err=True)
 
 
 def _serve_one(
@@ -90,12 +109,17 @@ def _serve_one(
 
 
 def check_schemas(shards: Mapping[str, str], schema: str) -> None:
-    """Refuse if an inbox that answers has another schema than ours; who is away is told on every page."""
+    """Refuse if one that answers has another schema than ours, or is another one by another address.
+
+    Who is away is told on every page.
+    """
+    places: dict[str, str] = {}
 
     def looked(name: str) -> Told:
         try:
             with postgres.connect(soon_given_up(shards[name]), application_name="tenure serve") as conn:
                 migrate.require(conn, schema)
+                places[name] = postgres.run(conn, place(), schema)
         except SchemaMismatch as error:
             return Told(name, (), error=error.at(f"--inbox {name}"))
         except Exception as error:
@@ -106,6 +130,10 @@ def check_schemas(shards: Mapping[str, str], schema: str) -> None:
         if isinstance(each.error, TenureError) and not isinstance(each.error, NoDatabase):
             each.error.add_note(f"inbox {each.inbox}")
             raise each.error
+    known = Places({})
+    for name in shards:
+        if name in places:
+            known.check(name, places[name])
 
 
 def _hash() -> str:
