@@ -210,6 +210,20 @@ def test_an_act_by_filter_counts_all_inboxes_and_has_one_name_in_every_audit(pai
     assert len(ids) == sum(world.sql("SELECT count(*) FROM live")[0][0] for world in pair)
 
 
+def test_what_an_act_by_filter_did_is_summed_and_a_silent_inbox_is_named(pair: Pair) -> None:
+    for world, kind in ((pair.a, "mail"), (pair.b, "mail"), (pair.b, "mail"), (pair.a, "letter"), (pair.b, "letter")):
+        failed(world, kind)
+    failed(pair.a, "parcel")
+    told = tenure(pair, "redrive", "kind:mail", "--yes").stdout.splitlines()
+    assert told[-1].startswith("in all  3 rows changed in 2 inboxes · cli:")
+    assert {line["via"] for line in document(pair, "audit")["audit"]} == {told[-1].split(" · ")[1].split()[0]}
+    done = document(pair, "redrive", "kind:letter", "--yes")
+    assert (done["matched"], done["changed"], done["skipped"]) == (2, 2, 0)
+    away = document(pair, "redrive", "kind:parcel", "--yes", b=NOWHERE, code=TRY_LATER)
+    assert (away["matched"], away["changed"]) == (1, 1)
+    assert [each["inbox"] for each in away["inboxes"] if "error" in each] == ["us"]
+
+
 def test_an_act_by_id_finds_the_inbox_of_the_row(pair: Pair) -> None:
     id = failed(pair.b)
     answer = tenure(pair, "redrive", id, "--yes")

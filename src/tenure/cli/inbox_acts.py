@@ -27,6 +27,8 @@ from .inbox_told import (
     why_away,
 )  # fmt: skip
 
+SUMMED = ("matched", "changed", "skipped")
+
 
 def act_in_each(path: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -> None:
     """Do it in each that answers, one after the other; exit 75 if one is away, for it is still to be done there."""
@@ -84,9 +86,11 @@ def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int,
         each = [{"inbox": told.inbox, **_facts(told)} for told in here]
         silent = [{"inbox": told.inbox, "error": why_away(told)} for told in (*wrong, *away)]
         left = [{"inbox": inbox, "error": "not begun"} for inbox in not_begun]
-        echo(json.dumps({"schema": 1, "act": ACT.get(), "inboxes": each + silent + left}, sort_keys=True))
+        whole = {"schema": 1, "act": ACT.get(), **_sums(each), "inboxes": each + silent + left}
+        echo(json.dumps(whole, sort_keys=True))
     else:
         _tell_people(path, here)
+        _tell_sum(_sums([_facts(told) for told in here] if path in ON_ROWS else []), len(here))
     tell_away(away, of)
     if not_begun:
         sentence(f"not begun in {', '.join(not_begun)}", err=True)
@@ -95,6 +99,18 @@ def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int,
     if wrong:
         raise of_inbox(wrong[0])
     leave(path, here, away, acted=not given.get("check"))
+
+
+def _sums(every: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many rows in all of them matched, were changed and were skipped, as far as they say."""
+    told = [each for each in every if "verb" in each]
+    return {name: sum(each.get(name, 0) for each in told) for name in SUMMED if any(name in each for each in told)}
+
+
+def _tell_sum(sums: Mapping[str, int], of: int) -> None:
+    """One line for all, with the name that the act has in every audit."""
+    if "changed" in sums and of > 1:
+        echo(f"in all  {rows(sums['changed'])} changed in {of} inboxes · cli:{ACT.get()} in every audit")
 
 
 def _tell_people(path: str, here: Sequence[Told]) -> None:
