@@ -155,7 +155,8 @@ def test_what_an_operator_paused_is_not_started_by_a_move(pair: Pair) -> None:
 
 def told(world: World) -> dict[str, str]:
     """The schedules that wait, as the workers of this inbox say."""
-    return waiting_of(world.run(workers()))
+    alive = world.run(workers())
+    return waiting_of(alive)
 
 
 def test_while_its_home_is_away_a_schedule_waits_and_it_is_told_for_which_inbox(pair: Pair) -> None:

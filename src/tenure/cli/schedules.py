@@ -61,7 +61,8 @@ def command(
             _switched(verb, name, found, as_json)
             return
         every = postgres.run(conn, verbs.schedules(), database.schema)
-        waiting = waiting_of(postgres.run(conn, workers(), database.schema))
+        alive = postgres.run(conn, workers(), database.schema)
+        waiting = waiting_of(alive)
     if as_json:
         echo(json.dumps(_document(every) | ({"waiting": waiting} if waiting else {}), sort_keys=True))
     else:

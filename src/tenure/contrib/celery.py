@@ -41,7 +41,7 @@ _NOT_HERE = {
 _NOT_OF_AN_APP = {
     "conf": "settings are TENURE_… variables or a settings file: `tenure help`",
     "config_from_object": "settings are TENURE_… variables or a settings file: `tenure help`",
-    "autodiscover_tasks": "import the modules with tasks where the inbox is made",
+    "autodiscover_tasks": "import the modules that use it where the inbox is made",
     "send_task": "use `tenure enqueue KIND`, or tenure.enqueue(…) in SQL",
     "control": "use `tenure workers`, `tenure cancel` and the dashboard",
     "AsyncResult": "use inbox.result_blocking(id), or `tenure row ID`",

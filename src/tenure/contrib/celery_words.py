@@ -50,7 +50,7 @@ def check(options: Mapping[str, Any], known: tuple[str, ...], where: str) -> Non
         if name in known or value is None or (name in SO_ANYWAY and value == SO_ANYWAY[name]):
             continue
         if name in DECLARED:
-            raise BadSettings(f"{where} has {name}={value!r}: say it once, in the decorator of the task")
+            raise BadSettings(f"{where} has {name}={value!r}: say it once, in the decorator")
         if name not in INSTEAD:
             raise BadSettings(f"{where} has the unknown option {name!r}: choose from {', '.join(known)}")
         raise BadSettings(f"{where} has {name}={value!r}, which Tenure does not map: {INSTEAD[name]}")
