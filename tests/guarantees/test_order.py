@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import Beside, together, user_connection
-from patience import SECONDS_MAX
+from patience import SECONDS_MAX, soon
 from tenure import verbs
 from tenure.model.rows import NewRow
 from tenure.verbs import fleet, questions, queues, settle
@@ -275,13 +275,14 @@ def test_a_row_whose_arrival_somebody_else_is_looking_at_is_not_overtaken(world:
         world.run(queues.limit("default", max_running=9))
     producer = user_connection(world)
     first = world.run(verbs.enqueue(NewRow("k", key="a", ordered=True)), producer).id
-    second = world.enqueue(key="a", ordered=True, delay_seconds=1)
+    seconds = soon(1.0)
+    second = world.enqueue(key="a", ordered=True, delay_seconds=seconds)
     assert claim() == []  # the head knows of the second row, which is not due
     producer.commit()
     world.enqueue(key="b", ordered=True, queue="other")
     other = user_connection(world)
     other.execute("SELECT 1 FROM arrivals FOR UPDATE")
-    time.sleep(1.1)
+    time.sleep(seconds + 0.1)
     assert claim() == []
     beside = world.enqueue(key="b", ordered=True)
     assert claim() == [beside]  # of that key nothing is looked at, and nothing stands before it
