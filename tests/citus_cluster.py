@@ -14,6 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tenure.embedded import attach
 from tenure.postgres.citus_door import Node, node_urls, open_door
+from tenure.postgres.handoff import adopt_all
+from tenure.settings import DEFAULT_SCHEMA
 
 URL = os.environ.get("TENURE_TEST_CITUS_URL")
 BIN = os.environ.pop("TENURE_CITUS_BIN", None)  # commands that tests start would not know it
@@ -64,7 +66,7 @@ class Cluster:
 
     def empty(self) -> None:
         """Drop the rows and keys of earlier tests."""
-        tables = "tenure.live, tenure.idempotency, tenure.arrivals, tenure.workers"
+        tables = "tenure.live, tenure.waiting, tenure.idempotency, tenure.arrivals, tenure.workers"
         for inbox in self.nodes:
             with self.at(inbox) as conn:
                 conn.execute(f"TRUNCATE {tables} CASCADE".encode())
@@ -78,6 +80,7 @@ def running(folder: Path) -> Iterator[Cluster]:
     with contextlib.ExitStack() as stack:
         url = URL or _started(folder, stack)
         list(open_door(url))
+        adopt_all(url, DEFAULT_SCHEMA)
         yield Cluster(url, node_urls(url))
 
 

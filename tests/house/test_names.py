@@ -27,6 +27,7 @@ SHARED = {
     "flow": "the room of workflows, the Flow that their functions see, and the command for one",
     "flows": "flows: what is asked about them, how they are made, and printed",
     "health": "whether a worker is live and ready: its answer, and the command that asks",
+    "handoff": "the handoff of ordered keys: decided, and done",
     "inbox": "the inbox, and the one that the workers of a Django project run",
     "inboxes": "several inboxes: at a terminal, and over HTTP",
     "hooks": "webhooks: their events, printed, and over HTTP",

@@ -102,6 +102,7 @@ def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> No
 def _open_door(database_url: str | None, schema: str | None, asked: dict[str, Any]) -> None:
     """An inbox on every node of a Citus cluster, and the door."""
     from ..postgres.citus_door import door_of, open_door
+    from ..postgres.handoff import adopt_all
 
     nodes = []
     with opened(database_url, schema) as database:
@@ -109,6 +110,7 @@ def _open_door(database_url: str | None, schema: str | None, asked: dict[str, An
             nodes.append({"inbox": node.inbox, "host": node.host, "port": node.port, "applied": len(done)})
             if not asked["as_json"]:
                 echo(f"inbox    {node.inbox} on {node.host}:{node.port}: {len(done)} migrations applied")
+        adopt_all(database.url, database.schema)
         door = door_of(database.schema)
         if asked["as_json"]:
             _say({"door": door, "inboxes": nodes}, database.schema)

@@ -15,6 +15,7 @@ from .finding import Finding
 DELEGATED = {"put", "put_many"}
 STATEMENT_SECONDS = 10.0
 CLOCK_SECONDS_MAX = 1.0
+HANDOFF_SECONDS_MAX = 30.0  # the chore comes every ten seconds; what takes longer waits for somebody
 MIGRATE = "run `tenure migrate --citus` on the coordinator"
 
 
@@ -28,6 +29,7 @@ class NodeFacts(NamedTuple):
     facts: dict[str, Any]
     migration: int | None
     here: datetime
+    waiting: dict[str, Any] | None = None
 
 
 def examine_cluster(url: str, schema: str) -> Iterator[Finding]:
@@ -41,6 +43,7 @@ def examine_cluster(url: str, schema: str) -> Iterator[Finding]:
         yield prepared_left(nodes)
         yield clocks(nodes)
         yield inboxes(nodes)
+        yield ranges(nodes)
         yield door(schema, {name for (name,) in conn.execute(text_of("delegated", schema))} if has_door else None)
 
 
@@ -89,6 +92,22 @@ def inboxes(nodes: Sequence[NodeFacts]) -> Finding:
     if other := [place for place, migration in at.items() if migration != need]:
         return Finding("inboxes", "fault", at, f"{_named(other)} is not at migration {need}", MIGRATE)
     return Finding("inboxes", "ok", at, f"{len(at)} inboxes at migration {need}")
+
+
+def ranges(nodes: Sequence[NodeFacts]) -> Finding:
+    """Do ordered rows wait because the range of their key has moved, and for whom?"""
+    if without := [node.place for node in _answering(nodes) if node.migration is not None and node.waiting is None]:
+        said = f"{_named(without)} does not hand over the order of keys"
+        return Finding("ranges", "fault", without, said, MIGRATE)
+    waits = {node.place: node.waiting for node in nodes if node.waiting and node.waiting["rows"]}
+    long = {place: each for place, each in waits.items() if each["seconds"] > HANDOFF_SECONDS_MAX}
+    told = "; ".join(
+        f"{each['rows']} ordered rows wait on {place}, {each['seconds']:.0f} s so far: {each['reason']}"
+        for place, each in (long or waits).items()
+    )
+    if long:
+        return Finding("ranges", "warn", waits, told, "start workers with --citus for both nodes if none are at work")
+    return Finding("ranges", "ok", waits, told or "no ordered row waits for the range of its key")
 
 
 def door(schema: str, delegated: set[str] | None) -> Finding:

@@ -91,6 +91,7 @@ def open_door(
             migrate.lock(conn, schema)
             if not has_door:
                 _run_script(conn, text_of("tables", schema, colocate_with=colocate_with or "none"))
+            _run_script(conn, text_of("places", schema))
             _run_script(conn, text_of("door", schema))
             for node in members:
                 conn.execute(text_of("has_inbox", schema, group=node.inbox))
@@ -115,7 +116,11 @@ def _bring_inbox(url: str, schema: str) -> list[migrate.Migration]:
     """The plain schema on one node; Citus must not carry it to the others."""
     with connect(url, application_name="tenure migrate") as conn:
         conn.execute("SET citus.enable_ddl_propagation TO off")
-        return migrate.apply(conn, schema)
+        applied = migrate.apply(conn, schema)
+        with conn.transaction():
+            migrate.lock(conn, schema)
+            _run_script(conn, text_of("handoff", schema))
+        return applied
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from datetime import UTC
 from uuid import UUID
 
 from ..model.envelope import ENCRYPTED_WITH
+from ..model.handoff import MOVED
 from ..model.rows import NO_HANDLER
 from ..model.shell import command
 from ..sql import in_schema, text
@@ -134,6 +135,8 @@ def _waiting(row: Facts) -> str:
     if row.batch is not None and row.seconds_to_wait > 0:
         rest = f"{row.batch_open or 0:,} of {row.batch_size:,}"
         return f"It waits for {rest} of its batch; `tenure batch {row.batch}` says more."
+    if (row.last_error or "").startswith(MOVED) and row.seconds_to_wait > 0:
+        return f"It waits, because {row.last_error}; `tenure doctor --citus` says more."
     if row.step is not None and row.step_until is not None and row.seconds_to_wait > 0:
         return f"It {_step(row)}; `tenure flow show` says more."
     if row.seconds_to_wait == math.inf:

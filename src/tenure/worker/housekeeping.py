@@ -10,6 +10,7 @@ from functools import partial
 from ..app.chore import Chore
 from ..events import BatchEnded, ChoreDone, ChoreFailed, LeasesSwept, ScheduleFired, WorkerSeen
 from ..model.rows import Swept
+from ..postgres import handoff
 from ..postgres.connection import QueueConnection
 from ..postgres.patience import Patience
 from ..postgres.runner import run
@@ -68,6 +69,8 @@ class Housekeeper(DbThread):
             "backlog": self._note_backlog,
             **{name: partial(_run_chore, chore) for name, chore in (more or {}).items()},
         }
+        if handoff.CHORE in self._chores:
+            self._chores[handoff.CHORE] = self._adopt
 
     def work(self, conn: QueueConnection) -> None:
         """Turn after turn. A worker without housekeeping still writes its own tally."""
@@ -209,6 +212,14 @@ class Housekeeper(DbThread):
     def _note_backlog(self, conn: QueueConnection) -> str:
         run(conn, note_backlog())
         return ""
+
+    def _adopt(self, conn: QueueConnection) -> str:
+        """Begin with ranges of keys that Citus has moved here, if no other inbox has rows of them."""
+        done = handoff.adopt(conn, self.shared.terms.url, self.shared.terms.schema)
+        if done.adopted.rows:
+            run(conn, tell("queues"))
+            self._news.wake()
+        return str(done)
 
     def _declare(self, conn: QueueConnection) -> str:
         """Say again what was declared at the start: what nobody says for a month is forgotten."""

@@ -14,17 +14,19 @@ from typing import Any, NamedTuple
 
 from psycopg.errors import InsufficientPrivilege
 
+from ..app.chore import Chore
 from ..app.inbox import Inbox
 from ..errors import BadSettings, SchemaMismatch, same_place
 from ..events import ChoreFailed, DatabaseUnreachable
 from ..model.jitter import Pace
 from ..model.outcome import Release
-from ..postgres import migrate
+from ..postgres import handoff, migrate
 from ..postgres.connection import QueueConnection, connect
 from ..postgres.handler_pool import HandlerPool
 from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..postgres.sqlstates import trouble_of
+from ..verbs.citus_ranges import waiting_ranges
 from ..verbs.fleet import add_chore
 from ..verbs.kinds import declare
 from ..verbs.questions import place
@@ -43,6 +45,8 @@ from .pools import Pools
 from .shared import Shared
 from .slots import Slots
 from .watchdog import Watchdog
+
+ADOPTING = Chore(handoff.CHORE, handoff.SECONDS, waiting_ranges)  # the housekeeper does more than ask
 
 
 class Among(NamedTuple):
@@ -66,10 +70,11 @@ class Post:
         self.pools = Pools(shared, self.held, self.news, self.connections)
         self.lease_keeper = LeaseKeeper(shared, self.held, self.news, lambda: metadata(self))
         claims = Claims(shared, self.held, inbox.handlers, self.connections)
-        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), inbox.chores)
+        self._chores = {**inbox.chores, **({handoff.CHORE: ADOPTING} if self.terms.citus else {})}
+        turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), self._chores)
         parts = (shared, self.held, self.news, self.lease_keeper, claims, self.pools.start, turns)
         self.claimer = Claimer(*parts)
-        self.housekeeper = Housekeeper(shared, self.news, turns, self._declaration, inbox.chores)
+        self.housekeeper = Housekeeper(shared, self.news, turns, self._declaration, self._chores)
         self.watchdog = Watchdog(shared, self.held, self.lease_keeper)
         self._ended = threading.Event()
 
@@ -82,7 +87,7 @@ class Post:
             migrate.require(conn, self.terms.schema)
             self._among.places.check(self.terms.inbox, run(conn, place()))
             self._among.homes.plan_in(conn, self.terms.inbox)
-            for chore in self.inbox.chores.values():
+            for chore in self._chores.values():
                 run(conn, add_chore(chore.name, chore.seconds))
             for statement in self.inbox.at_start:
                 run(conn, statement)

@@ -2,39 +2,19 @@
 --
 --   enqueue and its kin   what producers call, with the arguments of their namesakes in tenure
 --   put, put_many         run by Citus on the node of their first argument, where they call tenure
---   home, check_home      which node a key belongs to; TN002 where that is not this one
---   nodes, counts         where the inboxes are; how many rows each has, by status
+--   counts                how many rows each inbox has, by status
 --   forget                idempotency keys that were taken before some time
 
 SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
-
-CREATE OR REPLACE FUNCTION tenure_door.home(routing_key text) RETURNS int LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN (SELECT min(p.groupid) FROM pg_catalog.pg_dist_placement AS p
-          WHERE p.shardid = pg_catalog.get_shard_id_for_distribution_column('tenure_door.keys', routing_key));
-END
-$$;
-
--- In a join, a subquery or a CTE Citus runs a function where the caller is, whatever its key: that row would be on the wrong node.
-CREATE OR REPLACE FUNCTION tenure_door.check_home(routing_key text) RETURNS void LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  at int := tenure_door.home(routing_key);
-BEGIN
-  IF at IS DISTINCT FROM (SELECT g.groupid FROM pg_catalog.pg_dist_local_group AS g) THEN
-    RAISE EXCEPTION 'this row belongs to inbox %, and Citus did not run put there: call enqueue of the door instead', at
-      USING ERRCODE = 'TN002';
-  END IF;
-  IF to_regclass('tenure.live') IS NULL THEN
-    RAISE EXCEPTION 'node group % has no inbox yet: run `tenure migrate --citus`', at USING ERRCODE = 'TN002';
-  END IF;
-END
-$$;
 
 CREATE OR REPLACE FUNCTION tenure_door.put(
   routing_key text, verb text, kind text, payload jsonb, partition_key text, queue text, priority int, at timestamptz, delay_seconds float8,
   max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, for_seconds float8
 ) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
 BEGIN
+  IF partition_key IS NOT NULL AND ordered IS DISTINCT FROM false THEN
+    PERFORM tenure_door.stay(routing_key);
+  END IF;
   PERFORM tenure_door.check_home(routing_key);
   IF verb = 'one' THEN
     RETURN QUERY SELECT tenure.enqueue_one(kind, payload, partition_key, queue, priority::smallint, at, delay_seconds, max_attempts, ordered,
@@ -64,6 +44,9 @@ CREATE OR REPLACE FUNCTION tenure_door.put_many(
   ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[]
 ) RETURNS uuid[] LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM tenure_door.stay(k.key) FROM (
+    SELECT s.key FROM unnest(routing_keys, ordered) AS s (key, ordered)
+    WHERE s.ordered GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
   PERFORM tenure_door.check_home(each) FROM unnest(routing_keys) AS each;
   RETURN ARRAY(SELECT s.row_id FROM tenure.enqueue_many(kinds, payloads, partition_keys, queues, priorities, ats, delays,
                                                         array_fill(NULL::text, ARRAY[cardinality(kinds)]), max_attempts, ordered, holds, headers) AS s);
@@ -94,6 +77,10 @@ BEGIN
       END IF;
       RETURN;
     END IF;
+  END IF;
+  IF partition_key IS NOT NULL AND ordered IS DISTINCT FROM false AND tenure_door.here() = 0 THEN
+    -- A move begins here: who waits for it here finds the new node. Elsewhere this would be a second lock, in another order than a move's.
+    PERFORM tenure_door.hold_range(routing_key);
   END IF;
   SELECT s.row_id, s.outcome INTO row_id, outcome
   FROM tenure_door.put(routing_key, verb, kind, payload, partition_key, queue, priority, at, delay_seconds, max_attempts, ordered, hold,
@@ -169,6 +156,10 @@ BEGIN
     ids[one.n] := sent.row_id;
     outcomes[one.n] := sent.outcome;
   END LOOP;
+  PERFORM tenure_door.hold_range(k.key) FROM (
+    SELECT s.key FROM unnest(partition_keys, idempotency_keys, ordered) AS s (key, idempotency_key, ordered)
+    WHERE tenure_door.here() = 0 AND s.ordered AND s.key IS NOT NULL AND s.idempotency_key IS NULL
+    GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
   FOR part IN
     SELECT array_agg(s.n) AS n, array_agg(s.route) AS routes FROM (
       SELECT r.n, r.route, tenure_door.home(r.route) AS home FROM (
@@ -222,16 +213,6 @@ CREATE OR REPLACE FUNCTION tenure_door.enqueue(
 BEGIN
   SELECT s.row_id, s.outcome INTO row_id, outcome FROM tenure_door.send('given', kind, payload, partition_key, queue, priority, at,
     delay_seconds, max_attempts, ordered, hold, headers, idempotency_key, NULL) AS s;
-END
-$$;
-
--- Which inboxes there are, and where: failover tools rewrite the address, the number of the group stays.
-CREATE OR REPLACE FUNCTION tenure_door.nodes() RETURNS TABLE (inbox int, host text, port int) LANGUAGE plpgsql AS $$
-DECLARE
-  groups int[] := ARRAY(SELECT i.group_id FROM tenure_door.inboxes AS i);
-BEGIN
-  RETURN QUERY SELECT d.groupid, d.nodename, d.nodeport FROM pg_catalog.pg_dist_node AS d
-  WHERE d.groupid = ANY (groups) AND d.noderole = 'primary' AND d.isactive ORDER BY d.groupid;
 END
 $$;
 

@@ -1,0 +1,101 @@
+-- Where keys and inboxes are: what the functions of the door ask.
+--
+--   home, check_home      which node a key belongs to; TN002 where that is not this one
+--   here, ranges_here     the number of this node; the ranges of keys that it has
+--   range_of, place       which range a key is in, where that is, and by which move
+--   hold_range, stay      a range does not move before this transaction has ended; and it must be here still
+--   nodes, members        where the inboxes are; all there ever were
+
+CREATE OR REPLACE FUNCTION tenure_door.home(routing_key text) RETURNS int LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT min(p.groupid) FROM pg_catalog.pg_dist_placement AS p
+          WHERE p.shardid = pg_catalog.get_shard_id_for_distribution_column('tenure_door.keys', routing_key));
+END
+$$;
+
+-- In a join, a subquery or a CTE Citus runs a function where the caller is, whatever its key: that row would be on the wrong node.
+CREATE OR REPLACE FUNCTION tenure_door.check_home(routing_key text) RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  at int := tenure_door.home(routing_key);
+BEGIN
+  IF at IS DISTINCT FROM (SELECT g.groupid FROM pg_catalog.pg_dist_local_group AS g) THEN
+    RAISE EXCEPTION 'this row belongs to inbox %, and Citus did not run put there: call enqueue of the door instead', at
+      USING ERRCODE = 'TN002';
+  END IF;
+  IF to_regclass('tenure.ranges') IS NULL THEN
+    RAISE EXCEPTION 'node group % has no inbox yet: run `tenure migrate --citus`', at USING ERRCODE = 'TN002';
+  END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.here() RETURNS int LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT g.groupid FROM pg_catalog.pg_dist_local_group AS g);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.range_of(routing_key text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN pg_catalog.get_shard_id_for_distribution_column('tenure_door.keys', routing_key);
+END
+$$;
+
+-- Citus writes the line of a range anew when the range moves: which transaction did so tells one stay on a node from the next.
+CREATE OR REPLACE FUNCTION tenure_door.place(routing_key text, OUT range bigint, OUT inbox int, OUT placed bigint) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  range := tenure_door.range_of(routing_key);
+  SELECT p.groupid, p.xmin::text::bigint INTO inbox, placed FROM pg_catalog.pg_dist_placement AS p
+  WHERE p.shardid = place.range ORDER BY p.groupid LIMIT 1;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.ranges_here() RETURNS TABLE (range bigint, placed bigint) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN QUERY SELECT s.shardid, p.xmin::text::bigint FROM pg_catalog.pg_dist_shard AS s
+  JOIN pg_catalog.pg_dist_placement AS p ON p.shardid = s.shardid
+  WHERE s.logicalrelid = 'tenure_door.keys'::regclass AND p.groupid = tenure_door.here();
+END
+$$;
+
+-- The lock that Citus takes for a write to the range: a move waits for us, and we wait for a move. Citus lends it to the owner alone.
+CREATE OR REPLACE FUNCTION tenure_door.hold_range(routing_key text) RETURNS void LANGUAGE plpgsql VOLATILE
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  share_lock CONSTANT int := 5;
+BEGIN
+  PERFORM pg_catalog.lock_shard_metadata(share_lock, ARRAY[tenure_door.range_of(routing_key)]);
+END
+$$;
+
+-- The same where the row is to be written. A range that has moved while we waited for it took the row's place along.
+CREATE OR REPLACE FUNCTION tenure_door.stay(routing_key text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  before int := tenure_door.home(routing_key);
+BEGIN
+  PERFORM tenure_door.hold_range(routing_key);
+  IF tenure_door.home(routing_key) IS DISTINCT FROM before THEN
+    RAISE EXCEPTION 'the range of key % has moved while its row was sent: send it again', routing_key USING ERRCODE = 'serialization_failure';
+  END IF;
+END
+$$;
+
+-- Which inboxes there are, and where: failover tools rewrite the address, the number of the group stays.
+CREATE OR REPLACE FUNCTION tenure_door.nodes() RETURNS TABLE (inbox int, host text, port int) LANGUAGE plpgsql AS $$
+DECLARE
+  groups int[] := ARRAY(SELECT i.group_id FROM tenure_door.inboxes AS i);
+BEGIN
+  RETURN QUERY SELECT d.groupid, d.nodename, d.nodeport FROM pg_catalog.pg_dist_node AS d
+  WHERE d.groupid = ANY (groups) AND d.noderole = 'primary' AND d.isactive ORDER BY d.groupid;
+END
+$$;
+
+-- All of them, also those that are disabled, or removed: what they had may still be there.
+CREATE OR REPLACE FUNCTION tenure_door.members() RETURNS TABLE (inbox int, host text, port int) LANGUAGE plpgsql AS $$
+DECLARE
+  groups int[] := ARRAY(SELECT i.group_id FROM tenure_door.inboxes AS i);
+BEGIN
+  RETURN QUERY SELECT g.id, d.nodename, d.nodeport FROM unnest(groups) AS g (id)
+  LEFT JOIN pg_catalog.pg_dist_node AS d ON d.groupid = g.id AND d.noderole = 'primary' ORDER BY 1;
+END
+$$;
