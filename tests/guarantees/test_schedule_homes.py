@@ -135,6 +135,14 @@ def test_a_schedule_that_fires_while_it_is_moved_is_not_moved_with_a_tick_that_i
     assert not planned(pair.a)[AT_B[0]].rests
 
 
+def test_the_moment_that_it_rests_is_that_of_the_verb_and_not_of_its_transaction(pair: Pair) -> None:
+    plan_in(pair, "a", places="a")
+    with pair.a.conn.transaction():
+        ((begun,),) = pair.a.sql("SELECT clock_timestamp()")
+        assert pair.a.run(schedules.rest(planned(pair.a)[AT_B[0]]))
+    assert pair.a.sql("SELECT updated_at > %s FROM schedules WHERE name = %s", begun, AT_B[0]) == [(True,)]
+
+
 def test_while_its_new_home_is_away_it_stays_where_it_is(pair: Pair) -> None:
     plan_in(pair, "a", places="a")
     plan_in(pair, "a", b="postgresql://tenure@127.0.0.1:1/tenure")
