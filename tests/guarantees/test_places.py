@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote, urlencode
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from crew import Hired, eventually
 from faces.test_inboxes import tenure
@@ -93,8 +95,10 @@ def told_of(hired: Hired, inbox: str) -> list[DatabaseUnreachable]:
 
 
 def test_a_server_of_pages_is_refused_it_too(pair: Pair) -> None:
-    other = f"{pair.a.url}{'&' if '?' in pair.a.url else '?'}connect_timeout=9"
-    answer = tenure(pair, "serve", "--port", "0", b=other)
+    with FaultProxy(pair.a.url) as proxy:
+        words = {name: str(word) for name, word in conninfo_to_dict(proxy.url).items()}
+        other = f"postgresql:///?{urlencode(words, quote_via=quote)}"
+        answer = tenure(pair, "serve", "--port", "0", b=other)
     assert answer.returncode == BAD_SETTINGS
     told = "inboxes 'eu' and 'us' are one database by two addresses: give each one of its own"
     assert " ".join(answer.stderr.split()) == f"tenure: {told}"
