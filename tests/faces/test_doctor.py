@@ -35,7 +35,7 @@ CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "standbys", "address", "public",
     "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
-    "leases", "paused", "fleet", "gap", "served", "kinds", "encryption", "keys", "lag", "journal",
+    "leases", "paused", "fleet", "schedules", "gap", "served", "kinds", "encryption", "keys", "lag", "journal",
     "projections", "webhooks", "bottleneck",
 ]  # fmt: skip
 
