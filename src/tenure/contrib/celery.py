@@ -50,7 +50,7 @@ _NOT_OF_AN_APP = {
 }
 _NOT_OF_A_RESULT = {
     **dict.fromkeys(("status", "state", "ready", "successful", "failed", "result"), "use get(), or `tenure row ID`"),
-    **dict.fromkeys(("revoke", "forget"), "use `tenure cancel id:ID`"),
+    **dict.fromkeys(("revoke", "forget"), "use `tenure cancel ID`"),
 }
 
 
