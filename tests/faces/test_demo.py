@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 from psycopg import sql
 
+from crew import eventually
 from faces.embedded_tools import processes_of, until
 from faces.terminal import Terminal
 from tenure import embedded
@@ -229,15 +231,20 @@ def test_every_key_does_what_it_says(server_url: str) -> None:
 
 @pytest.fixture
 def taken_port() -> Iterator[None]:
-    """Somebody sits on the port of the dashboard."""
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if taken.connect_ex(("127.0.0.1", 7117)) != 0:
-            taken.close()
-            with socket.create_server(("127.0.0.1", 7117)):
-                yield
-        else:
-            yield
+    """We sit on the port of the dashboard; if somebody else does, it must not become free meanwhile: wait for it."""
+    held = None
+    with contextlib.suppress(AssertionError):  # who stays there is as good as we
+        held = eventually(_on_the_port)
+    yield
+    if held:
+        held.close()
+
+
+def _on_the_port() -> socket.socket | None:
+    try:
+        return socket.create_server(("127.0.0.1", 7117))
+    except OSError:
+        return None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
