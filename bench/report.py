@@ -116,8 +116,8 @@ class Report:
         return [line for line in self.lines if line.held is False]
 
     def keep(self, path: str | None, name: str, **more: Any) -> Path:
-        """Write all of it as JSON, to this file or to one under the system's folder for such things."""
-        file = Path(path) if path else Path(tempfile.gettempdir()) / f"tenure-{name}.json"
+        """Write all of it as JSON, to this file or to one in a new folder, which no other user can have made."""
+        file = Path(path) if path else Path(tempfile.mkdtemp(prefix="tenure-bench-")) / f"{name}.json"
         content = {"about": self.about, "lines": [asdict(line) for line in self.lines], **more}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(content, indent=1) + "\n")

@@ -22,9 +22,33 @@ FREE = {**BUSY, "slots_used": 1}
 START = "start one with `tenure worker`"
 
 
-def _why(world: World, id: UUID) -> str:
-    """What it says; a few seconds count as none: this machine may be slow."""
-    return re.sub(r"for [1-9] s", "for 0 s", world.run(questions.why(id)))
+SECONDS = re.compile(r"\b(\d+) s\b")
+SLACK = 20  # this machine may be slow
+
+
+class Said(str):
+    """What was said; it equals the same words with other seconds, if those differ by a few."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, str) or SECONDS.sub("", self) != SECONDS.sub("", other):
+            return False
+        pairs = zip(SECONDS.findall(self), SECONDS.findall(other), strict=True)
+        return all(abs(int(one) - int(another)) <= SLACK for one, another in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _why(world: World, id: UUID) -> Said:
+    """What it says; a few seconds that have passed count as none."""
+    return Said(re.sub(r"for 1?\d s", "for 0 s", world.run(questions.why(id))))
+
+
+def test_seconds_may_differ_by_a_few_and_words_may_not() -> None:
+    assert Said("due in 58 s, held for 1 s") == "due in 60 s, held for 0 s"
+    assert Said("due in 10 s") != "due in 60 s"
+    assert Said("due in 60 s") != "held in 60 s"
 
 
 def _since(world: World, seconds: float, *ids: UUID) -> None:
