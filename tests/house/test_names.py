@@ -48,6 +48,7 @@ SHARED = {
     "schedules": "schedules: their verbs, printed, and over HTTP",
     "serve": "the server, and its command",
     "server": "the Postgres server: our own, and doctor's look at any",
+    "shards": "several inboxes: the rule who serves which, and those of a cluster printed",
     "shapes": "the shapes, and doctor's look at them",
     "sql": "the SQL, and the command that prints it",
     "stage": "the stage of a drill, and the same over HTTP",

@@ -45,6 +45,7 @@ COMMANDS = {
     "rows": "the rows that match a filter",
     "schedules": "what runs by cron; pause, resume, remove",
     "serve": "serve the dashboard and the HTTP API",
+    "shards": "the inboxes of a Citus cluster; drain one, adopt without one",
     "sql": "print the SQL of a verb or question",
     "tail": "the events of the fleet as they happen",
     "tokens": "tokens for the HTTP API; create, list, revoke",
@@ -79,7 +80,7 @@ PURPOSES = {
         "audit",
     ),
     "Act": ("enqueue", "redrive", "retry", "release", "cancel", "delete", "erase"),
-    "Operate": ("migrate", "doctor", "health", "tokens", "pg"),
+    "Operate": ("migrate", "doctor", "health", "shards", "tokens", "pg"),
     "Learn": ("demo", "drill", "sql", "completion"),
 }
 

@@ -67,6 +67,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("schedules pause nightly", "until it is resumed"),
     ),
     "serve": (("serve --port 8080", "the dashboard and the HTTP API"),),
+    "shards": (
+        ("shards", "where ranges are at home, and what waits"),
+        ("shards drain 2", "empty a node before it is removed"),
+    ),
     "sql": (("sql claim", "the statement that takes rows"),),
     "tail": (("tail --filter lease_lost,leases_swept", "only these, until Ctrl-C"),),
     "tokens": (("tokens create ci --role operate --queue mail --expires 90d", "printed once"),),

@@ -106,7 +106,8 @@ def ranges(nodes: Sequence[NodeFacts]) -> Finding:
         for place, each in (long or waits).items()
     )
     if long:
-        return Finding("ranges", "warn", waits, told, "start workers with --citus for both nodes if none are at work")
+        help = "start workers there if none is at work; `tenure shards adopt --without` gives an inbox up that is lost"
+        return Finding("ranges", "warn", waits, told, help)
     return Finding("ranges", "ok", waits, told or "no ordered row waits for the range of its key")
 
 

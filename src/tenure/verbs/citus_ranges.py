@@ -55,3 +55,31 @@ def note_waiting(reasons: Mapping[int, str]) -> Statement[int]:
     """Write down at rows that wait why they do; how many did not have it yet."""
     params = {"ranges": array(list(reasons)), "reasons": text_array(list(reasons.values()))}
     return Statement("note_waiting", params, lambda rows: int(rows[0][0]))
+
+
+class Shard(NamedTuple):
+    """One inbox of the cluster, in numbers."""
+
+    epoch: int
+    home: int
+    waiting: int
+    depth: int
+    dead: int
+    oldest_seconds: float | None
+    workers: int
+    reason: str | None
+
+
+def shard() -> Statement[Shard]:
+    """The inbox of this connection."""
+    return Statement("shard", {}, lambda rows: Shard(*rows[0]))
+
+
+def drain_node(inbox: int) -> Statement[tuple[str, int]]:
+    """On the coordinator: every range of a node goes elsewhere; where the node is."""
+    return Statement("drain_node", {"inbox": inbox}, lambda rows: (str(rows[0][0]), int(rows[0][1])))
+
+
+def forget_inbox(inbox: int) -> Statement[bool]:
+    """The door leads there no more; False if it did not."""
+    return Statement("forget_inbox", {"inbox": inbox}, lambda rows: bool(rows[0][0]))

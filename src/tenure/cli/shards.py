@@ -1,0 +1,166 @@
+"""`tenure shards`: the inboxes of a Citus cluster, which ranges of keys are at home there, and what waits."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import NamedTuple
+
+import click
+from psycopg import Error
+
+from .. import operate, postgres
+from ..console.terminal import echo
+from ..errors import TRY_LATER, BadSettings
+from ..postgres.citus_door import Node, nodes
+from ..postgres.connection import QueueConnection, connect
+from ..postgres.handoff import PATIENCE, Handoff, adopt
+from ..verbs import operators
+from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, shard
+from .database import Database, opened, place_options
+from .operators import answer, me
+from .output import show
+from .suggest import Suggesting
+
+HEAD = ("inbox", "node", "epoch", "home", "waiting", "depth", "dead", "oldest", "workers", "answered")
+LOOK_SECONDS = 2.0
+
+
+class Told(NamedTuple):
+    """A node, what its inbox says, and how long that took; None: it does not answer."""
+
+    node: Node
+    shard: Shard | None
+    ms: float
+
+
+@click.group("shards", cls=Suggesting, invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@place_options
+@click.pass_context
+def command(ctx: click.Context, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """List the inboxes of a Citus cluster; the URL is the coordinator's.
+
+    `home` are the ranges of keys whose ordered rows run there, `waiting` those that have come and are not yet at home:
+    another inbox has rows of them, or does not answer. `oldest` is how long a row has been due.
+    """
+    if ctx.invoked_subcommand is not None:
+        given = {"database_url": database_url, "schema": schema, "as_json": as_json}
+        ctx.default_map = {"drain": given, "adopt": given}
+        return
+    with opened(database_url, schema) as database:
+        told = [_told(node, database) for node in _nodes(database)]
+    if as_json:
+        echo(json.dumps({"schema": 1, "shards": [_fields(each) for each in told]}, sort_keys=True))
+    else:
+        show(HEAD, [_line(each) for each in told], "no inboxes")
+        for each in told:
+            if each.shard is not None and each.shard.reason:
+                echo(f"inbox {each.node.inbox}: rows wait, because {each.shard.reason}", err=True)
+    if any(each.shard is None for each in told):
+        raise click.exceptions.Exit(TRY_LATER)
+
+
+@command.command("drain", short_help="Empty a node, so that it can be removed.")
+@click.argument("inbox", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
+@place_options
+def drain(inbox: int, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """Have Citus move all ranges of a node elsewhere, and wait until its workers have worked off its rows.
+
+    Its ended rows must be redriven or deleted, too. Citus does not know of them: it would let you remove the node.
+    """
+    with opened(database_url, schema) as database:
+        node = _node(database, inbox)
+        with connect(database.url, application_name="tenure shards") as conn:
+            postgres.run(conn, drain_node(inbox), database.schema)
+            _wait_until_empty(node, database, quiet=as_json)
+            postgres.run(conn, forget_inbox(inbox), database.schema)
+    said = f"inbox {inbox} has no rows: SELECT citus_remove_node('{node.host}', {node.port}) removes its node"
+    answer(as_json, said, inbox=inbox, host=node.host, port=node.port, empty=True)
+
+
+@command.command("adopt", short_help="Let ranges begin without asking a node that is lost.")
+@click.option("--without", type=int, required=True, metavar="INBOX", help="The inbox that is not asked.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as one JSON document.")
+@place_options
+def adopt_without(without: int, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
+    """Make ranges at home that wait only for an inbox that does not answer.
+
+    If that inbox has ordered rows and comes back, they run beside later ones of their keys: say this of a lost node.
+    """
+    done = {}
+    with opened(database_url, schema) as database:
+        for node in _nodes(database):
+            if node.group != without:
+                with connect(node.url(database.url), application_name="tenure shards", patience=PATIENCE) as conn:
+                    done[node.inbox] = _adopted(conn, node.url(database.url), database.schema, str(without), reason)
+    ranges, rows = (sum(each.adopted[n] for each in done.values()) for n in (0, 1))
+    answer(as_json, f"{ranges} ranges are at home, {rows} rows are due", ranges=ranges, rows=rows, without=without)
+
+
+def _adopted(conn: QueueConnection, url: str, schema: str, without: str, reason: str) -> Handoff:
+    """One round, and its line of the audit."""
+    actor = me()
+    with conn.transaction():
+        action = postgres.run(
+            conn, operators.begin_audit(actor.name, actor.via, "adopt", f"without inbox {without}", reason), schema
+        )
+        done = adopt(conn, url, schema, (without,))
+        postgres.run(conn, operators.mark(action, done.adopted.rows, done=True), schema)
+    operate.sealed(conn, schema)
+    return done
+
+
+def _nodes(database: Database) -> list[Node]:
+    with connect(database.url, application_name="tenure shards") as conn:
+        return nodes(conn, database.schema)
+
+
+def _node(database: Database, inbox: int) -> Node:
+    found = {node.group: node for node in _nodes(database)}
+    if inbox not in found:
+        raise BadSettings(f"inbox {inbox} is not known: there are {', '.join(map(str, found))}")
+    return found[inbox]
+
+
+def _wait_until_empty(node: Node, database: Database, *, quiet: bool) -> None:
+    """Until its inbox has no row, live or ended badly; what is left is told whenever it changes."""
+    before = None
+    while True:
+        found = _told(node, database).shard
+        left = None if found is None else (found.depth, found.dead)
+        if left == (0, 0):
+            return
+        if left != before and not quiet:
+            said = "it does not answer" if left is None else f"{left[0]} rows to work off, {left[1]} ended badly"
+            echo(said, err=True)
+        before = left
+        time.sleep(LOOK_SECONDS)
+
+
+def _told(node: Node, database: Database) -> Told:
+    began = time.monotonic()
+    try:
+        with connect(node.url(database.url), application_name="tenure shards", patience=PATIENCE) as conn:
+            found = postgres.run(conn, shard(), database.schema)
+    except Error:
+        found = None
+    return Told(node, found, (time.monotonic() - began) * 1000)
+
+
+def _fields(told: Told) -> dict[str, object]:
+    place = {"inbox": told.node.inbox, "host": told.node.host, "port": told.node.port}
+    found = told.shard._asdict() if told.shard else {}
+    return {**place, "answers": bool(found), "answer_ms": round(told.ms, 1), **found}
+
+
+def _line(told: Told) -> tuple[str, ...]:
+    place = (told.node.inbox, f"{told.node.host}:{told.node.port}")
+    if told.shard is None:
+        return (*place, *"-------", "no")
+    each = told.shard
+    oldest = "-" if each.oldest_seconds is None else f"{each.oldest_seconds:.0f}s"
+    numbers = (each.epoch, each.home, each.waiting, each.depth, each.dead, oldest, each.workers)
+    return (*place, *map(str, numbers), f"{told.ms:.0f}ms")
