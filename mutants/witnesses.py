@@ -114,6 +114,7 @@ WORDS = {
     "enqueue_again": ("after_end",),
     "enqueue_unique": ("unique",),
     "declare_limits": ("declare_limits",),
+    **dict.fromkeys(("take_share", "raise_share"), ("take_share(",)),
     "rest": ("schedules.rest(",),
     "enqueue_one": ("listener", "enqueue_one"),
     **dict.fromkeys(("enqueue", "enqueue_as_given"), ("InvalidParameterValue", "max_attempts")),

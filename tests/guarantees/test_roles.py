@@ -254,7 +254,7 @@ WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"}
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
     "fire", "notice", "once", "open_group", "plan", "progress",
     "register", "release", "renew", "retry", "sweep", "sweep_pages", "sweep_workers", "take_turn", "tell", "tick",
-    "rest", "say", "tell_batches", "vacuum_live", "set_waiting",
+    "rest", "take_share", "raise_share", "say", "tell_batches", "vacuum_live", "set_waiting",
     "append", "await_events", "keep_journal", "plan_projection", "advance", "stop_shard", "skip_event",
     "reapplied", "reapply", "enter_batch", "open_shadow", "enter_shadow", "lock_checkpoints", "swap_shadow",
     "send_webhook", "begin_delivery", "log_delivery", "begin_webhooks", "keep_webhooks",
@@ -270,7 +270,7 @@ OPERATORS = SIGNALLERS | {"wake"} | {
     "begin_audit", "cancel", "copy", "delete", "drain_worker", "enqueue", "enqueue_again", "enqueue_unique",
     "enqueue_keyed", "enqueue_many", "erase", "erase_rest", "fire", "retain", "free_key", "limit", "lock_free", "mark",
     "open_group", "pause", "pause_schedule", "redrive", "release_held", "resume", "resume_schedule", "retry_now",
-    "tell", "unplan",
+    "tell", "unplan", "take_share", "raise_share",
     "enter", "guard", "holding",  # they only read
 }  # fmt: skip
 WITNESSES = {"seal", "note_reading", "end_reading", "use_token"}  # what reading leaves behind
@@ -310,7 +310,7 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG | {"declared"}
     asked_by_workers = {
         "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
-        "live_pages", "live_workers", "migrations", "ping", "place", "schedules", "standing", "horizon",
+        "live_pages", "live_workers", "migrations", "ping", "place", "schedules", "shares", "standing", "horizon",
         "read_between", "read_after", "read_stream", "shard_state", "skipped_again",
     }  # fmt: skip
     assert not asked_by_workers & _refused(cast, "worker", names)

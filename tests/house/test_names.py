@@ -50,6 +50,7 @@ SHARED = {
     "server": "the Postgres server: our own, and doctor's look at any",
     "shards": "several inboxes: the rule who serves which, and those of a cluster printed",
     "shapes": "the shapes, and doctor's look at them",
+    "shares": "shares of a limit over several inboxes: the rule, and the verbs",
     "sql": "the SQL, and the command that prints it",
     "stage": "the stage of a drill, and the same over HTTP",
     "tail": "the events of the fleet as they come, and the command that prints them",

@@ -20,6 +20,7 @@ from tenure.model.declaration import Declaration
 from tenure.model.filter import Filter
 from tenure.model.journal import NewEvent
 from tenure.model.rows import Lease, NewRow
+from tenure.model.shares import Deal
 from tenure.verbs import (
     batches,
     capacity,
@@ -43,6 +44,7 @@ from tenure.verbs import (
     search,
     sending,
     settle,
+    shares,
     steps,
     why,
     witness,
@@ -54,6 +56,7 @@ LEASE = Lease(UUID(int=1), "A", 1, 1 << 40, 0.0)
 ID = UUID(int=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NIGHTLY = schedules.Schedule("nightly", "0 0 * * *", "k")
+DEAL = Deal(1, 0, ("a", "b"), 4)
 PLANNED = schedules.Planned(
     "nightly", "0 0 * * *", "UTC", NOON, None, False, "once", "k", "{}", None, "default", None, 0, 5, False, NOON, NOON
 )
@@ -256,6 +259,9 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "schedules.plan": [schedules.plan(NIGHTLY), schedules.plan(NIGHTLY).read([(NOON,)])],  # type: ignore[list-item]
     "schedules.tick": [schedules.tick(schedules.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
     "questions.place": [questions.place()],
+    "shares.shares": [shares.shares()],
+    "shares.take_share": [shares.take_share("mail", DEAL, "a")],
+    "shares.raise_share": [shares.raise_share("mail", DEAL)],
     "schedules.rest": [schedules.rest(PLANNED)],
     "schedules.unplan": [schedules.unplan("nightly")],
     "schedules.fire": [schedules.fire("nightly")],
@@ -292,6 +298,7 @@ NO_TABLE = {
     "lock_within",
 }
 # Their functions write.
+NO_TABLE |= {"take_share", "raise_share"}  # functions that run as the owner
 NO_TABLE |= {"enqueue", "tally", "note_backlog", "seal", "forget_audit", "note_reading", "end_reading"}
 
 # Where SQL may stand in Python, and why.
@@ -380,6 +387,7 @@ def test_every_function_that_makes_a_statement_is_in_this_file() -> None:
             batches,
             results,
             lately,
+            shares,
         )
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__

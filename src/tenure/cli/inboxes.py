@@ -48,6 +48,10 @@ def in_each(command: F) -> F:
             ((name, url),) = urls.items()
             HERE.set(name)
             return command(*args, **{**given, "database_url": url})
+        if given.get("across"):
+            from .across import deal_in_all
+
+            return deal_in_all(urls, given)
         _check_many(path, given, urls)
         return _in_all(path, {name: _ask(ctx, command, args, given, name, url) for name, url in urls.items()}, given)
 

@@ -94,13 +94,22 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
     help="Rows that may start at once, so R + B in a first second; 1 for a flat rate [default: R].",
 )
 @click.option("--clear", is_flag=True, help="Remove every limit that is not given.")
+@click.option("--across", is_flag=True, help="The numbers are for all inboxes together: each gets its share.")
 @noting
-def limit(name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, **given: Any) -> None:
-    """What is not given stays as it was."""
+def limit(
+    name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, across: bool, **given: Any
+) -> None:
+    """What is not given stays as it was.
+
+    With --across, --max-running and --rate are dealt out over all inboxes of the settings; their workers deal them
+    anew when an inbox joins or leaves. A limit without --across ends that.
+    """
+    if across:
+        raise click.UsageError("--across deals a limit over several inboxes: set TENURE_SHARDS, and leave --inbox out")
     try:
         statement = queues.limit(name, **given)
     except BadSettings as refused:
-        raise click.UsageError(_in_options(str(refused))) from None
+        raise click.UsageError(in_options(str(refused))) from None
     target = " ".join([name, *(f"{each}={value:g}" for each, value in given.items() if value)])
     with _place(database_url, schema) as place:
         place.warn_of(name, "; it is limited all the same, for rows that may come")
@@ -230,7 +239,7 @@ def _place(database_url: str | None, schema: str | None) -> Iterator[Place]:
         yield Place(conn, database.schema)
 
 
-def _in_options(sentence: str) -> str:
+def in_options(sentence: str) -> str:
     """The same sentence with options in place of arguments."""
     for name, option in OPTIONS.items():
         sentence = sentence.replace(f"{name}=", f"{option} ").replace(name, option)
@@ -251,7 +260,7 @@ def _rows(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]
 def _words(queue: Mapping[str, Any]) -> str:
     """The settings of a queue, for people."""
     said = ["paused"] if queue["paused"] else []
-    if queue.get("max_running"):
+    if queue.get("max_running") is not None:
         said.append(f"{queue['running']} of {queue['max_running']} processing")
     if queue.get("max_per_key"):
         said.append(f"{queue['max_per_key']} per key")

@@ -8,7 +8,7 @@ import msgspec
 
 _NUMBERS = ("slots", "slots_used", "pid", "migration")
 _TEXTS = ("version", "host", "wakeup")
-_LISTS = ("queues", "kinds")
+_LISTS = ("queues", "kinds", "inboxes")
 
 
 def facts_of(metadata: str) -> dict[str, Any]:

@@ -53,6 +53,7 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   send_webhook   keeps a webhook and sends rows for it; rotate_secret   replaces a secret that nobody may read;
 --   begin_delivery   tells the secrets of an endpoint to who holds a row for it; begin_webhooks   sets one limit where none is set;
 --   endpoint_states   counts endpoints, and those whose secret is in clear;
+--   take_share, raise_share   deal a limit over several inboxes anew: how much that is in all, only who may set limits can say; made so by their migration.
 --   declare_limits   sets the limits that code declares, unless an operator has set others; made so by its migration.
 --   keep_webhooks   forgets what is past retention, and never what is younger than four days. All are made so by their migration.
 --   keep_history   forgets counts, refusals and memberships. What is younger than an hour is safe from both of these.
@@ -99,6 +100,8 @@ GRANT SELECT, INSERT ON tenure.deliveries TO tenure_worker;
 GRANT UPDATE (state, failures, failing_since, open_until, probe_until, note) ON tenure.endpoints TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.begin_delivery, tenure.log_delivery, tenure.begin_webhooks, tenure.keep_webhooks TO tenure_worker;
 GRANT EXECUTE ON FUNCTION tenure.declare_limits TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.take_share, tenure.raise_share TO tenure_worker, tenure_operator;
+GRANT SELECT ON tenure.shares TO tenure_readonly, tenure_operator, tenure_worker;
 GRANT SELECT ON tenure.declared_limits TO tenure_readonly, tenure_operator;
 GRANT INSERT (id, tenant, url, kinds, secret), UPDATE (state, url, kinds, failures, failing_since, open_until, probe_until, note), DELETE ON tenure.endpoints
   TO tenure_operator;

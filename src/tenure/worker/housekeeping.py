@@ -46,6 +46,7 @@ class Housekeeper(DbThread):
         turns: ChoreTurns,
         declaration: Callable[[], Statement[int]],
         more: Mapping[str, Chore] | None = None,
+        own: Mapping[str, Callable[[QueueConnection], str]] | None = None,
     ) -> None:
         super().__init__(
             "housekeeper", shared, shared.terms.url, Patience(statement_seconds=300, lock_seconds=5, doubt_seconds=5)
@@ -68,6 +69,7 @@ class Housekeeper(DbThread):
             "batches": self._tell_batches,
             "backlog": self._note_backlog,
             **{name: partial(_run_chore, chore) for name, chore in (more or {}).items()},
+            **(own or {}),
         }
         if handoff.CHORE in self._chores:
             self._chores[handoff.CHORE] = self._adopt

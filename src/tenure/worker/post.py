@@ -10,6 +10,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from psycopg.errors import InsufficientPrivilege
@@ -30,11 +31,14 @@ from ..verbs.citus_ranges import waiting_ranges
 from ..verbs.fleet import add_chore
 from ..verbs.kinds import declare
 from ..verbs.questions import place
+from ..verbs.shares import shares
 from ..verbs.statement import Statement
+from . import dealing
 from .attempt import State
 from .chore_turns import ChoreTurns
 from .claimer import Claimer
 from .claims import Claims
+from .dealing import Dealer
 from .held import HeldAttempts
 from .homes import Homes
 from .housekeeping import Housekeeper
@@ -46,7 +50,9 @@ from .shared import Shared
 from .slots import Slots
 from .watchdog import Watchdog
 
-ADOPTING = Chore(handoff.CHORE, handoff.SECONDS, waiting_ranges)  # the housekeeper does more than ask
+# What is done is more than these questions.
+ADOPTING = Chore(handoff.CHORE, handoff.SECONDS, waiting_ranges)
+DEALING = Chore(dealing.CHORE, dealing.SECONDS, shares)
 
 
 class Among(NamedTuple):
@@ -54,6 +60,7 @@ class Among(NamedTuple):
 
     places: Places
     homes: Homes
+    dealer: Dealer
 
 
 class Post:
@@ -70,11 +77,16 @@ class Post:
         self.pools = Pools(shared, self.held, self.news, self.connections)
         self.lease_keeper = LeaseKeeper(shared, self.held, self.news, lambda: metadata(self))
         claims = Claims(shared, self.held, inbox.handlers, self.connections)
-        self._chores = {**inbox.chores, **({handoff.CHORE: ADOPTING} if self.terms.citus else {})}
+        self._chores, own = {**inbox.chores}, {}
+        if self.terms.citus:
+            self._chores[handoff.CHORE] = ADOPTING
+        if self.terms.inbox:
+            self._chores[dealing.CHORE] = DEALING
+            own[dealing.CHORE] = partial(among.dealer.tend, here=self.terms.inbox)
         turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), self._chores)
         parts = (shared, self.held, self.news, self.lease_keeper, claims, self.pools.start, turns)
         self.claimer = Claimer(*parts)
-        self.housekeeper = Housekeeper(shared, self.news, turns, self._declaration, self._chores)
+        self.housekeeper = Housekeeper(shared, self.news, turns, self._declaration, self._chores, own)
         self.watchdog = Watchdog(shared, self.held, self.lease_keeper)
         self._ended = threading.Event()
 
@@ -86,6 +98,7 @@ class Post:
         with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
             migrate.require(conn, self.terms.schema)
             self._among.places.check(self.terms.inbox, run(conn, place()))
+            self._among.dealer.join(conn, self.terms.inbox)
             self._among.homes.plan_in(conn, self.terms.inbox)
             for chore in self._chores.values():
                 run(conn, add_chore(chore.name, chore.seconds))

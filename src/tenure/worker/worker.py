@@ -20,6 +20,7 @@ from ..postgres import migrate
 from ..postgres.sqlstates import trouble_of
 from .config import Terms, at_inbox, new_worker_id
 from .cpu import CpuShare
+from .dealing import Dealer
 from .homes import Homes
 from .nodes import Nodes
 from .places import Places
@@ -53,7 +54,7 @@ class Worker:
         self._nodes = Nodes(terms, self._attend, lambda: all(post.connected for post in self.posts))
         self._threads = Threads(terms.slots)
         places = Places({each.inbox: each.url for each in terms.posts})
-        self._among = Among(places, Homes(inbox.schedules, terms, places))
+        self._among = Among(places, Homes(inbox.schedules, terms, places), Dealer(places, terms.schema))
         self._refused: set[str] = set()  # nodes that have joined and cannot be served
         self.posts = [self._post(each) for each in terms.posts]
         first = self.posts[0]
@@ -263,6 +264,7 @@ class Worker:
             "cpu_share": self._cpu_share(),
             "away_seconds": round(post.shared.away_seconds, 1),
             "wakeup": "notify" if post.lease_keeper.listening else "poll",
+            **({"inboxes": sorted(self._among.places.urls)} if post.terms.inbox else {}),
             **self._among.homes.told({each.terms.inbox for each in self.posts if not each.away}),
             **self._resources.told,
         }

@@ -1,0 +1,131 @@
+"""Deals out the limits over several inboxes: lowered before raised, so that together they never run more than was said.
+
+dealt among others ──▶ every inbox takes its share: down at once ──▶ all run no more than that ──▶ those below go up
+
+An inbox goes up only if all inboxes of the same deal were seen within their shares. Nobody goes above its share, so two
+who deal at once do no harm; and whoever does not answer keeps the others down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from psycopg import Connection, Error
+
+from ..errors import TenureError
+from ..model.shares import Deal
+from ..postgres.connection import QueueConnection, connect, soon_given_up
+from ..postgres.patience import Patience
+from ..postgres.runner import run
+from ..verbs.questions import workers
+from ..verbs.shares import Held, raise_share, shares, take_share
+from .places import Places
+
+CHORE, SECONDS = "inboxes:limits", 5.0
+STATEMENT_SECONDS = 10.0
+Conns = Mapping[str, Connection[Any]]
+Seen = dict[str, dict[str, Held]]  # by inbox and queue
+
+
+class Dealer:
+    """Knows all inboxes of a worker or a command."""
+
+    def __init__(self, places: Places, schema: str) -> None:
+        self._urls, self._schema = places.urls, schema  # which may grow
+
+    def join(self, conn: Connection[Any], here: str) -> None:
+        """Before an inbox is served: take its share of what was dealt meanwhile, and nothing of what is new here."""
+        if len(self._urls) == 1:
+            return
+        mine = {each.queue: each.deal for each in run(conn, shares())}
+        with self._others(here) as conns:
+            seen = _seen(conns)
+        for queue, latest in _latest(seen).items():
+            deal = latest if here in latest.inboxes else latest.among({*latest.inboxes, *self._urls})
+            if queue not in mine or mine[queue][:2] < deal[:2]:
+                run(conn, take_share(queue, deal, here, joins=queue not in mine))
+
+    def tend(self, conn: Connection[Any], here: str) -> str:
+        """One round, if something is left to do for the limits of this inbox; what was done."""
+        mine = {each.queue: each for each in run(conn, shares())}
+        if all(each.raised and set(each.deal.inboxes) == set(self._urls) for each in mine.values()):
+            return ""
+        with self._others(here) as others:
+            conns = {here: conn, **others}
+            dealt = [self._deal(queue, conns, lambda: self._agreed(conn)) for queue in mine]
+        return ", ".join(filter(None, dealt))
+
+    def _deal(self, queue: str, conns: Conns, agreed: Callable[[], bool]) -> str:
+        """Lower, then raise; what was done to this queue."""
+        seen = _seen(conns)
+        latest = _latest(seen)[queue]
+        wanted = self._among_present(latest, _two_lists(seen, queue, latest), agreed)
+        behind = [inbox for inbox in wanted.inboxes if inbox in conns and _deal_of(seen, inbox, queue) != wanted]
+        for inbox in behind:
+            run(conns[inbox], take_share(queue, wanted, inbox, joins=queue not in seen[inbox]))
+        held = {inbox: _seen({inbox: conns[inbox]})[inbox].get(queue) for inbox in wanted.inboxes if inbox in conns}
+        if not may_raise(wanted, held):
+            return f"{queue}: lowered in {', '.join(behind)}" if behind else ""
+        up = [inbox for inbox, each in held.items() if each and not each.raised]
+        raised = [inbox for inbox in up if run(conns[inbox], raise_share(queue, wanted))]
+        return f"{queue}: raised in {', '.join(raised)}" if raised else ""
+
+    def _among_present(self, latest: Deal, two_lists: bool, agreed: Callable[[], bool]) -> Deal:
+        """Dealt anew if there are others; without one that is gone only if no worker serves that any more."""
+        if set(latest.inboxes) == set(self._urls) and not two_lists:
+            return latest
+        gone = set(latest.inboxes) - set(self._urls)
+        if not gone or agreed():
+            return latest.among(self._urls)
+        return latest
+
+    def _agreed(self, conn: Connection[Any]) -> bool:
+        """Do all workers of this inbox have the same inboxes?"""
+        alive = [each for each in run(conn, workers()) if each.status != "dead"]
+        return all(set(each.metadata.get("inboxes", ())) == set(self._urls) for each in alive)
+
+    @contextmanager
+    def _others(self, here: str) -> Iterator[dict[str, QueueConnection]]:
+        """Connections to all others that answer."""
+        patience = Patience(statement_seconds=STATEMENT_SECONDS)
+        with ExitStack() as stack:
+            conns = {}
+            for inbox, url in list(self._urls.items()):
+                try:
+                    if inbox != here:
+                        made = connect(soon_given_up(url), patience=patience, schema=self._schema, writes=True)
+                        conns[inbox] = stack.enter_context(made)
+                except (Error, TenureError):
+                    continue
+            yield conns
+
+
+def may_raise(wanted: Deal, held: Mapping[str, Held | None]) -> bool:
+    """Has every inbox taken its share of this deal, and does none run more than that?"""
+    return all((each := held.get(inbox)) and each.deal == wanted and each.within for inbox in wanted.inboxes)
+
+
+def _seen(conns: Conns) -> Seen:
+    return {inbox: {each.queue: each for each in run(conn, shares())} for inbox, conn in conns.items()}
+
+
+def _latest(seen: Seen) -> dict[str, Deal]:
+    """The latest deal of each queue."""
+    found: dict[str, Deal] = {}
+    for each in (held for some in seen.values() for held in some.values()):
+        if each.queue not in found or each.deal[:2] > found[each.queue][:2]:
+            found[each.queue] = each.deal
+    return found
+
+
+def _two_lists(seen: Seen, queue: str, latest: Deal) -> bool:
+    """Did two dealers deal at once, among different inboxes?"""
+    deals = [each for inbox in seen if (each := _deal_of(seen, inbox, queue))]
+    return any(each[:2] == latest[:2] and each != latest for each in deals)
+
+
+def _deal_of(seen: Seen, inbox: str, queue: str) -> Deal | None:
+    held = seen[inbox].get(queue)
+    return held.deal if held else None
