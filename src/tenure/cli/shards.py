@@ -19,7 +19,7 @@ from ..verbs import operators
 from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, shard
 from .database import Database, opened, place_options
 from .operators import answer, me
-from .output import show
+from .output import remark, show
 from .suggest import Suggesting
 
 HEAD = ("inbox", "node", "epoch", "home", "waiting", "depth", "dead", "oldest", "workers", "answered")
@@ -56,7 +56,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         show(HEAD, [_line(each) for each in told], "no inboxes")
         for each in told:
             if each.shard is not None and each.shard.reason:
-                echo(f"inbox {each.node.inbox}: rows wait, because {each.shard.reason}", err=True)
+                remark(f"inbox {each.node.inbox}: rows wait, because {each.shard.reason}")
     if any(each.shard is None for each in told):
         raise click.exceptions.Exit(TRY_LATER)
 
@@ -134,8 +134,7 @@ def _wait_until_empty(node: Node, database: Database, *, quiet: bool) -> None:
         if left == (0, 0):
             return
         if left != before and not quiet:
-            said = "it does not answer" if left is None else f"{left[0]} rows to work off, {left[1]} ended badly"
-            echo(said, err=True)
+            remark("it does not answer" if left is None else f"{left[0]} rows to work off, {left[1]} ended badly")
         before = left
         time.sleep(LOOK_SECONDS)
 

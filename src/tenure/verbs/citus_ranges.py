@@ -82,4 +82,4 @@ def drain_node(inbox: int) -> Statement[tuple[str, int]]:
 
 def forget_inbox(inbox: int) -> Statement[bool]:
     """The door leads there no more; False if it did not."""
-    return Statement("forget_inbox", {"inbox": inbox}, lambda rows: bool(rows[0][0]))
+    return Statement("forget_inbox", {"inbox": inbox}, bool)
