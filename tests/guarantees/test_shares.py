@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 from psycopg.conninfo import make_conninfo
 
 from crew import Hired, eventually
+from guarantees.facts import Beside, waits_for_a_lock
 from pairs import Pair, both_ready, databases, new_pair, serving
 from patience import SECONDS_MAX
 from tenure import postgres
@@ -176,6 +177,91 @@ def worker_login(world: World) -> Iterator[QueueConnection]:
         for role in ("login", "producer", "worker", "operator", "readonly"):
             world.sql(f"DROP OWNED BY {prefix}_{role}")
             world.sql(f"DROP ROLE {prefix}_{role}")
+
+
+# -- one queue among others, and moments
+
+
+def raised_in(world: World, queue: str, deal: Deal) -> None:
+    """This inbox has its share, and may use it."""
+    assert world.run(take_share(queue, deal, "a"))
+    assert world.run(raise_share(queue, deal))
+
+
+def test_what_is_dealt_of_one_queue_leaves_the_others_as_they_were(world: World) -> None:
+    raised_in(world, "news", Deal(9, 0, ("a",), 4))
+    raised_in(world, "mail", ALONE)
+    raised_in(world, "mail", BOTH)
+    world.run(queues.pause("plain"))
+    assert not world.run(raise_share("plain", BOTH)), "nothing was dealt there"
+    assert world.sql("SELECT queue, max_running FROM queues ORDER BY 1") == [("mail", 3), ("news", 4), ("plain", None)]
+    kept = world.sql("SELECT queue, said, dealt, max_running, was_running FROM shares ORDER BY 1")
+    assert kept == [("mail", 1, 1, 3, 3), ("news", 9, 0, 4, 4)]
+
+
+def test_a_rate_goes_down_at_once_and_up_only_when_it_is_told(world: World) -> None:
+    whole = Deal(1, 0, ("a",), None, 10.0, 8)
+    raised_in(world, "mail", whole)
+    raised_in(world, "mail", whole.among("ab"))
+    assert limits(world) == (None, 5.0, 4)
+    alone = whole.among("ab").among("a")
+    assert world.run(take_share("mail", alone, "a"))
+    assert limits(world) == (None, 5.0, 4)
+    assert world.run(raise_share("mail", alone))
+    assert limits(world) == (None, 10.0, 8)
+
+
+@pytest.mark.parametrize("verb", ["take", "raise"])
+def test_what_a_rate_has_earned_counts_to_this_moment_and_is_kept(world: World, verb: str) -> None:
+    whole = Deal(1, 0, ("a",), None, 100.0, 1000)
+    raised_in(world, "mail", whole)
+    anew = whole.among("ab")
+    if verb == "raise":
+        assert world.run(take_share("mail", anew, "a"))
+    act = take_share("mail", anew, "a") if verb == "take" else raise_share("mail", anew)
+    with world.conn.transaction():
+        world.sql("UPDATE queues SET tokens = 1, refilled_at = now()")
+        world.sql("SELECT pg_sleep(0.1)")
+        assert world.run(act)
+        ((tokens, *late),) = world.sql("SELECT tokens, refilled_at > now(), updated_at > now() FROM queues")
+    assert tokens >= 1 + 4, "a tenth of a second at 50 or 100 a second"
+    assert late == [True, True]
+
+
+def test_of_two_deals_at_once_the_later_one_stays(world: World) -> None:
+    raised_in(world, "mail", ALONE)
+    other, later = world.connect(), BOTH.among("abc")
+    with world.conn.transaction():
+        assert world.run(take_share("mail", later, "a"))
+        earlier = Beside(lambda: world.run(take_share("mail", BOTH, "a"), other))
+        waits_for_a_lock(world, other)
+    assert earlier.result() is False
+    found = held(world)
+    assert found is not None
+    assert found.deal == later
+
+
+def test_who_raises_while_it_is_dealt_anew_raises_nothing(world: World) -> None:
+    assert world.run(take_share("mail", Deal(1, 0, ("a", "b"), 4), "a"))
+    alone = Deal(1, 1, ("a",), 4)
+    assert world.run(take_share("mail", alone, "a"))
+    other = world.connect()
+    with world.conn.transaction():
+        assert world.run(take_share("mail", alone.among("ab"), "a"))
+        late = Beside(lambda: world.run(raise_share("mail", alone), other))
+        waits_for_a_lock(world, other)
+    assert late.result() is False
+    assert limits(world)[0] == 2
+
+
+def test_another_queue_is_not_waited_for(world: World) -> None:
+    raised_in(world, "news", ALONE)
+    assert world.run(take_share("mail", ALONE, "a"))
+    other = world.connect()
+    with other.transaction():
+        other.execute(b"SELECT FROM queues WHERE queue = 'news' FOR UPDATE")
+        world.sql("SET lock_timeout = '20s'")
+        assert world.run(raise_share("mail", ALONE))
 
 
 # -- dealing

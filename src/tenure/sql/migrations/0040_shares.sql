@@ -34,6 +34,7 @@ CREATE FUNCTION tenure.take_share(
   running int, rate float8, at_once int, joins boolean
 ) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  may_limit boolean := has_column_privilege(session_user, 'tenure.queues', 'max_running', 'UPDATE');
   before tenure.shares;
   now_set tenure.queues;
 BEGIN
@@ -43,14 +44,16 @@ BEGIN
   IF (before.said, before.dealt) >= (now_said, now_dealt) THEN
     RETURN false;
   END IF;
-  IF NOT has_column_privilege(session_user, 'tenure.queues', 'max_running', 'UPDATE')
-     AND (now_said > before.said
-          OR (before.queue IS NULL AND num_nonnulls(now_set.max_running, now_set.rate_per_second) > 0)) THEN
+  IF now_said > before.said AND NOT may_limit THEN
     RETURN false;
   END IF;
-  IF now_said = before.said
-     AND ((before.all_running, before.all_rate, before.all_burst) IS DISTINCT FROM (whole_running, whole_rate, whole_burst)
-          OR (before.was_running, before.was_rate, before.was_burst) IS DISTINCT FROM (now_set.max_running, now_set.rate_per_second, now_set.burst)) THEN
+  IF before.queue IS NULL AND num_nonnulls(now_set.max_running, now_set.rate_per_second) > 0 AND NOT may_limit THEN
+    RETURN false;
+  END IF;
+  IF now_said = before.said AND (before.all_running, before.all_rate, before.all_burst) IS DISTINCT FROM (whole_running, whole_rate, whole_burst) THEN
+    RETURN false;
+  END IF;
+  IF now_said = before.said AND (before.was_running, before.was_rate, before.was_burst) IS DISTINCT FROM (now_set.max_running, now_set.rate_per_second, now_set.burst) THEN
     RETURN false;
   END IF;
   UPDATE tenure.queues AS q
