@@ -48,7 +48,7 @@ SHARED = {
     "schedules": "schedules: their verbs, printed, and over HTTP",
     "serve": "the server, and its command",
     "server": "the Postgres server: our own, and doctor's look at any",
-    "shards": "several inboxes: the rule who serves which, and those of a cluster printed",
+    "shards": "several inboxes: the rule who serves which, and those of a cluster, printed and over HTTP",
     "shapes": "the shapes, and doctor's look at them",
     "shares": "shares of a limit over several inboxes: the rule, and the verbs",
     "sql": "the SQL, and the command that prints it",

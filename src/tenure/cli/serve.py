@@ -164,6 +164,7 @@ def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[
         read_only=rest["read_only"],
         drills=rest["drills"],
         shards=rest.get("shards"),
+        citus=settings.on_citus(),
     )
     echo(f"{way.link}  ({'good once; ' if way.is_by_link else ''}Ctrl-C ends this)", err=True)
     serve(made, listener, prefix)

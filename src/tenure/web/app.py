@@ -48,6 +48,7 @@ def app(
     read_only: bool = False,
     drills: bool = False,
     shards: Mapping[str, str] | None = None,
+    citus: bool = False,
 ) -> Starlette:
     """The HTTP API and the dashboard as an ASGI app, to be mounted under any prefix.
 
@@ -56,7 +57,7 @@ def app(
     open to everybody. Connections are opened when they are needed; `tenure.web.lifespan(app)` closes them. With
     `drills`, admins on this machine may start processes that play drills in schemas of their own; not together
     with `access=tenure.web.local`, which lets in every user of the machine. `shards` are the URLs of several inboxes by
-    name, in place of `database_url`; web tokens are those of the first.
+    name, in place of `database_url`; web tokens are those of the first. With `citus` they are the nodes of a cluster.
     """
     if shards:
         settings.check_shards(shards)
@@ -76,6 +77,7 @@ def app(
         _hosts(chosen.database_url, door) if drills else None,
         None if access else _oidc(door),
         None if access else _proxy(),
+        citus,
     )
     return _made(with_inboxes(site, shards) if shards else site, drills=drills)
 

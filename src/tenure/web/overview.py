@@ -122,6 +122,7 @@ class Me(msgspec.Struct, frozen=True):
     login: bool
     logged_in: bool
     inboxes: list[str]
+    citus: bool
 
 
 OPERATORS = [
@@ -150,6 +151,7 @@ async def me(ask: Ask[Any, None]) -> Me:
         login=site.credentials is not None,
         logged_in=site.logged_in(ask.request),
         inboxes=list(site.inboxes),
+        citus=site.citus,
     )
 
 

@@ -33,6 +33,7 @@ PAGES = (
     "/hooks",
     "/hooks/{id}",
     "/audit",
+    "/shards",
 )
 NOT_PAGES = ("api", "static", "health", "metrics")  # by the first part of the path
 BASE = '<base href="/">'

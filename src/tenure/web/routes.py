@@ -28,6 +28,7 @@ from . import (
     ring,
     rows,
     schedules,
+    shards,
     workers,
 )
 from .access import PUBLIC
@@ -68,6 +69,7 @@ ROUTES: tuple[Route, ...] = (
     *workers.ROUTES,
     *ring.ROUTES,
     *schedules.ROUTES,
+    *shards.ROUTES,
     *outbox.ROUTES,
     *projections.ROUTES,
     *batches.ROUTES,

@@ -47,6 +47,7 @@ class Site:
     hosts: Hosts | None = None  # the stages, where drills are served
     oidc: Oidc | None = None
     proxy: Proxy | None = None  # whom a trusted proxy vouches for comes in, whatever the door is
+    citus: bool = False  # the inboxes are nodes of a cluster
     inboxes: Mapping[str, Site] = field(default_factory=dict)  # where several are served; this is one of them
 
     @cached_property

@@ -19,6 +19,7 @@ const WAYS = [
   { name: "projections", title: "Projections", load: () => import("./pages/projections/page.js") },
   { name: "batches", title: "Batches", load: () => import("./pages/batches.js") },
   { name: "audit", title: "Audit", load: () => import("./pages/audit.js") },
+  { name: "shards", title: "Shards", load: () => import("./pages/shards.js") },
   { name: "drills", title: "Drills", load: () => import("./pages/drills/page.js") },
 ];
 

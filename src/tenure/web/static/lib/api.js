@@ -7,7 +7,7 @@ import { signal } from "./ui.js";
  * @typedef {{actor: string, role: string, verbs: string[], operator_verbs: import("./verbs.js").Verb[],
  *   version: string, schema: string, schema_version: number, database: string, payloads: string,
  *   reveal: boolean, queues: string[] | null, redacted: string[], drills: boolean,
- *   prefix: string, login: boolean, logged_in: boolean, inboxes: string[]}} Me
+ *   prefix: string, login: boolean, logged_in: boolean, inboxes: string[], citus: boolean}} Me
  */
 
 /** Who is logged in; null until the server has answered. */

@@ -21,7 +21,10 @@ export function Shell({ ways }) {
       <${Toasts} />
     `;
   if (!me.value) return null;
-  const shown = ways.filter((way) => way.name !== "drills" || me.value?.drills);
+  const { drills, citus } = me.value;
+  const shown = ways.filter(
+    ({ name }) => (name !== "drills" || drills) && (name !== "shards" || citus),
+  );
   return html`
     <a class="skip" href="" onClick=${skip}>
       Skip to the page
