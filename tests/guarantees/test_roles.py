@@ -396,7 +396,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_roles |= {"anew", "signal", "cancel_flow", "keep_flows"}
     of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
     of_roles |= {"endpoint_states"}
-    of_roles |= {"enqueue_unique", "declare_limits"}
+    of_roles |= {"enqueue_unique", "declare_limits", "take_share", "raise_share"}
     triggers |= {"leave_mark", "refuse_event"}
     of_notes = {"wake", "wake_for", "wake_at_commit"}
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}

@@ -24,8 +24,8 @@ from ..verbs.shares import Held, shares, take_share
 from ..worker.dealing import Dealer
 from ..worker.places import Places
 from .inbox_told import ACT, Told, judged, side_by_side, tell_away
+from .limit_options import in_options
 from .operators import me
-from .queues import in_options
 
 TRIES, TRY_SECONDS = 5, 0.2
 

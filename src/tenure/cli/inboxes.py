@@ -49,9 +49,7 @@ def in_each(command: F) -> F:
             HERE.set(name)
             return command(*args, **{**given, "database_url": url})
         if given.get("across"):
-            from .across import deal_in_all
-
-            return deal_in_all(urls, given)
+            return command(*args, **{**given, "across": urls})
         _check_many(path, given, urls)
         return _in_all(path, {name: _ask(ctx, command, args, given, name, url) for name, url in urls.items()}, given)
 

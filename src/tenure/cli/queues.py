@@ -24,6 +24,7 @@ from ..verbs import questions, queues
 from ..verbs.queues import Queue
 from ..verbs.statement import Statement
 from .database import opened, options
+from .limit_options import in_options
 from .operators import answer, me, named, noting
 from .option_types import Span
 from .output import as_json as one_document
@@ -33,7 +34,6 @@ from .suggest import Suggesting
 T = TypeVar("T")
 STATES = ("pending", "scheduled", "processing", "failed", "dead_letter", "cancelled")
 HEADS = {"pending": "due"}  # the other pending rows have a column of their own: scheduled
-OPTIONS = {"max_running": "--max-running", "max_per_key": "--max-per-key", "rate_per_second": "--rate"}
 
 
 @click.group("queues", cls=Suggesting, invoke_without_command=True)
@@ -97,13 +97,24 @@ def resume(name: str, reason: str, as_json: bool, database_url: str | None, sche
 @click.option("--across", is_flag=True, help="The numbers are for all inboxes together: each gets its share.")
 @noting
 def limit(
-    name: str, reason: str, as_json: bool, database_url: str | None, schema: str | None, across: bool, **given: Any
+    name: str,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    schema: str | None,
+    across: bool | Mapping[str, str],
+    **given: Any,
 ) -> None:
     """What is not given stays as it was.
 
     With --across, --max-running and --rate are dealt out over all inboxes of the settings; their workers deal them
     anew when an inbox joins or leaves. A limit without --across ends that.
     """
+    if isinstance(across, Mapping):
+        from .across import deal_in_all  # imported here: few need it
+
+        deal_in_all(across, {**given, "name": name, "reason": reason, "as_json": as_json, "schema": schema})
+        return
     if across:
         raise click.UsageError("--across deals a limit over several inboxes: set TENURE_SHARDS, and leave --inbox out")
     try:
@@ -237,13 +248,6 @@ def _place(database_url: str | None, schema: str | None) -> Iterator[Place]:
     ):
         migrate.require(conn, database.schema)
         yield Place(conn, database.schema)
-
-
-def in_options(sentence: str) -> str:
-    """The same sentence with options in place of arguments."""
-    for name, option in OPTIONS.items():
-        sentence = sentence.replace(f"{name}=", f"{option} ").replace(name, option)
-    return sentence.replace("burst=", "--burst ").replace("or clear to", "or --clear to")
 
 
 def _rows(depth: Sequence[Depth], known: Sequence[Queue]) -> list[dict[str, Any]]:
