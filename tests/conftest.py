@@ -14,6 +14,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 import citus_cluster
 import servers
+from pairs import Pair, databases, new_pair
 from slices import left_out, left_to_the_first, server_of
 from spares import Spares
 from standstill import AskAgain, Watch
@@ -56,6 +57,20 @@ def world(server_url: str, spares: Callable[[str], Spares]) -> Iterator[World]:
     """A schema of its own on a real server, new or as good as new."""
     with spares(server_url).world() as fresh:
         yield fresh
+
+
+@pytest.fixture(scope="module")
+def pair_urls(server_url: str) -> Iterator[tuple[str, str]]:
+    """The addresses of two databases, each with an inbox."""
+    with databases(server_url) as made:
+        yield made
+
+
+@pytest.fixture
+def pair(pair_urls: tuple[str, str]) -> Iterator[Pair]:
+    """Two inboxes, each in a database of its own."""
+    with new_pair(*pair_urls) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from faces.test_inboxes import NOWHERE, document, tenure
-from pairs import Pair, databases, new_pair
+from pairs import Pair
 from tenure.errors import TRY_LATER, USAGE
 
 pytestmark = pytest.mark.one_server
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 def set_in(pair: Pair) -> list[list[tuple[object, ...]]]:

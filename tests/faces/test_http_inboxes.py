@@ -12,26 +12,12 @@ from faces.test_http_tokens import NOBODY, made, tenure
 from faces.test_inboxes import NOWHERE, failed
 from faces.test_inboxes import tenure as in_both
 from faces.web_tools import Stream, said, served
-from pairs import Pair, databases, new_pair
+from pairs import Pair
 from tenure.cli.serve import check_schemas
 from tenure.errors import BAD_SETTINGS
 from tenure.web import again, app, inboxes, local
 
 pytestmark = pytest.mark.one_server
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 @pytest.fixture

@@ -17,27 +17,13 @@ import warm
 from crew import eventually
 from faces.terminal import Terminal
 from faces.test_inboxes import NOWHERE, document, failed, tenure
-from pairs import Pair, databases, new_pair
+from pairs import Pair
 from patience import SECONDS_MAX
 from tenure import postgres
 from tenure.errors import BAD_SETTINGS, BUG, INTERRUPTED, NO, TRY_LATER, USAGE
 from world import World
 
 pytestmark = pytest.mark.one_server
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 def shards(pair: Pair) -> str:

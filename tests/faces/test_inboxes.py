@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import warm
-from pairs import Pair, databases, new_pair
+from pairs import Pair
 from servers import running
 from tenure import postgres, verbs
 from tenure.embedded import wait_for_end
@@ -24,20 +23,6 @@ from world import World
 pytestmark = pytest.mark.one_server
 
 NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 def tenure(pair: Pair, *arguments: str, b: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:

@@ -822,7 +822,7 @@ def test_a_limit_of_nothing_and_a_burst_of_no_rate_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "columns",
-    ["max_running) VALUES ('q', 0", "max_per_key) VALUES ('q', 0", "rate_per_second, burst) VALUES ('q', 'NaN', 1",
+    ["max_running) VALUES ('q', -1", "max_per_key) VALUES ('q', 0", "rate_per_second, burst) VALUES ('q', 'NaN', 1",
      "rate_per_second, burst) VALUES ('q', 'Infinity', 1", "rate_per_second, burst) VALUES ('q', 0, 1",
      "rate_per_second, burst) VALUES ('q', 1, 0", "burst) VALUES ('q', 1", "rate_per_second) VALUES ('q', 1"],
 )  # fmt: skip

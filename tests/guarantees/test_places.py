@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -10,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crew import Hired, eventually
 from faces.test_inboxes import tenure
-from pairs import Pair, databases, new_pair, ready, serving
+from pairs import Pair, ready, serving
 from tenure.app.inbox import Inbox
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import BAD_SETTINGS, BadSettings
@@ -23,20 +22,6 @@ from tenure.worker.worker import Worker
 pytestmark = pytest.mark.one_server
 
 ONE = "inboxes 'a' and 'b' are one database by two addresses: give each one of its own"
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 def greeting() -> Inbox:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from crew import Hired, Process, eventually, processes, working
-from pairs import Pair, both_ready, databases, new_pair, ready, serving
+from pairs import Pair, both_ready, new_pair, ready, serving
 from tenure.app.clock_times import Cron
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -27,20 +27,6 @@ from tenure.worker.slots import Slots
 from world import World
 
 pytestmark = pytest.mark.one_server
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 class Counting:
@@ -174,12 +160,12 @@ def test_a_slot_goes_to_the_inbox_that_has_less_than_its_share(pair: Pair) -> No
 
 
 def test_control_without_shares_who_has_the_slots_keeps_them(
-    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    pair_urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Slots, "share", lambda slots, _: slots.most)
     seen: list[str] = []
     while "a" not in seen and len(seen) < 4:  # by chance the other may be faster, but not always
-        with new_pair(*urls) as pair:
+        with new_pair(*pair_urls) as pair:
             seen.append(next_after_one_of_a(pair))
     assert "a" in seen
 

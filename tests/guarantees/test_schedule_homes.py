@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from crew import eventually
 from faces.test_inboxes import tenure
-from pairs import Pair, both_ready, databases, new_pair, serving
+from pairs import Pair, both_ready, serving
 from tenure.app.clock_times import Cron
 from tenure.app.inbox import Inbox
 from tenure.doctor import examine
@@ -28,20 +27,6 @@ pytestmark = pytest.mark.one_server
 DAILY = Cron("0 3 * * *")
 NAMES = [f"s{n}" for n in range(6)]
 AT_B = [name for name in NAMES if home_of(f"schedule:{name}", "ab") == "b"]
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 def scheduled(cron: Cron = DAILY) -> Inbox:

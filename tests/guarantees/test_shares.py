@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from crew import Hired, eventually
 from guarantees.facts import Beside, waits_for_a_lock
-from pairs import Pair, both_ready, databases, new_pair, serving
+from pairs import Pair, both_ready, serving
 from patience import SECONDS_MAX
 from tenure import postgres
 from tenure.app.inbox import Inbox
@@ -23,7 +23,8 @@ from tenure.app.job import Job
 from tenure.model.shares import Deal
 from tenure.postgres import migrate
 from tenure.postgres.connection import QueueConnection
-from tenure.verbs import queues
+from tenure.verbs import fleet, queues
+from tenure.verbs.questions import why
 from tenure.verbs.shares import Held, raise_share, shares, take_share
 from tenure.worker import dealing
 from tenure.worker.config import Terms
@@ -35,20 +36,6 @@ pytestmark = pytest.mark.one_server
 
 N = 6
 ALONE, BOTH = Deal(1, 0, ("a",), N), Deal(1, 1, ("a", "b"), N)
-
-
-@pytest.fixture(scope="module")
-def urls(server_url: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two databases."""
-    with databases(server_url) as made:
-        yield made
-
-
-@pytest.fixture
-def pair(urls: tuple[str, str]) -> Iterator[Pair]:
-    """Two inboxes, each in a database of its own."""
-    with new_pair(*urls) as made:
-        yield made
 
 
 def held(world: World) -> Held | None:
@@ -122,6 +109,9 @@ def test_one_that_joins_may_start_nothing_until_it_is_raised(pair: Pair) -> None
     assert pair.b.run(take_share("mail", whole, "b", joins=True))
     assert limits(pair.b)[0] == 0
     assert claimed(pair.b, 3) == 0
+    ((id,), *_) = pair.b.sql("SELECT id FROM live")
+    pair.b.run(fleet.register("A"))
+    assert "has no share of its limit over all inboxes here: see `tenure queues`" in pair.b.run(why(id))
     assert pair.b.run(raise_share("mail", whole))
     assert limits(pair.b) == (None, 0.001, 5)
     assert claimed(pair.b, 3) == 0, "a new rate has earned nothing yet"

@@ -78,6 +78,8 @@ def _able(row: Facts) -> list[Peer]:
 
 
 def _limit(row: Facts) -> str:
+    if row.max_running == 0:
+        return f", but the queue {row.queue!r} has no share of its limit over all inboxes here: see `tenure queues`"
     if row.max_running is not None and row.running >= row.max_running:
         return f", but the queue {row.queue!r} is at its limit: {row.running} of {row.max_running} are processing"
     if row.max_per_key is not None and row.running_of_key >= row.max_per_key:

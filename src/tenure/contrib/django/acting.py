@@ -72,7 +72,7 @@ def _limits(queue: of_queues.Queue | None) -> str:
     if queue is None:
         return ""
     told: list[Any] = [
-        queue.max_running and f"{queue.max_running} at once",
+        queue.max_running is not None and f"{queue.max_running} at once",
         queue.max_per_key and f"{queue.max_per_key} for each key",
         queue.rate_per_second and f"{queue.rate_per_second:g} a second",
     ]
