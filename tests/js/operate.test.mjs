@@ -84,6 +84,7 @@ test("only limits that are set are told", () => {
   });
   assert.equal(limit_words(queue), "4 of 8 run · 1 per key · 10 per second, burst 10 · kept 7 d");
   assert.equal(limit_words(/** @type {any} */ ({ running: 4 })), "");
+  assert.equal(limit_words(/** @type {any} */ ({ running: 0, max_running: 0 })), "0 of 0 run");
 });
 
 const member = (/** @type {object} */ over) =>

@@ -10,7 +10,7 @@
 /** "4 of 8 run · 1 per key · 10 per second, burst 10 · kept 7 d". @param {Queue} queue */
 export function limit_words(queue) {
   const said = [];
-  if (queue.max_running !== null) said.push(`${queue.running} of ${queue.max_running} run`);
+  if (queue.max_running != null) said.push(`${queue.running} of ${queue.max_running} run`);
   if (queue.max_per_key) said.push(`${queue.max_per_key} per key`);
   if (queue.rate_per_second) said.push(`${queue.rate_per_second} per second, burst ${queue.burst}`);
   if (queue.retention_seconds) said.push(`kept ${+(queue.retention_seconds / 86_400).toFixed(2)} d`);
