@@ -103,6 +103,13 @@ class Placements:
                 change = "UPDATE tenure_door.placement SET inbox = %s WHERE range = tenure_door.range_of(%s)"
                 conn.execute(change, [to, key])
 
+    def let_a_row_wait(self, key: str) -> None:
+        """In the second inbox, because the first has a row of its range."""
+        self.send(key, 0)
+        self.move(key, to=2)
+        self.send(key, 1)
+        self.adopt(2)
+
     def adopt(self, inbox: int, without: tuple[str, ...] = ()) -> Handoff:
         """What the chore does there."""
         return adopt(self.conns[inbox], self.urls[inbox], "tenure", without)

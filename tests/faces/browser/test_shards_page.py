@@ -22,10 +22,7 @@ pytestmark = pytest.mark.one_server
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Placements]:
     """Two inboxes; in the second a row waits, because the first has rows of its range."""
     with placed(tmp_path_factory.mktemp("placed")) as found:
-        found.send("k", 0)
-        found.move("k", to=2)
-        found.send("k", 1)
-        found.adopt(2)
+        found.let_a_row_wait("k")
         yield found
 
 
