@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,7 +16,7 @@ from ...verbs.lifecycle import enter
 from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
-from .recorder import Recorder
+from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, written
@@ -47,18 +46,9 @@ class Blocking:
         self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self.sleepers = Sleepers(job, core, recorder, self._future, bus)
 
-    def _future(self) -> tuple[Any, Callable[[Any], object]]:
+    def _future(self) -> tuple[Any, Done]:
         future: Future[Any] = Future()
-
-        def settle(answer: Any) -> None:
-            if future.done():
-                return
-            if isinstance(answer, BaseException):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        return future, settle
+        return future, settling(future)
 
     def me(self) -> object:
         """Who asks: the thread."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -16,7 +14,7 @@ from ...verbs.lifecycle import enter
 from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
-from .recorder import Recorder
+from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, written
@@ -45,23 +43,11 @@ class Awaiting:
     def __init__(self, job: Job, core: Core, recorder: Recorder, bus: Bus) -> None:
         self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self._loop = asyncio.get_running_loop()
-        self.sleepers = Sleepers(job, core, recorder, self._future, bus)
+        self.sleepers = Sleepers(job, core, recorder, self._future, bus, self._loop)
 
-    def _future(self) -> tuple[Any, Callable[[Any], object]]:
+    def _future(self) -> tuple[Any, Done]:
         future = self._loop.create_future()
-
-        def settle(answer: Any) -> None:
-            if future.done():
-                return
-            if isinstance(answer, BaseException):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        return future, partial(self._on_loop, settle)
-
-    def _on_loop(self, settle: Callable[[Any], None], answer: Any) -> None:
-        self._loop.call_soon_threadsafe(settle, answer)
+        return future, settling(future)
 
     def me(self) -> object:
         """Who asks: the task."""
@@ -148,7 +134,7 @@ class Awaiting:
     async def record(self, steps: tuple[Step, ...]) -> Recorded:
         """Record these, with others of this worker."""
         future, done = self._future()
-        self._recorder.send(self.job, recording(self.job, self.core, steps), done)
+        self._recorder.send(self.job, recording(self.job, self.core, steps), done, self._loop)
         answer = applied(self.job, await future)
         told(self._bus, self.job, self.core, steps)
         return answer
@@ -156,7 +142,7 @@ class Awaiting:
     async def recall(self, run_number: int) -> list[Step]:
         """The records of a run."""
         future, done = self._future()
-        self._recorder.send(self.job, run_number, done)
+        self._recorder.send(self.job, run_number, done, self._loop)
         found: list[Step] = await future
         if self._bus.each_job:
             self._bus.emit(FlowWoken(*named(self.job, self.core), len(found)))

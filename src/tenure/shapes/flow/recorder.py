@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -29,16 +30,35 @@ IDLE_SECONDS = 2.0  # then its connection is given back
 AGAIN_SECONDS = 0.02
 SAY_SECONDS = 0.2  # between two writes of what is said
 SAID_MAX = 65_536  # characters of one instance between two writes; more is cut
+GIVE_UP_SECONDS = 600.0  # without a connection
 PATIENCE_SECONDS = 2.0  # for a row or an instance that somebody has locked
 
 
+Done = Callable[[Any], object]  # called with the answer, or with an exception
+
+
 class Request(NamedTuple):
-    """What one instance asks for; `done` is called with the answer, or with an exception, in the recorder's thread."""
+    """What one instance asks for, and who is told: `done`, on its loop or else in the recorder's thread."""
 
     job: Job
     what: Recording | Parking | Saying | int  # int: recall that run
-    done: Callable[[Any], object]
+    done: Done
+    loop: AbstractEventLoop | None
     since: float
+
+
+def settling(future: Any) -> Done:
+    """What gives a future its answer, once."""
+
+    def settle(answer: Any) -> None:
+        if future.done():
+            return
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    return settle
 
 
 class Recorder:
@@ -52,9 +72,11 @@ class Recorder:
         self._words: dict[UUID, Saying] = {}  # what is to be said, by instance
         self._say_at = 0.0
 
-    def send(self, job: Job, what: Recording | Parking | Saying | int, done: Callable[[Any], object]) -> None:
-        """Ask for it; the answer comes in another thread."""
-        self._queue.put(Request(job, what, done, time.monotonic()))
+    def send(
+        self, job: Job, what: Recording | Parking | Saying | int, done: Done, loop: AbstractEventLoop | None = None
+    ) -> None:
+        """Ask for it; the answer comes on the loop, without one in another thread."""
+        self._queue.put(Request(job, what, done, loop, time.monotonic()))
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
@@ -172,14 +194,31 @@ def _apart(records: list[Request]) -> Iterable[list[Request]]:
 
 def _still_wanted(batch: list[Request], error: Exception) -> list[Request]:
     """After a lost connection: those whose lease may still be ours."""
+    told: list[tuple[Request, Any]] = []
+    wanted = []
     for request in batch:
         if request.job.lost:
-            request.done(StaleLease(request.job.claimed, "record", request.job.lost))
-        elif time.monotonic() - request.since > 600:
-            request.done(error)
-    return [each for each in batch if not each.job.lost and time.monotonic() - each.since <= 600]
+            told.append((request, StaleLease(request.job.claimed, "record", request.job.lost)))
+        elif time.monotonic() - request.since > GIVE_UP_SECONDS:
+            told.append((request, error))
+        else:
+            wanted.append(request)
+    _answer(told)
+    return wanted
 
 
 def _answer(told: Iterable[tuple[Request, Any]]) -> None:
+    """Tell each; a loop is woken once for all of its own."""
+    on_loops: dict[AbstractEventLoop, list[tuple[Done, Any]]] = {}
     for request, answer in told:
-        request.done(answer)
+        if request.loop is None:
+            request.done(answer)
+        else:
+            on_loops.setdefault(request.loop, []).append((request.done, answer))
+    for loop, answers in on_loops.items():
+        loop.call_soon_threadsafe(_all_done, answers)
+
+
+def _all_done(answers: Iterable[tuple[Done, Any]]) -> None:
+    for done, answer in answers:
+        done(answer)

@@ -6,6 +6,7 @@ A branch is at work while none of its calls is open: then its own code runs. A c
 from __future__ import annotations
 
 import threading
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -16,7 +17,7 @@ from ...events import Bus, FlowParked
 from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Wait
 from .core import Core
-from .recorder import Recorder
+from .recorder import Done, Recorder
 from .trouble import Asleep, ComeAgain
 from .writing import named
 
@@ -51,14 +52,16 @@ class Sleepers:
         job: Job,
         core: Core,
         recorder: Recorder,
-        future: Callable[[], tuple[Any, Callable[[Any], object]]],
+        future: Callable[[], tuple[Any, Done]],
         bus: Bus,
+        loop: AbstractEventLoop | None = None,
     ) -> None:
         self._bus, self._job, self._core, self._recorder, self._future = bus, job, core, recorder, future
+        self._loop = loop  # where all of this happens, if not in threads
         self._lock = threading.RLock()
         self._branches: set[Branch] = set()
         self._works = 0
-        self._waits: dict[tuple[str, int], tuple[Wait, Callable[[Any], object]]] = {}
+        self._waits: dict[tuple[str, int], tuple[Wait, Done]] = {}
         self._parking = False
         self.ended: BaseException | None = None  # why nothing more may be done
 
@@ -138,10 +141,10 @@ class Sleepers:
         waits = [wait for wait, _ in self._waits.values()]
         core = self._core
         parking = Parking(self._job.claimed, waits, core.instance.run, cleaning=core.cleaning)
-        self._recorder.send(self._job, parking, self._answered)
+        self._recorder.send(self._job, parking, self._answered, self._loop)
 
     def _answered(self, answer: Any) -> None:
-        """In the recorder's thread."""
+        """On the loop, or in the recorder's thread."""
         with self._lock:
             self._parking = False
             slept = isinstance(answer, Parked) and answer.outcome == "parked"
