@@ -20,7 +20,7 @@ from tenure import postgres
 from tenure.postgres import migrate
 from world import World
 
-EXIT_SECONDS = 0.2  # a backend whose client has closed is gone long before
+EXIT_SECONDS = 1.0  # a backend whose client has closed is gone before; a new schema takes longer
 PATIENCE = postgres.Patience(statement_seconds=90, lock_seconds=1)
 _numbers = itertools.count(1)
 
@@ -119,7 +119,8 @@ class Spares:
 
     def _new(self, today: date) -> Schema:
         name = f"spare_{os.getpid()}_{next(_numbers)}"  # never that of a `new_world`
-        migrate.apply(self._conn, name)
+        with postgres.connect(self._url, application_name="test migrate", patience=PATIENCE) as conn:
+            migrate.apply(conn, name)  # a session that has migrated others takes longer each time
         tables = dict(self._ask(_TABLES, name))
         rows = self._rows(name, [table for table, filled in tables.items() if filled])
         return Schema(name, today, self._mark(name), frozenset(tables), rows, self._ask(_SEQUENCES, name))
