@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,24 +164,37 @@ def test_a_node_that_joins_is_served_without_a_restart(two: tuple[str, str]) -> 
         assert [post.terms.inbox for post in hired.worker.posts] == ["1", "2"]
 
 
+@contextlib.contextmanager
+def told_by_pages(url: str) -> Iterator[Callable[[], str]]:
+    """What the server of pages tells of the inboxes of this cluster."""
+    world = World(url, "tenure")
+    try:
+        with serving(world, "--port", "0", TENURE_CITUS="on") as server:
+            yield lambda: httpx.get(f"{server.address}/metrics", headers=SHOWN, timeout=SECONDS_MAX).text
+    finally:
+        world.close()
+
+
 @pytest.mark.one_server
 def test_the_server_of_pages_shows_all_nodes_and_finds_one_that_has_moved(two: tuple[str, str]) -> None:
     first, second = two
     place(first, 1, first)
     place(first, 2, make_conninfo(second, host="/nowhere"))
-    world = World(first, "tenure")
-    try:
-        with serving(world, "--port", "0", TENURE_CITUS="on") as server:
+    with told_by_pages(first) as told:
+        assert 'tenure_inbox_up{inbox="1"} 1\n' in (text := told())
+        assert 'tenure_inbox_up{inbox="2"} 0\n' in text
+        place(first, 2, second)
+        eventually(lambda: 'tenure_inbox_up{inbox="2"} 1\n' in told())
 
-            def told() -> str:
-                return httpx.get(f"{server.address}/metrics", headers=SHOWN, timeout=SECONDS_MAX).text
 
-            assert 'tenure_inbox_up{inbox="1"} 1\n' in (text := told())
-            assert 'tenure_inbox_up{inbox="2"} 0\n' in text
-            place(first, 2, second)
-            eventually(lambda: 'tenure_inbox_up{inbox="2"} 1\n' in told())
-    finally:
-        world.close()
+@pytest.mark.one_server
+def test_the_server_of_pages_shows_a_node_that_joins(two: tuple[str, str]) -> None:
+    first, second = two
+    place(first, 1, first)
+    with told_by_pages(first) as told:
+        assert 'inbox="2"' not in told()
+        place(first, 2, second)
+        eventually(lambda: 'tenure_inbox_up{inbox="2"} 1\n' in told())
 
 
 # -- with Citus

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from tenure.app.job import Job
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TRY_LATER
 from tenure.events import DatabaseUnreachable, ExecutionStarted, JobReleased, LeaseLost
+from tenure.worker import places
 from tenure.worker.health import Health
 from tenure.worker.held import HeldAttempts
 from tenure.worker.homes import home_of
@@ -270,6 +272,36 @@ def test_a_worker_begins_although_one_database_is_away_and_serves_it_when_it_is_
 
 
 # -- the end
+
+
+@contextlib.contextmanager
+def hanging_up() -> Iterator[tuple[str, list[object]]]:
+    """The address of a server that lets nobody in, and whoever came."""
+    came: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    caller, address = listener.accept()
+                    came.append(address)
+                    caller.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"postgresql://tenure@127.0.0.1:{listener.getsockname()[1]}/tenure?sslmode=disable", came
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(places.AWAY_SECONDS, 1), (0.0, 2)])
+def test_an_inbox_that_is_away_is_waited_for_once_at_the_start_and_not_by_every_post(
+    pair: Pair, seconds: float, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "AWAY_SECONDS", seconds)  # none: the control
+    with hanging_up() as (url, came):
+        known = places.Places({"a": pair.a.url, "b": pair.b.url, "away": url}, "tenure")
+        for here, other in ("ab", "ba"):
+            with known.others(here) as others:
+                assert set(others) == {other}
+        assert len(came) == asked
 
 
 def test_a_drain_gives_back_rows_of_both(pair: Pair) -> None:

@@ -50,7 +50,9 @@ def plan_in(pair: Pair, here: str, *, places: str = "ab", **urls: str) -> None:
     """What a worker of these inboxes does in one of them when it begins."""
     every = {"a": pair.a.url, "b": pair.b.url, **urls}
     known = {name: every[name] for name in places}
-    Homes(scheduled().schedules, Terms(shards=known), Places(known)).plan_in(getattr(pair, here).conn, here)
+    known_places = Places(known, "tenure")
+    with known_places.others(here) as others:
+        Homes(scheduled().schedules, Terms(shards=known), known_places).plan_in(getattr(pair, here).conn, here, others)
 
 
 def fired(world: World) -> list[tuple[str, datetime]]:
@@ -75,9 +77,9 @@ def test_of_two_inboxes_one_fires_each_tick(pair: Pair) -> None:
 
 
 def test_control_planned_in_both_each_tick_fires_twice(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_both(plans: Homes, conn: object, here: str) -> None:
+    def in_both(plans: Homes, conn: object, here: str, others: object) -> None:
         plans._urls = {here: ""}
-        plan_here(plans, conn, here)  # type: ignore[arg-type]
+        plan_here(plans, conn, here, others)  # type: ignore[arg-type]
 
     plan_here = Homes.plan_in
     monkeypatch.setattr(Homes, "plan_in", in_both)
@@ -189,8 +191,8 @@ def test_on_citus_the_door_says_which_home_it_is(pair: Pair, monkeypatch: pytest
 
     monkeypatch.setattr(homes, "homes", at_b)
     known = {"a": pair.a.url, "b": pair.b.url}
-    plans = Homes(scheduled().schedules, Terms(shards=known, citus=pair.a.url), Places(known))
+    plans = Homes(scheduled().schedules, Terms(shards=known, citus=pair.a.url), Places(known, "tenure"))
     for here, world in zip("ab", pair, strict=True):
-        plans.plan_in(world.conn, here)
+        plans.plan_in(world.conn, here, {})
     assert [set(planned(world)) for world in pair] == [set(), set(NAMES)]
     assert asked[:1] == ["schedule:s0"]

@@ -61,7 +61,13 @@ def dealt(pair: Pair, deal: Deal) -> None:
 def dealer(pair: Pair, inboxes: str = "ab", **urls: str) -> Dealer:
     """One who knows these inboxes."""
     every = {"a": pair.a.url, "b": pair.b.url, **urls}
-    return Dealer(Places({inbox: every[inbox] for inbox in inboxes}), "tenure")
+    return Dealer(Places({inbox: every[inbox] for inbox in inboxes}, "tenure"))
+
+
+def joins(dealer: Dealer, pair: Pair, here: str) -> None:
+    """What a worker does before it serves this inbox."""
+    with dealer._places.others(here) as others:
+        dealer.join(getattr(pair, here).conn, here, others)
 
 
 def claimed(world: World, n: int) -> int:
@@ -261,7 +267,7 @@ def test_nobody_is_raised_while_another_one_runs_more_than_its_share(pair: Pair)
     dealt(pair, ALONE)
     assert claimed(pair.a, N) == N
     both = dealer(pair)
-    both.join(pair.b.conn, "b")
+    joins(both, pair, "b")
     assert limits(pair.b)[0] == 0
     assert both.tend(pair.a.conn, "a") == "mail: lowered in a"
     assert [limits(world)[0] for world in pair] == [N // 2, 0]
@@ -280,7 +286,7 @@ def test_nobody_is_raised_while_another_one_does_not_answer(pair: Pair) -> None:
         away.tend(pair.a.conn, "a")
     assert limits(pair.a)[0] == N // 2, "it has gone down all the same"
     both = dealer(pair)
-    both.join(pair.b.conn, "b")
+    joins(both, pair, "b")
     assert both.tend(pair.b.conn, "b") == "mail: raised in b"
     assert [limits(world)[0] for world in pair] == [N // 2, N // 2]
 

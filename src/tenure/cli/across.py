@@ -105,7 +105,7 @@ def _take(conns: Mapping[str, QueueConnection], deal: Deal, given: Mapping[str, 
 
 def _raise(conns: Mapping[str, QueueConnection], urls: Mapping[str, str], queue: str, schema: str) -> None:
     """Let them use their shares, if that is possible soon; else workers do it when rows have ended."""
-    dealer, (here, conn) = Dealer(Places(urls), schema), next(iter(conns.items()))
+    dealer, (here, conn) = Dealer(Places(urls, schema)), next(iter(conns.items()))
     for _ in range(TRIES):
         dealer.tend(conn, here)
         if all(each.raised for other in conns.values() for each in _held(other, schema) if each.queue == queue):

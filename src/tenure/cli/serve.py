@@ -31,6 +31,8 @@ from .inboxes import chosen
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from ..worker.config import Terms
+
 HOST = "127.0.0.1"
 PORT = 7117
 
@@ -84,18 +86,27 @@ def command(host: str | None, port: int | None, database_url: str | None, schema
 def _serve_several(host: str, port: int | None, prefix: str, rest: dict[str, Any], chosen: settings.Settings) -> None:
     shards = {name: soon_given_up(url) for name, url in rest["shards"].items()}
     check_schemas(shards, chosen.schema)
-    if settings.on_citus() and chosen.database_url:
-        from ..worker.config import Terms
-        from ..worker.nodes import Nodes
-
-        terms = Terms(shards=shards, citus=chosen.database_url, schema=chosen.schema)
-        Nodes(terms, _say_joined, lambda: True).start()
     with listening(host, port) as listener:
-        _serve(listener, Database("", chosen.schema, "TENURE_SHARDS", ""), prefix, {**rest, "shards": shards})
+        database = Database("", chosen.schema, "TENURE_SHARDS", "")
+        made = _made(listener, database, prefix, {**rest, "shards": shards})
+        if settings.on_citus() and chosen.database_url:
+            from ..worker.config import Terms
+
+            _follow(made, Terms(shards=shards, citus=chosen.database_url, schema=chosen.schema))
+        serve(made, listener, prefix)
 
 
-def _say_joined(inbox: str, _url: str) -> None:
-    echo(f"node group {inbox} has joined the cluster: start `tenure serve` again to see its inbox", err=True)
+def _follow(made: Starlette, terms: Terms) -> None:
+    """A node that joins the cluster is served from then on; one that has moved is found where it is."""
+    from ..web.inboxes import join
+    from ..worker.nodes import Nodes
+
+    def attend(inbox: str, url: str) -> None:
+        check_schemas({inbox: url}, terms.schema)
+        join(made.state.site, inbox, url)
+        echo(f"node group {inbox} has joined the cluster: its inbox is served", err=True)
+
+    Nodes(terms, attend, lambda: True).start()
 
 
 def _serve_one(
@@ -105,7 +116,7 @@ def _serve_one(
         with postgres.connect(database.url, application_name="tenure serve") as conn:
             migrate.require(conn, database.schema)
         with listening(host, port) as listener:
-            _serve(listener, database, prefix, rest)
+            serve(_made(listener, database, prefix, rest), listener, prefix)
 
 
 def check_schemas(shards: Mapping[str, str], schema: str) -> None:
@@ -130,7 +141,7 @@ def check_schemas(shards: Mapping[str, str], schema: str) -> None:
         if isinstance(each.error, TenureError) and not isinstance(each.error, NoDatabase):
             each.error.add_note(f"inbox {each.inbox}")
             raise each.error
-    known = Places({})
+    known = Places({}, schema)
     for name in shards:
         if name in places:
             known.check(name, places[name])
@@ -150,7 +161,8 @@ def _hash() -> str:
     return str(Hashed.of(secret))
 
 
-def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[str, Any]) -> None:
+def _made(listener: socket.socket, database: Database, prefix: str, rest: dict[str, Any]) -> Starlette:
+    """The app, once its link is printed."""
     from ..web import app
 
     address = f"{address_of(listener)}{prefix}"
@@ -167,7 +179,7 @@ def _serve(listener: socket.socket, database: Database, prefix: str, rest: dict[
         citus=settings.on_citus(),
     )
     echo(f"{way.link}  ({'good once; ' if way.is_by_link else ''}Ctrl-C ends this)", err=True)
-    serve(made, listener, prefix)
+    return made
 
 
 def _say_next(link: str) -> None:

@@ -46,26 +46,39 @@ Run = Callable[[Ask[Any, Any]], Awaitable[Any]]
 
 def with_inboxes(first: Site, shards: Mapping[str, str]) -> Site:
     """The site of several inboxes: who comes in, and with what token, the first of them says."""
-    stores = {name: Store(soon_given_up(url), first.store.schema) for name, url in shards.items()}
+    stores = {name: _store(url, first.store.schema) for name, url in shards.items()}
     sites: dict[str, Site] = {}
-    for name, store in stores.items():
-        sites[name] = replace(first, store=store, feed=Feed(store, partial(overview.tick, store)))
-        sites[name].__dict__["bus"] = Bus()  # a login that failed is noted once
     store = next(iter(stores.values()))
-    whole = replace(first, store=store, feed=Feed(store, partial(_tick, stores)), inboxes=sites)
-    for site in sites.values():
-        site.__dict__["tokens"] = whole.tokens
+    whole = replace(first, store=store, feed=Feed(store, partial(_tick, sites)), inboxes=sites)
+    for name, each in stores.items():
+        sites[name] = _one(whole, each)
     return whole
 
 
-async def _tick(stores: Mapping[str, Store]) -> Any:
+def join(whole: Site, name: str, url: str) -> None:
+    """Serve one more inbox from now on; any thread may call it."""
+    whole.inboxes[name] = _one(whole, _store(url, whole.store.schema))
+
+
+def _store(url: str, schema: str) -> Store:
+    return Store(soon_given_up(url), schema)
+
+
+def _one(whole: Site, store: Store) -> Site:
+    made = replace(whole, store=store, feed=Feed(store, partial(overview.tick, store)), inboxes={})
+    made.__dict__.update(bus=Bus(), tokens=whole.tokens)  # a login that failed is noted once
+    return made
+
+
+async def _tick(sites: Mapping[str, Site]) -> Any:
     """The numbers of all that answer; the trouble of the first, if none does."""
-    found = await asyncio.gather(*(overview.tick(store) for store in stores.values()), return_exceptions=True)
-    here = {name: _plain(each) for name, each in zip(stores, found, strict=True) if not isinstance(each, BaseException)}
+    now = dict(sites)
+    found = await asyncio.gather(*(overview.tick(each.store) for each in now.values()), return_exceptions=True)
+    here = {name: _plain(each) for name, each in zip(now, found, strict=True) if not isinstance(each, BaseException)}
     if not here:
         raise next(each for each in found if isinstance(each, BaseException))
     whole = as_document(here)
-    whole["inboxes"] = {name: {"answers": name in here} for name in stores}
+    whole["inboxes"] = {name: {"answers": name in here} for name in now}
     return whole
 
 
@@ -135,6 +148,7 @@ def _most(ask: Ask[Any, Any]) -> int | None:
 
 async def _asked(run: Run, ask: Ask[Any, Any], sites: Mapping[str, Site], seconds: int | None = None) -> dict[str, Any]:
     """What each answered, or the refusal; side by side. With `seconds`, who needs longer is away."""
+    sites = dict(sites)  # one more may join meanwhile
 
     async def one(site: Site) -> Any:
         try:
@@ -207,7 +221,7 @@ def told_at(inbox: str, answer: Any) -> Any:
 
 async def _changed(route: Route, ask: Ask[Any, Any]) -> Any:
     """The same change in each inbox, with the same act in every audit; what was counted before is not exceeded."""
-    sites, expect = ask.site.inboxes, getattr(ask.body, "expect", None)
+    sites, expect = dict(ask.site.inboxes), getattr(ask.body, "expect", None)
     counts: dict[str, int] = {}
     if expect is not None:
         dry = replace(ask, body=msgspec.structs.replace(ask.body, dry_run=True, expect=None))

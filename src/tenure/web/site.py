@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ class Site:
     oidc: Oidc | None = None
     proxy: Proxy | None = None  # whom a trusted proxy vouches for comes in, whatever the door is
     citus: bool = False  # the inboxes are nodes of a cluster
-    inboxes: Mapping[str, Site] = field(default_factory=dict)  # where several are served; this is one of them
+    inboxes: dict[str, Site] = field(default_factory=dict)  # where several are served; a node may join them
 
     @cached_property
     def metrics(self) -> FleetMetrics:
@@ -146,14 +146,14 @@ class Site:
     def open(self) -> None:
         """Take requests, also after an end."""
         self.feed.closed = self.store.closed = False
-        for each in self.inboxes.values():
+        for each in list(self.inboxes.values()):
             each.open()
         if self.hosts is not None:
             self.hosts.closed = False
 
     def close(self) -> None:
         """End every stream and change now, and start to end every stage; call it from any thread."""
-        for each in self.inboxes.values():  # each has a feed of its own, also the one whose store is ours
+        for each in list(self.inboxes.values()):  # each has a feed of its own, also the one whose store is ours
             each.close()
         self.feed.close()
         if not self.inboxes:
@@ -164,7 +164,7 @@ class Site:
     async def aclose(self) -> None:
         """Close everything."""
         self.close()
-        for each in self.inboxes.values():
+        for each in list(self.inboxes.values()):
             await each.aclose()
         await self.feed.aclose()
         await self.store.aclose()

@@ -8,23 +8,18 @@ who deal at once do no harm; and whoever does not answer keeps the others down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from psycopg import Connection, Error
+from psycopg import Connection
 
-from ..errors import TenureError
 from ..model.shares import Deal
-from ..postgres.connection import QueueConnection, connect, soon_given_up
-from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs.questions import workers
 from ..verbs.shares import Held, raise_share, shares, take_share
 from .places import Places
 
 CHORE, SECONDS = "inboxes:limits", 5.0
-STATEMENT_SECONDS = 10.0
 Conns = Mapping[str, Connection[Any]]
 Seen = dict[str, dict[str, Held]]  # by inbox and queue
 
@@ -32,16 +27,15 @@ Seen = dict[str, dict[str, Held]]  # by inbox and queue
 class Dealer:
     """Knows all inboxes of a worker or a command."""
 
-    def __init__(self, places: Places, schema: str) -> None:
-        self._urls, self._schema = places.urls, schema  # which may grow
+    def __init__(self, places: Places) -> None:
+        self._places, self._urls = places, places.urls  # which may grow
 
-    def join(self, conn: Connection[Any], here: str) -> None:
+    def join(self, conn: Connection[Any], here: str, others: Conns) -> None:
         """Before an inbox is served: take its share of what was dealt meanwhile, and nothing of what is new here."""
-        if len(self._urls) == 1:
+        if not others:
             return
         mine = {each.queue: each.deal for each in run(conn, shares())}
-        with self._others(here) as conns:
-            seen = _seen(conns)
+        seen = _seen(others)
         for queue, latest in _latest(seen).items():
             deal = latest if here in latest.inboxes else latest.among({*latest.inboxes, *self._urls})
             if queue not in mine or mine[queue][:2] < deal[:2]:
@@ -52,7 +46,7 @@ class Dealer:
         mine = {each.queue: each for each in run(conn, shares())}
         if all(each.raised and set(each.deal.inboxes) == set(self._urls) for each in mine.values()):
             return ""
-        with self._others(here) as others:
+        with self._places.others(here) as others:
             conns = {here: conn, **others}
             dealt = [self._deal(queue, conns, lambda: self._agreed(conn)) for queue in mine]
         return ", ".join(filter(None, dealt))
@@ -85,21 +79,6 @@ class Dealer:
         """Do all workers of this inbox have the same inboxes?"""
         alive = [each for each in run(conn, workers()) if each.status != "dead"]
         return all(set(each.metadata.get("inboxes", ())) == set(self._urls) for each in alive)
-
-    @contextmanager
-    def _others(self, here: str) -> Iterator[dict[str, QueueConnection]]:
-        """Connections to all others that answer."""
-        patience = Patience(statement_seconds=STATEMENT_SECONDS)
-        with ExitStack() as stack:
-            conns = {}
-            for inbox, url in list(self._urls.items()):
-                try:
-                    if inbox != here:
-                        made = connect(soon_given_up(url), patience=patience, schema=self._schema, writes=True)
-                        conns[inbox] = stack.enter_context(made)
-                except (Error, TenureError):
-                    continue
-            yield conns
 
 
 def may_raise(wanted: Deal, held: Mapping[str, Held | None]) -> bool:

@@ -5,23 +5,20 @@ One that another inbox still has, from when there were fewer inboxes or more, re
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
 from psycopg import Connection, Error
 
-from ..errors import TenureError
 from ..postgres.citus_door import homes
-from ..postgres.connection import QueueConnection, connect, soon_given_up
-from ..postgres.patience import Patience
+from ..postgres.connection import soon_given_up
 from ..postgres.runner import run
 from ..verbs.schedules import Planned, Schedule, plan, rest, schedules
 from .config import Terms
 from .places import Places
 
-STATEMENT_SECONDS = 10.0
+Conns = Mapping[str, Connection[Any]]  # by inbox
 WAITING_MAX = 20  # schedules that are told of with a heartbeat
 
 
@@ -37,7 +34,7 @@ class Homes:
         self._schedules, self._terms, self._urls = planned, terms, places.urls  # which may grow
         self.known: dict[str, str] = {}  # as it was when somebody last asked
 
-    def plan_in(self, conn: Connection[Any], here: str) -> None:
+    def plan_in(self, conn: Connection[Any], here: str, others: Conns) -> None:
         """Plan those whose home this inbox is; those that it has from before go to their homes."""
         if len(self._urls) == 1:
             self.known = dict.fromkeys(self._schedules, here)
@@ -45,34 +42,18 @@ class Homes:
                 run(conn, plan(schedule))
         elif self._schedules:
             self.known = self._asked()
-            self._plan_among_others(conn, here)
+            self._plan_among_others(conn, here, others)
 
-    def _plan_among_others(self, conn: Connection[Any], here: str) -> None:
+    def _plan_among_others(self, conn: Connection[Any], here: str, others: Conns) -> None:
         there = _planned(conn)
         for name, schedule in self._schedules.items():
             found = there.get(name)
             if self.known[name] == here:
-                before = self._fetched(name, here) if found is None or found.rests else None
+                before = _fetched(name, others.values()) if found is None or found.rests else None
                 if before is None or not before.paused:
                     run(conn, plan(schedule, before))
             elif found is not None and not found.rests:
-                self._send(conn, schedule, found)
-
-    def _fetched(self, name: str, here: str) -> Planned | None:
-        """What another inbox has of it, and rests there from now on; a paused one stays there until it is resumed."""
-        before = None
-        for inbox in self._urls:
-            with self._at(inbox if inbox != here else None) as conn:
-                found = _planned(conn).get(name) if conn else None
-                if conn and found and not found.rests and (found.paused or run(conn, rest(found))):
-                    before = before or found
-        return before
-
-    def _send(self, conn: Connection[Any], schedule: Schedule, found: Planned) -> None:
-        """It rests here and goes on at its home; it stays while that is away, or while it is paused."""
-        with self._at(self.known[schedule.name]) as home:
-            if home and not found.paused and run(conn, rest(found)):
-                run(home, plan(schedule, found))
+                _send(conn, others.get(self.known[name]), schedule, found)
 
     def told(self, here: Container[str]) -> dict[str, dict[str, str]]:
         """For the registry: which schedules wait, because their home is none of these inboxes, and which it is.
@@ -95,22 +76,22 @@ class Homes:
                 away = error
         raise away
 
-    @contextmanager
-    def _at(self, inbox: str | None) -> Iterator[QueueConnection | None]:
-        """A connection to this inbox; None if there is none, or it does not answer."""
-        if inbox not in self._urls:
-            yield None
-            return
-        patience = Patience(statement_seconds=STATEMENT_SECONDS)
-        try:
-            url = soon_given_up(self._urls[inbox])
-            conn = connect(url, patience=patience, schema=self._terms.schema, writes=True)
-        except (Error, TenureError):
-            yield None
-            return
-        with conn:
-            yield conn
-
 
 def _planned(conn: Connection[Any]) -> dict[str, Planned]:
     return {each.name: each for each in run(conn, schedules())}
+
+
+def _fetched(name: str, others: Iterable[Connection[Any]]) -> Planned | None:
+    """What another inbox has of it, and rests there from now on; a paused one stays there until it is resumed."""
+    before = None
+    for conn in others:
+        found = _planned(conn).get(name)
+        if found and not found.rests and (found.paused or run(conn, rest(found))):
+            before = before or found
+    return before
+
+
+def _send(conn: Connection[Any], home: Connection[Any] | None, schedule: Schedule, found: Planned) -> None:
+    """It rests here and goes on at its home; it stays while that is away, or while it is paused."""
+    if home and not found.paused and run(conn, rest(found)):
+        run(home, plan(schedule, found))

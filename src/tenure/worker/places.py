@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
-from ..errors import BadSettings
+from psycopg import Error
+
+from ..errors import BadSettings, TenureError
+from ..postgres.connection import QueueConnection, connect, soon_given_up
+from ..postgres.patience import Patience
+
+PATIENCE = Patience(statement_seconds=10)
+AWAY_SECONDS = 10.0  # who did not answer is not asked again so soon: each question would wait for it
 
 
 class Places:
     """Addresses by name; two of them may look different and lead to one database."""
 
-    def __init__(self, urls: Mapping[str, str]) -> None:
-        self.urls = dict(urls)
+    def __init__(self, urls: Mapping[str, str], schema: str) -> None:
+        self.urls, self.schema = dict(urls), schema  # a node may join them
         self._lock, self._found = threading.Lock(), dict[str, str]()
+        self._away_until: dict[str, float] = {}
+
+    @contextmanager
+    def others(self, here: str) -> Iterator[dict[str, QueueConnection]]:
+        """Connections to all others that answer."""
+        with ExitStack() as stack:
+            conns = {}
+            for inbox, url in list(self.urls.items()):
+                if inbox == here or time.monotonic() < self._away_until.get(inbox, 0.0):
+                    continue
+                try:
+                    made = connect(soon_given_up(url), patience=PATIENCE, schema=self.schema, writes=True)
+                except (Error, TenureError):
+                    self._away_until[inbox] = time.monotonic() + AWAY_SECONDS
+                else:
+                    conns[inbox] = stack.enter_context(made)
+            yield conns
 
     def check(self, inbox: str, place: str) -> None:
         """BadSettings if another name leads to this place: each row would count twice, and each limit, too."""

@@ -98,8 +98,9 @@ class Post:
         with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
             migrate.require(conn, self.terms.schema)
             self._among.places.check(self.terms.inbox, run(conn, place()))
-            self._among.dealer.join(conn, self.terms.inbox)
-            self._among.homes.plan_in(conn, self.terms.inbox)
+            with self._among.places.others(self.terms.inbox) as others:
+                self._among.dealer.join(conn, self.terms.inbox, others)
+                self._among.homes.plan_in(conn, self.terms.inbox, others)
             for chore in self._chores.values():
                 run(conn, add_chore(chore.name, chore.seconds))
             for statement in self.inbox.at_start:

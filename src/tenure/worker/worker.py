@@ -53,8 +53,8 @@ class Worker:
         self._name = new_worker_id(terms)
         self._nodes = Nodes(terms, self._attend, lambda: all(post.connected for post in self.posts))
         self._threads = Threads(terms.slots)
-        places = Places({each.inbox: each.url for each in terms.posts})
-        self._among = Among(places, Homes(inbox.schedules, terms, places), Dealer(places, terms.schema))
+        places = Places({each.inbox: each.url for each in terms.posts}, terms.schema)
+        self._among = Among(places, Homes(inbox.schedules, terms, places), Dealer(places))
         self._refused: set[str] = set()  # nodes that have joined and cannot be served
         self.posts = [self._post(each) for each in terms.posts]
         first = self.posts[0]
