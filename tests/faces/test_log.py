@@ -12,9 +12,9 @@ from uuid import UUID
 
 import pytest
 
-from crew import working
+from crew import eventually, working
 from faces.test_metrics import every_event
-from tenure import Inbox, Retry
+from tenure import Inbox, Retry, Terms, Worker
 from tenure.events import Bus, ClaimAnswered, Event, JobCompleted, JobRetried, StaleWriteBlocked, Woken
 from tenure.telemetry.log import Bridge, JsonFormatter, Log
 from world import World
@@ -175,3 +175,42 @@ def test_nobody_who_subscribes_while_another_leaves_is_lost() -> None:
     joining.join()
     bus.emit(RETRIED)
     assert heard == [RETRIED]
+
+
+def test_what_is_said_in_a_part_is_heard_in_the_whole_and_made_only_if_somebody_listens() -> None:
+    whole = Bus()
+    part = Bus(whole)
+    heard: list[Event] = []
+    assert not part.each_job
+    whole.subscribe(heard.append, each_job=False)
+    assert not part.each_job
+    whole.subscribe(heard.append)
+    assert part.each_job
+    part.emit(RETRIED)
+    assert heard == [RETRIED, RETRIED]
+    part.leave(whole)
+    part.emit(RETRIED)
+    assert (len(heard), part.each_job) == (2, False)
+
+
+def test_a_worker_that_nobody_listens_to_makes_no_events_of_what_its_handlers_send(world: World) -> None:
+    inbox = Inbox()
+    asked: list[bool] = []
+
+    @inbox.handler("sends")
+    def sends() -> None:
+        asked.append(inbox.bus.each_job)
+
+    bus = Bus()
+    worker = Worker(inbox, Terms(world.url, schema=world.schema, poll_seconds=0.1), bus)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        world.enqueue("sends", {})
+        eventually(lambda: asked == [False])
+        bus.subscribe(lambda _: None)
+        world.enqueue("sends", {})
+        eventually(lambda: asked == [False, True])
+    finally:
+        worker.stop()
+        thread.join()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
-from .bus import BranchBus as BranchBus
 from .bus import Bus as Bus
 from .bus import Subscriber as Subscriber
 from .event import Event as Event

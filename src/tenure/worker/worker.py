@@ -15,7 +15,7 @@ from typing import Any
 from .. import __version__
 from ..app.inbox import Inbox
 from ..errors import BUG, TRY_LATER, BadSettings, LifespanFailed
-from ..events import BranchBus, Bus, WorkerDraining, WorkerExit, WorkerStarted
+from ..events import Bus, WorkerDraining, WorkerExit, WorkerStarted
 from ..postgres import migrate
 from ..postgres.sqlstates import trouble_of
 from .config import Terms, at_inbox, new_worker_id
@@ -68,7 +68,7 @@ class Worker:
 
     def _shared_by(self, terms: Terms, name: str) -> Shared:
         worker_id = at_inbox(name, terms.inbox)
-        bus = BranchBus(self.bus) if terms.inbox else self.bus  # each counts what it did itself
+        bus = Bus(self.bus) if terms.inbox else self.bus  # each counts what it did itself
         tells = (self._failed, self._asked_to_drain)
         shared = Shared(terms, bus, *tells, worker_id=worker_id, tracing=self.inbox.tracing, threads=self._threads)
         bus.subscribe(shared.tally, each_job=False)
@@ -112,11 +112,11 @@ class Worker:
         self._begin()
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
-            self.inbox.bus.subscribe(self.bus.emit)  # events of what its handlers enqueue
+            self.inbox.bus.join(self.bus)  # events of what its handlers enqueue
         try:
             loop.run_until_complete(self._serve(loop))
         finally:
-            self.inbox.bus.unsubscribe(self.bus.emit)
+            self.inbox.bus.leave(self.bus)
             self._returned.set()
             _close(loop)
             self.inbox.tracing.flush(LAST_WORDS_SECONDS)

@@ -57,7 +57,7 @@ def _whole() -> Inbox:
 
         autodiscover_modules("tasks")
         found.handlers.update(of_tasks().handlers)
-        of_tasks().bus.subscribe(found.bus.emit)
+        of_tasks().bus.join(found.bus)
     return found
 
 

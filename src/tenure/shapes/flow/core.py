@@ -45,6 +45,7 @@ class Core:
         self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
         self.undos: list[Undo] = []
         self._seen = began_at, time.monotonic()
+        self._key = f"{instance.id}/{instance.run}"
 
     def know(self, records: list[Step]) -> None:
         """What is recorded of this run."""
@@ -98,7 +99,7 @@ class Core:
 
     def key_of(self, path: str, n: int) -> str:
         """The key of a step, the same in every attempt."""
-        return f"{self.instance.id}/{self.instance.run}/{path}/{n}"
+        return f"{self._key}/{path}/{n}"
 
     # -- a step
 
