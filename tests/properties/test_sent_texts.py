@@ -151,9 +151,10 @@ def test_most_payloads_are_plain() -> None:
     assert plain_json(fields) == careful(fields) is not None
     assert plain_json(Order(1, "x")) == '{"orderId":1,"noteText":"x"}'
     assert plain_json(Sent(1)) == '{"a":1,"b":0}'
+    assert plain_json(None) == careful(None) == "null"  # what most steps return
     assert plain_json({"a": "x" * BYTES_MAX}) is None
 
 
 def test_a_payload_of_another_shape_is_walked_with_care() -> None:
-    for value in ("x", 7, None, [1], {"a": {"b": 1}}, {1: 2}, psycopg):
+    for value in ("x", 7, [1], {"a": {"b": 1}}, {1: 2}, psycopg):
         assert plain_json(value) is None

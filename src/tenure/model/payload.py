@@ -38,8 +38,6 @@ def encode(payload: Any) -> str:
 
     A msgspec.Raw is JSON already and stays as it was written.
     """
-    if payload is None:
-        return "null"
     if isinstance(payload, msgspec.Raw):
         return _encode_raw(payload)
     if (plain := plain_json(payload)) is not None:

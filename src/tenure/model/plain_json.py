@@ -18,11 +18,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def plain_json(payload: Any) -> str | None:
-    """The payload as JSON text, if it is an object of plain values or lists of such; None: look at it with care.
+    """The payload as JSON text, if it is null or an object of plain values or lists of them; None: look with care.
 
     What is refused, or written in another way, is never plain: a number that is no number, a NUL character, an object
     inside (two of its names may be one in JSON), a subclass of anything.
     """
+    if payload is None:
+        return "null"
     values = _values(payload)
     if values is None or not _are_plain(values, lists=True):
         return None
