@@ -708,7 +708,8 @@ def test_leases_are_renewed_and_rows_go_round_while_history_is_locked(world: Wor
                 assert not hired.of(LeaseLost)
                 world.enqueue("completes")
                 hired.saw(JobCompleted)
-                assert {event.chore for event in hired.of(ChoreFailed)} == {"tally"}
+                failed = {event.chore for event in hired.of(ChoreFailed)}
+                assert "tally" in failed <= {"tally", "backlog"}  # this one every ten seconds
             else:
                 hired.saw(LeaseLost)
         go_on.set()
