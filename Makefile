@@ -56,6 +56,9 @@ mutants: setup ## delete every guard of every guarded statement in turn; some te
 	@$(BIN)/python mutants/run.py
 
 # The Postgres of compose.yaml, unless the environment names another.
+mutants-citus: setup ## the same for the door to Citus, on a cluster of our own (TENURE_CITUS_BIN=)
+	@$(BIN)/python mutants/door.py
+
 migrate: $(VENV)/demo-ready ## bring the schema of DATABASE_URL, or of the Postgres of compose.yaml, to what this package needs
 	@TENURE_DATABASE_URL="$${TENURE_DATABASE_URL:-$${DATABASE_URL:-postgresql://tenure:$${POSTGRES_PASSWORD:-tenure-on-this-machine}@127.0.0.1:$${POSTGRES_PORT:-5432}/tenure}}" \
 	  $(BIN)/tenure migrate
@@ -89,6 +92,9 @@ relay-crashes: setup ## relays killed and frozen inside send, on real brokers: n
 
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+
+soak-torn: setup ## transactions over two nodes of Citus, a server killed every two seconds: none torn, none lost (TENURE_CITUS_BIN= SECONDS=600 SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_torn --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 soak-journal: setup ## 100,000 events by 16 writers that commit late: none missed, and every naive reader shows its fault (EVENTS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_journal $(if $(EVENTS),--events $(EVENTS)) $(if $(SEED),--seed $(SEED))

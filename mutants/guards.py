@@ -27,6 +27,8 @@ UNGUARDED = (
 CHANGED = re.compile(
     r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))[(;]", re.MULTILINE
 )
+DOOR = ("door", "places", "handoff")
+DOOR_QUESTIONS = ("adopt_ranges", "forget_inbox", "left_of_ranges", "note_waiting", "waiting_ranges")
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "workers")
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")
@@ -73,6 +75,29 @@ def every_mutant(sql: Path) -> list[Mutant]:
         if name not in UNGUARDED:
             found += _of_block(sql, path.relative_to(sql), f"CREATE FUNCTION tenure.{name}(", name)
     return list(_told_apart(found))
+
+
+def door_mutants(sql: Path) -> list[Mutant]:
+    """Those of the door to a Citus cluster, and of the handoff beside its inboxes."""
+    found: list[Mutant] = []
+    for file in (Path(f"citus/{name}.sql") for name in DOOR):
+        text = (sql / file).read_text(encoding="utf-8")
+        for schema, name in re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)\.(\w+)\(", text, re.MULTILINE):
+            found += _of_block(sql, file, f"CREATE FUNCTION {schema}.{name}(", name)
+        found += _calls_left_out(file, text.split("\n"))
+    for name in DOOR_QUESTIONS:
+        file = Path(f"citus/{name}.sql")
+        found += _mutants_of(name, file, 1, (sql / file).read_text(encoding="utf-8").split("\n"))
+    return list(_told_apart(found))
+
+
+def _calls_left_out(file: Path, lines: list[str]) -> Iterator[Mutant]:
+    """The door's locks and checks are functions of its own: each call of one is a guard."""
+    for n, line in enumerate(lines, 1):
+        if found := re.fullmatch(r"(\s*)PERFORM (?:tenure_door|pg_catalog)\.(\w+)\(.*;", line):
+            yield Mutant(
+                found.group(2), file, n, f"without the call of {found.group(2)}", line, f"{found.group(1)}NULL;", None
+            )
 
 
 def _told_apart(mutants: Iterable[Mutant]) -> Iterator[Mutant]:

@@ -53,12 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         verdicts = []
         for verdict in _judge(bench, witnesses, mutants):
-            print(_line(verdict), flush=True)
+            print(line_of(verdict), flush=True)
             verdicts.append(verdict)
             if not options.quick:
                 _remember(verdicts, witnesses, whole=False)
         bench.close()
-    _summary(verdicts, time.monotonic() - began)
+    summary(verdicts, time.monotonic() - began)
     if not options.quick:
         _remember(verdicts, witnesses, whole=len(mutants) == len(every_mutant(ROOT / "src/tenure/sql")))
     return 0 if all(verdict.fine for verdict in verdicts) else 1
@@ -155,12 +155,12 @@ def _judge(bench: Bench, witnesses: Witnesses, mutants: Sequence[Mutant]) -> Ite
             yield verdict
 
 
-def _line(verdict: Verdict) -> str:
+def line_of(verdict: Verdict) -> str:
     mutant = verdict.mutant
     return f"{verdict.word:9}{mutant.statement + ':' + str(mutant.line):20}{mutant.what[:70]:72}{verdict.why}"
 
 
-def _summary(verdicts: Sequence[Verdict], took: float) -> None:
+def summary(verdicts: Sequence[Verdict], took: float) -> None:
     words = [verdict.word for verdict in verdicts]
     told = ", ".join(
         f"{words.count(word)} {word}"

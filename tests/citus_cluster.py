@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,12 @@ def _started(folder: Path, stack: contextlib.ExitStack) -> str:
         os.environ.pop("TENURE_PG_BIN")
         if before is not None:
             os.environ["TENURE_PG_BIN"] = before
+    join(urls)
+    return urls[0]
+
+
+def join(urls: Sequence[str]) -> None:
+    """Make servers a cluster: the first is the coordinator."""
     places = [Node(0, str(words["host"]), int(str(words["port"]))) for words in map(conninfo_to_dict, urls)]
     for url, place in zip(urls, places, strict=True):
         with psycopg.connect(url, autocommit=True) as conn:
@@ -107,4 +113,3 @@ def _started(folder: Path, stack: contextlib.ExitStack) -> str:
         conn.execute("SELECT citus_set_coordinator_host(%s, %s)", [places[0].host, places[0].port])
         for place in places[1:]:
             conn.execute("SELECT citus_add_node(%s, %s)", [place.host, place.port])
-    return urls[0]

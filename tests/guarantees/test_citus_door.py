@@ -16,6 +16,7 @@ from patience import SECONDS_MAX
 from tenure import postgres, verbs
 from tenure.model.rows import NewRow
 from tenure.postgres.citus_door import open_door
+from tenure.verbs import settle
 from tenure.verbs.citus_keys import forget_keys
 
 DOOR = "tenure_door"
@@ -201,7 +202,9 @@ def test_a_row_of_one_node_wakes_its_worker(cluster: Cluster) -> None:
     with awaited(cluster), cluster.at(cluster.home(one)) as ear, cluster.at() as conn:
         channel = ear.execute("SELECT tenure.channel()").fetchone()[0]  # type: ignore[index]
         ear.execute(f'LISTEN "{channel}"'.encode())
-        send(conn, "heard", one)
+        postgres.run(conn, verbs.enqueue(NewRow("heard", {}, key=one)), DOOR)
+        assert len(list(ear.notifies(timeout=SECONDS_MAX, stop_after=1))) == 1
+        conn.execute(f"-- alone\n{SEND}".encode(), ["heard", "{}", one, None])
         assert len(list(ear.notifies(timeout=SECONDS_MAX, stop_after=1))) == 1
 
 
@@ -232,6 +235,30 @@ def test_rows_that_replace_their_like_are_unique_through_the_door(cluster: Clust
             sent = postgres.run(a, verbs.enqueue(each), DOOR)
             found = postgres.run(b, verbs.enqueue(each), DOOR)
             assert (sent.outcome, found.outcome, found.id) == ("enqueued", "duplicate", sent.id)
+
+
+@pytest.mark.parametrize("again", ["after_start", "after_end"])
+def test_a_name_can_be_used_again_through_the_door_when_its_row_has_ended(cluster: Cluster, again: Any) -> None:
+    one, _ = two_homes(cluster, "again")
+    row = NewRow("again", {}, key=one, idempotency_key="again:1", again=again)
+    with cluster.at() as conn, postgres.connect(cluster.nodes[cluster.home(one)]) as worker:
+        sent = postgres.run(conn, verbs.enqueue(row), DOOR)
+        assert postgres.run(conn, verbs.enqueue(row), DOOR) == (sent.id, "duplicate")
+        (job,) = postgres.run(worker, verbs.claim("A", 5))
+        postgres.run(worker, settle.complete([job]))
+        assert postgres.run(conn, verbs.enqueue(row), DOOR).outcome == "enqueued"
+
+
+def test_what_python_sends_is_not_completed_by_what_a_handler_has_declared(cluster: Cluster) -> None:
+    one, _ = two_homes(cluster, "told")
+    heard: list[str | None] = []
+    with cluster.at() as conn:
+        conn.add_notice_handler(lambda notice: heard.append(notice.message_primary))
+        for row in (NewRow("told", {}, key=one), NewRow("told", {}, key=one, idempotency_key="told:1")):
+            postgres.run(conn, verbs.enqueue(row), DOOR)
+        assert not heard
+        send(conn, "told", one)
+        assert heard == ["no worker has declared kind told yet: the row goes to queue default"]
 
 
 def test_keys_are_forgotten_by_age(cluster: Cluster) -> None:

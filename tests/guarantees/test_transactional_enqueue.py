@@ -45,6 +45,22 @@ def _counts(world: World) -> list[int]:
     return [world.count(table) for table in TABLES]
 
 
+def test_a_pipeline_of_the_caller_has_its_answers(shop: World) -> None:
+    conn = user_connection(shop)
+    with conn.pipeline():
+        conn.execute("INSERT INTO orders VALUES (1)")
+        assert shop.run(verbs.enqueue(KEYED), conn).outcome == "enqueued"
+        assert shop.run(verbs.enqueue(NewRow("send_receipt")), conn).outcome == "enqueued"
+    conn.commit()
+
+    async def again() -> str:
+        async with await psycopg.AsyncConnection.connect(shop.url) as awaiting, awaiting.pipeline():
+            return (await postgres.run(awaiting, verbs.enqueue(KEYED), shop.schema)).outcome
+
+    assert asyncio.run(again()) == "duplicate"
+    assert _counts(shop) == [2, 1, 1]
+
+
 @pytest.mark.parametrize("how", CONNECTIONS)
 def test_a_rolled_back_enqueue_leaves_nothing(shop: World, how: dict[str, Any]) -> None:
     conn = user_connection(shop, **how)

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Iterable, Iterator
 from typing import Any, Literal, TypeVar, overload
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, pq
 from psycopg.rows import tuple_row
 
 from .. import sql
 from ..errors import ServerBehind
 from ..model.payload import copy_row
 from ..model.rows import NewRow
-from ..settings import DEFAULT_SCHEMA
+from ..settings import DEFAULT_SCHEMA, DOOR
 from ..verbs.statement import Statement
 from . import foreign
 from .callers import awaits, is_pool
@@ -133,16 +133,33 @@ async def _run_both_awaiting(
 def _execute(conn: Connection[Any], statement: Statement[Any], schema: str | None) -> Cursor[tuple[Any, ...]]:
     # Our own cursor class, whatever row factory or cursor class the caller set on the connection.
     cursor = Cursor(conn, row_factory=tuple_row)
-    text = sql.prepared(statement.name, _schema_of(conn, schema))
-    return cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
+    return cursor.execute(
+        _text(conn, statement.name, schema), statement.params, binary=True, prepare=_may_prepare(conn)
+    )
 
 
 async def _execute_awaiting(
     conn: AsyncConnection[Any], statement: Statement[Any], schema: str | None
 ) -> AsyncCursor[tuple[Any, ...]]:
     cursor = AsyncCursor(conn, row_factory=tuple_row)
-    text = sql.prepared(statement.name, _schema_of(conn, schema))
-    return await cursor.execute(text, statement.params, binary=True, prepare=_may_prepare(conn))
+    return await cursor.execute(
+        _text(conn, statement.name, schema), statement.params, binary=True, prepare=_may_prepare(conn)
+    )
+
+
+def _text(conn: Connection[Any] | AsyncConnection[Any], name: str, given: str | None) -> bytes:
+    schema = _schema_of(conn, given)
+    text = sql.prepared(name, schema)
+    if schema.endswith(DOOR) and _is_alone(conn):
+        return b"-- alone\n" + text
+    return text
+
+
+def _is_alone(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """True if a statement is a transaction of its own: then Citus need not commit it in two phases."""
+    wire = conn.pgconn
+    idle = wire.transaction_status == pq.TransactionStatus.IDLE
+    return conn.autocommit and idle and wire.pipeline_status == pq.PipelineStatus.OFF
 
 
 def _may_prepare(conn: Connection[Any] | AsyncConnection[Any]) -> Literal[False] | None:
@@ -162,8 +179,11 @@ def _schema_of(conn: Connection[Any] | AsyncConnection[Any], given: str | None) 
 
 
 def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any]) -> bool:
-    """False for VACUUM, which answers nothing. Its description would be made anew for each statement."""
-    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+    """False for VACUUM, which answers nothing. Its description would be made anew for each statement.
+
+    In a pipeline of the caller's the answer has not come yet: fetching waits for it.
+    """
+    return cursor.pgresult is None or cursor.pgresult.nfields > 0
 
 
 def _translate(error: psycopg.Error) -> None:

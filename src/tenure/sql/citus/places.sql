@@ -4,6 +4,8 @@
 --   here, ranges_here     the number of this node; the ranges of keys that it has
 --   range_of, place       which range a key is in, where that is, and by which move
 --   hold_range, stay      a range does not move before this transaction has ended; and it must be here still
+--   commit_together       what this transaction writes here and elsewhere is committed together
+--   alone                 this statement is a transaction of its own, and writes nothing but what it sends
 --   nodes, members        where the inboxes are; all there ever were
 
 CREATE OR REPLACE FUNCTION tenure_door.home(routing_key text) RETURNS int LANGUAGE plpgsql STABLE AS $$
@@ -77,6 +79,46 @@ BEGIN
   IF tenure_door.home(routing_key) IS DISTINCT FROM before THEN
     RAISE EXCEPTION 'the range of key % has moved while its row was sent: send it again', routing_key USING ERRCODE = 'serialization_failure';
   END IF;
+END
+$$;
+
+-- A transaction with one other node is committed there first, then here, in one phase: a crash between the two would tear it. If Citus knows
+-- of a write here, it takes two. But it sees writes to its own tables only, neither those to an inbox nor those to a plain table of yours:
+-- so it is shown one, of no row.
+CREATE OR REPLACE FUNCTION tenure_door.commit_together(writes_here boolean) RETURNS void LANGUAGE plpgsql VOLATILE
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+  here CONSTANT int := tenure_door.here();
+  near text := current_setting('citus_door.key_here', true);
+BEGIN
+  IF current_setting('citus_door.together', true) = 'yes' THEN
+    RETURN;
+  END IF;
+  IF NOT writes_here AND current_setting('citus_door.plain_tables', true) = 'off' THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM tenure_door.ranges_here()) THEN
+    WHILE near IS NULL OR near = '' OR tenure_door.home(near) <> here LOOP
+      near := gen_random_uuid()::text;
+    END LOOP;
+    PERFORM set_config('citus_door.key_here', near, false);
+    DELETE FROM tenure_door.keys AS k WHERE k.partition_key = near;
+  ELSE
+    IF here <> 0 AND EXISTS (SELECT FROM tenure_door.inboxes AS i WHERE i.group_id = 0) THEN
+      RAISE EXCEPTION 'this node has no ranges of keys, so its transactions cannot send rows: send them through the coordinator'
+        USING ERRCODE = 'TN002';
+    END IF;
+    DELETE FROM tenure_door.together AS t WHERE t.n = 0;  -- from another node, the coordinator is a second one: that takes two phases, too
+  END IF;
+  PERFORM set_config('citus_door.together', 'yes', true);
+END
+$$;
+
+-- Only who sends a statement knows that it is no part of a transaction. Whoever does not say so pays for a second phase, no more.
+CREATE OR REPLACE FUNCTION tenure_door.alone() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN starts_with(current_query(), '-- alone');
 END
 $$;
 
