@@ -16,10 +16,10 @@ BEGIN
     PERFORM tenure_door.stay(routing_key);
   END IF;
   PERFORM tenure_door.check_home(routing_key);
-  IF verb = 'one' THEN
+  IF verb = 'one' THEN  -- implied: only quicker, enqueue does the same with everything given
     RETURN QUERY SELECT tenure.enqueue_one(kind, payload, partition_key, queue, priority::smallint, at, delay_seconds, max_attempts, ordered,
                                            hold, headers), 'enqueued';
-  ELSIF verb = 'keyed' THEN
+  ELSIF verb = 'keyed' THEN  -- implied: only quicker, enqueue does the same with everything given
     RETURN QUERY SELECT s.row_id, s.outcome FROM tenure.enqueue_keyed(kind, payload, partition_key, queue, priority::smallint, at,
       delay_seconds, max_attempts, ordered, hold, headers, idempotency_key) AS s;
   ELSIF verb = 'again' THEN
