@@ -11,7 +11,6 @@ from tenure.app.inbox import Inbox
 from tenure.model.journal import Event
 from tenure.shapes.projection import Journal
 
-PLACE = os.environ.get("TENURE_TEST_PLACE", "public")
 NAME = os.environ.get("TENURE_TEST_PROJECTION", "sums")
 INTO = """
 INSERT INTO sums AS s (stream, n, total, last, wrong) VALUES (%s, 1, %s, %s, 0)
@@ -23,8 +22,7 @@ inbox = Inbox()
 journal = Journal(inbox)
 
 
-@journal.projection(NAME, of=["order.*"], tables=[f"{PLACE}.sums"], shards=3)
+@journal.projection(NAME, of=["order.*"], tables=["sums"], shards=3)
 def sums(tx: psycopg.Connection[Any], event: Event) -> None:
     """One more event of its stream."""
-    tx.execute("SELECT set_config('search_path', current_setting('search_path') || %s, true)", [f", {PLACE}"])
     tx.execute(INTO, [event.stream, event.data["amount"], event.version])

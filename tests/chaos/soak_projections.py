@@ -1,5 +1,8 @@
 """A soak of projections: late commits, killed holders, rebuilds under load; in the end the tables equal SQL.
 
+Before each rebuild a row is put into the table that no event has made: only a table that was filled anew is without it.
+Who holds every other rebuild is killed in the midst of it.
+
 `make soak-projections` runs 50,000 events of 8 writers, 50 kills and 2 rebuilds. Exit code 0: equal, 1: not.
 """
 
@@ -21,6 +24,7 @@ from crew import Process
 from guarantees.facts import user_connection
 from tenure.model.journal import NewEvent
 from tenure.postgres import run
+from tenure.testing.address import with_schema
 from tenure.verbs.journal import append
 from tenure.verbs.rebuild import ask_rebuild
 from world import World, new_world
@@ -41,7 +45,7 @@ class Soak:
     def __init__(self, world: World, folder: Path, *, events: int, writers: int, kills: int, rebuilds: int, seed: int):
         self.world, self.folder, self.events, self.writers = world, folder, events, writers
         self.kills, self.rebuilds, self.dice = kills, rebuilds, random.Random(seed)
-        self.seed, self.appended, self.killed = seed, 0, 0
+        self.seed, self.appended, self.killed, self.rebuilt, self.thrown_away = seed, 0, 0, 0, 0
         self.place, self.name = f"p_{world.schema}", f"sums_{world.schema}"
         self._lock = threading.Lock()
 
@@ -56,23 +60,19 @@ class Soak:
         with self._workers() as crew:
             for each in writers:
                 each.start()
-            left = self.rebuilds
-            while self.killed < self.kills or left or any(each.is_alive() for each in writers):
+            while self.killed < self.kills or self._rebuilds_left() or any(each.is_alive() for each in writers):
                 time.sleep(0.3)
-                if (
-                    left
-                    and self.appended >= self.events * (self.rebuilds - left + 1) / (self.rebuilds + 1)
-                    and self._planned()
-                ):
-                    self.world.run(ask_rebuild(self.name))
-                    left -= 1
+                if self._rebuild_due():
+                    self._rebuild(crew)
                 if self.killed < self.kills and self.dice.random() < 0.6:
-                    self._kill(crew)
+                    self._kill(crew, self.dice.randrange(len(crew)))
             return self._settled()
 
     def _settled(self) -> int:
         by = time.monotonic() + SETTLE_SECONDS
-        while (differs := self.differs()) or self.world.sql("SELECT 1 FROM projections WHERE rebuild_id IS NOT NULL"):
+        while (differs := self.differs() + self.thrown_away) or self.world.sql(
+            "SELECT 1 FROM projections WHERE rebuild_id IS NOT NULL"
+        ):
             if time.monotonic() > by:
                 return differs or 1
             time.sleep(0.2)
@@ -81,23 +81,47 @@ class Soak:
     def differs(self) -> int:
         return int(self.world.sql(DIFFERS.format(self.place))[0][0])
 
-    def _planned(self) -> bool:
-        return bool(self.world.sql("SELECT 1 FROM projections"))
+    def _rebuilds_left(self) -> int:
+        return self.rebuilds - self.rebuilt
 
-    def _kill(self, crew: list[Process]) -> None:
-        n = self.dice.randrange(len(crew))
+    def _rebuild_due(self) -> bool:
+        """Evenly over the events, and one after the other."""
+        due = self.appended >= self.events * (self.rebuilt + 1) / (self.rebuilds + 1)
+        idle = "SELECT 1 FROM projections WHERE rebuild_id IS NULL"
+        return bool(self._rebuilds_left() and due and self.world.sql(idle))
+
+    def _rebuild(self, crew: list[Process]) -> None:
+        """Ask for one and let it end; of every other, kill who holds it, asking until it was caught."""
+        caught = self.rebuilt % 2 == 0
+        while True:
+            self.world.sql(f"INSERT INTO {self.place}.sums VALUES ('nobody', 0, 0, 0, 0) ON CONFLICT DO NOTHING")
+            self.world.run(ask_rebuild(self.name))
+            while self.world.sql("SELECT 1 FROM projections WHERE rebuild_id IS NOT NULL"):
+                caught = caught or any(self._kill(crew, n, f"rebuild:{self.name}") for n in range(len(crew)))
+                time.sleep(0.01)
+            self.thrown_away += len(self.world.sql(f"SELECT 1 FROM {self.place}.sums WHERE stream = 'nobody'"))
+            if caught:
+                break
+        self.rebuilt += 1
+
+    def _kill(self, crew: list[Process], n: int, kind: str = "%") -> bool:
+        """If it holds a row of that kind."""
         holds = self.world.sql(
-            "SELECT 1 FROM live WHERE status = 'processing' AND claimed_by LIKE %s", f"%-{crew[n].pid}-%"
+            "SELECT 1 FROM live WHERE status = 'processing' AND kind LIKE %s AND claimed_by LIKE %s",
+            kind,
+            f"%-{crew[n].pid}-%",
         )
         if not holds:
-            return
+            return False
         crew[n].end(signal.SIGKILL)
         crew[n] = self._worker()
         self.killed += 1
+        return True
 
     def _worker(self) -> Process:
-        env = {"TENURE_TEST_PLACE": self.place, "TENURE_TEST_PROJECTION": self.name}
-        return Process(self.world, "apps.sums:inbox", self.folder, **env)
+        """It finds the table by the search path of its address, as most do."""
+        url = with_schema(self.world.url, self.place)
+        return Process(self.world, "apps.sums:inbox", self.folder, url=url, TENURE_TEST_PROJECTION=self.name)
 
     @contextlib.contextmanager
     def _workers(self) -> Iterator[list[Process]]:

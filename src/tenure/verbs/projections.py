@@ -65,8 +65,13 @@ def shard_state(projection: str, shard: int) -> Statement[ShardState | None]:
     )
 
 
-def advance(projection: str, shard: int, read_from: int, read_to: int, lease: Held) -> Statement[None]:
-    """Move the checkpoint, in the transaction of what was applied; StaleLease if another has, or holds the row."""
+def advance(
+    projection: str, shard: int, read_from: int, read_to: int, lease: Held, *, shards: int | None = None
+) -> Statement[None]:
+    """Move the checkpoint, in the transaction of what was applied; StaleLease if another has, or holds the row.
+
+    Or if the streams are no longer dealt among so many `shards`; None asks nothing.
+    """
 
     def read(rows: Rows) -> Statement[None] | None:
         held, moved = rows[0]
@@ -74,7 +79,7 @@ def advance(projection: str, shard: int, read_from: int, read_to: int, lease: He
             raise StaleLease(lease, "advance", "checkpoint_moved")
         return None if held else _refused(lease, "advance")
 
-    params = {"projection": projection, "shard": shard, "read_from": read_from, "read_to": read_to}
+    params = {"projection": projection, "shard": shard, "read_from": read_from, "read_to": read_to, "shards": shards}
     return Statement("advance", {**params, **_one(lease)}, read)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 
 from ...errors import BadSettings
 from ...model.journal import Event, like_types
+from ...verbs.projections import plan_projection
+from ...verbs.statement import Statement
 
 OnError = Literal["stop", "skip"]
 SHARDS_MAX, BATCH_MAX = 1024, 5_000
@@ -50,6 +52,17 @@ class Projection:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, as in a test."""
         return self.function(*args, **kwargs)
+
+    def planned(self) -> Statement[int]:
+        """Make sure that it has its checkpoints, and a row for each shard."""
+        return plan_projection(
+            self.name,
+            shards=self.shards,
+            like=self.like,
+            tables=self.tables,
+            on_error=self.on_error,
+            queue=self.queue,
+        )
 
     def calls(self, events: list[Event]) -> Iterable[Any]:
         """With what the function is called for these events: each, or all at once."""

@@ -18,6 +18,7 @@ from ...verbs.statement import Statement
 from .shard import BATCH_FAR, Apply, Ask, Body, Call, Rest, Shard, Step, Steps
 
 SHADOW = -1  # the number of its checkpoint
+NEAR = 500  # positions that the swap applies itself: with small batches it would never catch up with quick writers
 
 
 class Rebuild(Shard):
@@ -56,7 +57,7 @@ class Rebuild(Shard):
 
     def between(self, _state: ShardState, _horizon: int) -> Generator[Step, Any, Outcome | None]:
         """Near the head, swap; where somebody keeps a table locked, or waits for us in a circle, come again."""
-        if _horizon - self.written > self.projection.batch:
+        if _horizon - self.written > max(NEAR, self.projection.batch):
             return None
         try:
             how, upto = yield Apply(self._swap(_state))
@@ -71,10 +72,10 @@ class Rebuild(Shard):
         name, at = self.projection.name, self.written
         upto = max(at, (yield lock_checkpoints(name)))
         yield enter_batch(name, self.number, self.job.claimed)
-        yield enter_shadow(name)
         while at < upto:
             events: list[Event] = yield read_between(at, upto, like=state.like_types, n=BATCH_FAR)
             yield from self._in_shadow(events)
             at = events[-1].position if len(events) == BATCH_FAR else upto
         how = yield swap_shadow(name, self.projection.shards, upto)
+        yield self.projection.planned()  # there may be more shards now, each needs a row
         return how, upto

@@ -7,7 +7,6 @@ import time
 from ...app.inbox import Inbox
 from ...app.job import Job
 from ...model.outcome import Outcome
-from ...verbs.projections import plan_projection
 from .driving import AsyncDriver, Driver
 from .projection import Projection
 from .rebuilding import SHADOW, Rebuild
@@ -19,15 +18,7 @@ MAX_ATTEMPTS = 20  # crashes in a row without any progress
 
 def register(projection: Projection, inbox: Inbox, tail: Tail) -> None:
     """A worker of this inbox makes sure of the rows when it starts, and then holds those that it claims."""
-    planned = plan_projection(
-        projection.name,
-        shards=projection.shards,
-        like=projection.like,
-        tables=projection.tables,
-        on_error=projection.on_error,
-        queue=projection.queue,
-    )
-    inbox.at_start.append(planned)
+    inbox.at_start.append(projection.planned())
 
     def resident(job: Job, shard: int) -> Outcome:
         held = Shard(projection, shard, job, inbox.bus, time.monotonic)

@@ -6,6 +6,9 @@
        ▼                one event ──stop──▶ stopped ──resumed or skipped by somebody──▶ reading
     waiting                └──skip──▶ noted as skipped ──▶ reading
 
+A rebuild moves the checkpoint of a shard that is held: what was applied meanwhile is rolled back, and it reads on from
+there.
+
 It is a generator: it yields what it wants done, and is sent the answer. `driving` does it, blocking or awaiting.
 """
 
@@ -40,6 +43,8 @@ STRETCH = 50_000  # positions in one look, however few of them are ours
 EMPTY_SECONDS = 1.0  # after which a stretch without events of ours is written down
 REST_SECONDS = 1.0  # while it is paused or stopped
 TRIES = 3  # of one event before it counts as poison
+# The row is still ours: its checkpoint was swapped, skipped over or forgotten between our look and our write.
+STILL_OURS = ("checkpoint_moved", "already_applied", "try_again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class Shard:
     def __init__(self, projection: Projection, number: int, job: Job, bus: Bus, clock: Callable[[], float]) -> None:
         self.projection, self.number, self.job, self.bus, self._clock = projection, number, job, bus, clock
         self.written = self.read_to = 0  # where the checkpoint is, and up to where nothing more of ours is
+        self._shards: int | None = None  # among how many the streams are dealt: a rebuild can deal them anew
         self._written_at = clock()
         self._most = projection.batch  # halved by an error, and doubled by each success after it
 
@@ -99,10 +105,16 @@ class Shard:
             state: ShardState | None = yield Ask(shard_state(self.projection.name, self.number))
             if state is None:
                 return Completed()
+            self._shards = state.shards if self.number >= 0 else None
             state = self.all_streams(state)
             self.written = self.read_to = state.position
-            if (ended := (yield from self._while(state))) is not None:
-                return ended
+            try:
+                if (ended := (yield from self._while(state))) is not None:
+                    return ended
+            except StaleLease as stale:
+                if stale.reason not in STILL_OURS:
+                    raise
+                self.read_to = self.written
             if self.job.draining:
                 yield from self._write_down()
                 return Release("its worker drains")
@@ -182,7 +194,8 @@ class Shard:
             yield self._apply([], noted, self._advance(event.position))
             self._moved(event.position, 0)
         else:
-            yield Ask(stop_shard(*named, self.written, event.position, said, self.job.claimed))
+            stopped = stop_shard(*named, self.written, event.position, said, self.job.claimed)
+            yield self._apply([], self._advance(self.written), stopped)
         self.bus.emit(ProjectionStopped(*named, event.position, said, state.on_error == "skip"))
         return state.on_error == "skip"
 
@@ -220,7 +233,7 @@ class Shard:
             yield statement
 
     def _advance(self, to: int) -> Statement[None]:
-        return advance(self.projection.name, self.number, self.written, to, self.job.claimed)
+        return advance(self.projection.name, self.number, self.written, to, self.job.claimed, shards=self._shards)
 
     def _moved(self, to: int, n: int) -> None:
         self.written = self.read_to = to

@@ -77,12 +77,13 @@ BEGIN
   IF NOT FOUND THEN
     RETURN NULL;  -- as above
   END IF;
+  -- Without the shadow, wherever on the path it stands and however often: a name means the table itself.
+  PERFORM set_config('search_path', coalesce(string_agg(quote_ident(s), ', ' ORDER BY n), ''), true)
+  FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (s, n) WHERE s <> place;
   FOREACH name IN ARRAY known.tables LOOP
-    PERFORM set_config('search_path', regexp_replace(current_setting('search_path'), '^[^,]*,', ''), true);  -- without the shadow: the table itself
     old := name::regclass;
     SELECT n.nspname INTO home FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = old;
     new := format('%I.%I', place, (SELECT c.relname FROM pg_class AS c WHERE c.oid = old))::regclass;
-    PERFORM set_config('search_path', quote_ident(place) || ', ' || current_setting('search_path'), true);
     IF tenure.stands_alone(old, new) THEN
       EXECUTE format('DROP TABLE %I.%I', home, (SELECT c.relname FROM pg_class AS c WHERE c.oid = old));
       EXECUTE format('ALTER TABLE %I.%I SET SCHEMA %I', place, (SELECT c.relname FROM pg_class AS c WHERE c.oid = new), home);

@@ -1,8 +1,9 @@
 -- advance: move a checkpoint in the transaction of what was applied, if it is where the holder read from and the lease is current
--- in: projection text, shard int, read_from bigint, read_to bigint, id uuid, generation bigint, fence bigint
+-- in: projection text, shard int, read_from bigint, read_to bigint, shards int, id uuid, generation bigint, fence bigint
 -- out: held boolean, moved boolean
 -- why: the position alone makes it exactly once: of two holders who read from the same one, the second to write finds another. The
--- lease says who was late. What has moved has not failed in vain: its attempts begin anew.
+-- lease says who was late. What has moved has not failed in vain: its attempts begin anew. If a rebuild has dealt the streams among
+-- another number of shards, what was read is not the shard's own; the checkpoint is locked since before, so none can meanwhile.
 WITH holder AS (
   SELECT i.id, i.attempts
   FROM tenure.live AS i
@@ -18,6 +19,7 @@ WITH holder AS (
   WHERE c.projection = :projection
     AND c.shard = :shard::int
     AND c.position = :read_from::bigint
+    AND (:shards::int IS NULL OR :shards::int = (SELECT p.shards FROM tenure.projections AS p WHERE p.projection = :projection))
     AND c.fence_token <= :fence
   RETURNING c.position
 ), fresh AS (
