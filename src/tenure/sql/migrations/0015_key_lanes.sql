@@ -528,7 +528,7 @@ CREATE FUNCTION tenure.claim_limited(
   of_priorities smallint[] DEFAULT NULL, floors float8[] DEFAULT NULL, from_arrival bigint DEFAULT 0, from_due timestamptz DEFAULT '-infinity'
 ) RETURNS TABLE (
   id uuid, kind text, queue text, partition_key text, partition_bucket int, payload text, attempts int, max_attempts int,
-  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text
+  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text, seq bigint
 ) LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
@@ -640,7 +640,7 @@ BEGIN
     WHERE i.id = ANY (chosen)
     RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text), tenure.bucket(COALESCE(i.partition_key, i.id::text)), i.payload::text,
               i.attempts, i.max_attempts, date_part('epoch', i.available_at), i.lease_generation, i.fence_token,
-              date_part('epoch', i.lease_expires_at), i.headers::text;
+              date_part('epoch', i.lease_expires_at), i.headers::text, i.seq;
     missing := missing - cardinality(chosen);
 
     -- What was asked for is looked at anew: it may be full now, or gone.

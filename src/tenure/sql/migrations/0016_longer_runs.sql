@@ -169,7 +169,7 @@ CREATE FUNCTION tenure.claim_ordered(
   from_arrival bigint, from_due timestamptz
 ) RETURNS TABLE (
   id uuid, kind text, queue text, partition_key text, partition_bucket int, payload text, attempts int, max_attempts int,
-  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text
+  available_seconds float8, lease_generation bigint, fence_token bigint, ends_seconds float8, headers text, seq bigint
 ) LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
@@ -273,7 +273,8 @@ BEGIN
               i.fence_token, i.lease_expires_at, i.headers, i.seq
   )
   SELECT c.id, c.kind, c.queue, c.partition_key, tenure.bucket(c.partition_key), c.payload::text, c.attempts, c.max_attempts,
-         date_part('epoch', c.available_at), c.lease_generation, c.fence_token, date_part('epoch', c.lease_expires_at), c.headers::text
+         date_part('epoch', c.available_at), c.lease_generation, c.fence_token, date_part('epoch', c.lease_expires_at), c.headers::text,
+         c.seq
   FROM claimed AS c ORDER BY c.queue, c.partition_key, c.seq;
 END
 $$;

@@ -6,7 +6,7 @@
 -- walk is in the function: it must see what was committed by the time the lock is had, and a statement sees only what was before.
 WITH taken AS MATERIALIZED (
   SELECT c.id, c.kind, c.queue, c.partition_key, c.partition_bucket, c.payload, c.attempts, c.max_attempts, c.available_seconds,
-         c.lease_generation, c.fence_token, c.ends_seconds, c.headers
+         c.lease_generation, c.fence_token, c.ends_seconds, c.headers, c.seq
   FROM tenure.claim_limited(:queue, :n, :worker, :claim_id, :lease_seconds, :seen_epoch, :priorities::smallint[], :floors::float8[],
                              :from_arrival, tenure.since(:from_due)) AS c
 ), listed AS (
@@ -14,5 +14,5 @@ WITH taken AS MATERIALIZED (
   SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
 )
 SELECT t.id, t.kind, t.queue, t.partition_key, t.partition_bucket, t.payload, t.attempts, t.max_attempts, t.available_seconds,
-       t.lease_generation, t.fence_token, t.ends_seconds, t.headers, (SELECT i.seq FROM tenure.live AS i WHERE i.id = t.id)
+       t.lease_generation, t.fence_token, t.ends_seconds, t.headers, t.seq
 FROM taken AS t

@@ -6,7 +6,7 @@
 -- only what was before.
 WITH taken AS MATERIALIZED (
   SELECT c.id, c.kind, c.queue, c.partition_key, c.partition_bucket, c.payload, c.attempts, c.max_attempts, c.available_seconds,
-         c.lease_generation, c.fence_token, c.ends_seconds, c.headers, c.ordinality
+         c.lease_generation, c.fence_token, c.ends_seconds, c.headers, c.seq, c.ordinality
   FROM tenure.claim_ordered(:queues::text[], :buckets::int[], :n, :run_length, :most, :worker, :claim_id, :lease_seconds, :seen_epoch,
                             :from_arrival, tenure.since(:from_due)) WITH ORDINALITY AS c
 ), listed AS (
@@ -14,6 +14,6 @@ WITH taken AS MATERIALIZED (
   SELECT max(to_timestamp(t.ends_seconds)), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
 )
 SELECT t.id, t.kind, t.queue, t.partition_key, t.partition_bucket, t.payload, t.attempts, t.max_attempts, t.available_seconds,
-       t.lease_generation, t.fence_token, t.ends_seconds, t.headers, (SELECT i.seq FROM tenure.live AS i WHERE i.id = t.id)
+       t.lease_generation, t.fence_token, t.ends_seconds, t.headers, t.seq
 FROM taken AS t
 ORDER BY t.ordinality
