@@ -15,7 +15,7 @@ import pytest
 from crew import eventually
 from tenure.app.inbox import Inbox
 from tenure.contrib.beside import Beside
-from tenure.errors import BadSettings, SchemaMismatch
+from tenure.errors import SchemaMismatch
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -79,13 +79,6 @@ def test_what_keeps_a_worker_from_starting_ends_the_start(world: World) -> None:
     inbox.handler("noop")(lambda: None)
     with pytest.raises(SchemaMismatch, match="missing"), Beside(inbox, world.url):
         raise AssertionError("it has started")
-
-
-def test_a_worker_without_a_database_is_told_where_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TENURE_DATABASE_URL", "DATABASE_URL", "PGHOST"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(BadSettings, match="set TENURE_DATABASE_URL"):
-        Beside(Inbox())
 
 
 def test_it_gives_back_what_does_not_end_in_time(world: World) -> None:

@@ -52,7 +52,7 @@ def stripe(body: bytes = BODY, at: float | None = None, by: str = "s") -> dict[s
 class Shop:
     """A receiver of an inbox, and its events."""
 
-    def __init__(self, world: World, verify: Any = None, url: str | None = None, **more: Any) -> None:
+    def __init__(self, world: World, verify: Any = None, **more: Any) -> None:
         inbox = Inbox(schema=world.schema)
         self.events: list[Event] = []
         inbox.bus.subscribe(self.events.append)
@@ -62,7 +62,7 @@ class Shop:
 
         hooks = Webhooks(inbox)
         self.app = hooks.receive(
-            "stripe", verify=verify or StandardSignature(SECRET), then=on_stripe, url=url or world.url, **more
+            "stripe", verify=verify or StandardSignature(SECRET), then=on_stripe, **{"url": world.url, **more}
         )
 
     def post(self, headers: dict[str, str], *parts: bytes, method: str = "POST") -> int:

@@ -9,12 +9,12 @@ from uuid import UUID
 import msgspec
 from psycopg import AsyncConnection, Connection
 
+from ..embedded.address import address, address_async
 from ..errors import BadSettings, InvalidPayload
 from ..model.ended import OPEN, Ended, EndedRow
 from ..model.envelope import MissingKey, find
 from ..postgres.connection import connect, connect_async
 from ..postgres.runner import run
-from ..settings import load
 from ..verbs.results import await_end, ended
 from .codec import Codec
 from .encryption import RESULT_OF
@@ -37,7 +37,7 @@ def opened(row: EndedRow, codec: Codec | None) -> Ended[Any]:
 def wait_for_end(url: str | None, schema: str, row_id: UUID, seconds: float, codec: Codec | None) -> Ended[Any]:
     """Until it ends; TimeoutError after so many seconds."""
     by = _by(seconds)
-    with connect(_url(url), application_name="tenure result", schema=schema) as conn:
+    with connect(address(url), application_name="tenure result", schema=schema) as conn:
         channel = run(conn, await_end(row_id, seconds))
         conn.execute(f'LISTEN "{channel}"'.encode())
         while (found := _found(run(conn, ended([row_id]))[0])) is None:
@@ -50,7 +50,8 @@ async def wait_for_end_async(
 ) -> Ended[Any]:
     """The same, awaiting."""
     by = _by(seconds)
-    async with await connect_async(_url(url), application_name="tenure result", schema=schema) as conn:
+    found_at = await address_async(url)
+    async with await connect_async(found_at, application_name="tenure result", schema=schema) as conn:
         channel = await run(conn, await_end(row_id, seconds))
         await conn.execute(f'LISTEN "{channel}"'.encode())
         while (found := _found((await run(conn, ended([row_id])))[0])) is None:
@@ -103,10 +104,3 @@ def _left(by: float, row_id: UUID, seconds: float) -> float:
     if left <= 0:
         raise TimeoutError(f"row {row_id} has not ended within {seconds:g} s: it is still to run, ask again later")
     return min(left, POLL_SECONDS)
-
-
-def _url(given: str | None) -> str:
-    url = given or load().database_url
-    if not url:
-        raise BadSettings("to wait for a result takes a database: set TENURE_DATABASE_URL, or give url=…")
-    return url

@@ -11,9 +11,8 @@ import threading
 from typing import Any
 
 from ..app.inbox import Inbox
-from ..errors import BadSettings
+from ..embedded.address import address
 from ..events import Bus, WorkerStarted
-from ..settings import load
 from ..worker.config import Terms
 from ..worker.worker import Worker
 
@@ -22,11 +21,10 @@ class Beside:
     """`async with Beside(inbox):` in a lifespan, or `with`; what the worker needs otherwise is given as to Terms."""
 
     def __init__(self, inbox: Inbox, url: str | None = None, *, bus: Bus | None = None, **terms: Any) -> None:
-        address = url or load().database_url
-        if not address:
-            raise BadSettings("a worker takes a database: set TENURE_DATABASE_URL, or give url=…")
         self._bus, self._settled = bus or Bus(), threading.Event()  # it has started, or it has failed to
-        self.worker = Worker(inbox, Terms(address, schema=inbox.schema, **{"queues": inbox.queues, **terms}), self._bus)
+        self.worker = Worker(
+            inbox, Terms(address(url), schema=inbox.schema, **{"queues": inbox.queues, **terms}), self._bus
+        )
         self._error: BaseException | None = None
         self._code = 0
         self._thread = threading.Thread(target=self._run, name="tenure-beside", daemon=True)

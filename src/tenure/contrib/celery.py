@@ -17,11 +17,11 @@ from uuid import UUID
 
 from ..app.inbox import Inbox
 from ..app.job import Job
+from ..embedded.address import address
 from ..errors import BadSettings, Cancelled, StaleLease, telling_line
 from ..model.outcome import DeadLetter, Fail, Retry
 from ..postgres import connect
 from ..postgres.callers import awaits
-from ..settings import load
 from ..worker.outcomes import said
 from .celery_words import DECLARED, Retries, aware, check, sent_with
 
@@ -229,9 +229,6 @@ class Celery:
                 raise BadSettings("delay() does not await: give conn=… a blocking connection, or use handler.enqueue")
             sent = sender.enqueue(conn, **fields)
         else:
-            url = load().database_url
-            if not url:
-                raise BadSettings("delay() takes a database: set TENURE_DATABASE_URL, or give conn=…")
-            with connect(url, application_name="tenure celery") as own:
+            with connect(address(), application_name="tenure celery") as own:
                 sent = sender.enqueue(own, **fields)
         return Sent(str(sent.id), sent.outcome, self.inbox)

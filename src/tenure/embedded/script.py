@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from psycopg import AsyncConnection, Connection
@@ -9,9 +10,7 @@ from psycopg import AsyncConnection, Connection
 from .. import settings
 from ..postgres import connect as connect_ours
 from ..postgres import migrate
-from .server import Server, attach
-
-_attached: list[Server] = []  # the embedded server stays for as long as this process
+from .address import address
 
 
 def connect(url: str | None = None, *, autocommit: bool = False) -> Connection[Any]:
@@ -20,21 +19,16 @@ def connect(url: str | None = None, *, autocommit: bool = False) -> Connection[A
     It goes to `url`, or where the settings say (TENURE_DATABASE_URL, DATABASE_URL, PG*), or to the embedded Postgres of
     the project in the working folder, as `tenure dev` does. SchemaMismatch if that database is not migrated.
     """
-    return Connection.connect(_address(url), autocommit=autocommit)
+    return Connection.connect(_migrated(url), autocommit=autocommit)
 
 
 async def connect_async(url: str | None = None, *, autocommit: bool = False) -> AsyncConnection[Any]:
     """The same, for `async with await tenure.connect_async() as conn:`."""
-    return await AsyncConnection.connect(_address(url), autocommit=autocommit)
+    return await AsyncConnection.connect(await asyncio.to_thread(_migrated, url), autocommit=autocommit)
 
 
-def _address(url: str | None) -> str:
-    chosen = settings.load(database_url=url, flag="url")
-    address = chosen.database_url
-    if address is None:
-        if not _attached:
-            _attached.append(attach())
-        address = _attached[0].url
-    with connect_ours(address, application_name="tenure script") as conn:
-        migrate.require(conn, chosen.schema)
-    return address
+def _migrated(url: str | None) -> str:
+    found = address(url)
+    with connect_ours(found, application_name="tenure script") as conn:
+        migrate.require(conn, settings.load().schema)
+    return found

@@ -17,11 +17,11 @@ import msgspec
 from psycopg import Error
 
 from ...app.handler import Handler
+from ...embedded.address import address_async
 from ...errors import BadSettings, IdempotencyConflict, InvalidPayload
 from ...events import Bus, WebhookDiffers, WebhookReceived, WebhookRefused
 from ...model.payload import check_name
 from ...postgres.connection import connect_async
-from ...settings import load
 from .verifiers import Forged, Verifier
 
 BODY_BYTES_MAX = 1_048_576
@@ -122,9 +122,7 @@ class _Opened:
         self._conn: Any = None
 
     async def __aenter__(self) -> Any:
-        url = self._url or load().database_url
-        if not url:
-            raise BadSettings("which database? Set TENURE_DATABASE_URL, or give receive(…, url=…)")
+        url = await address_async(self._url)
         self._conn = await connect_async(url, application_name="tenure webhooks", schema=self._schema)
         return await self._conn.__aenter__()
 
