@@ -80,3 +80,28 @@ def test_why_says_that_a_flow_sleeps_or_tries_a_step_again(world: World) -> None
         id = world.enqueue("checkout", headers={"tenure-flow": "checkout"})
         world.run(steps.park([Parking(world.claim_one(), [wait])]))
         assert world.run(why(id)).startswith(words)
+
+
+def test_a_flow_is_found_by_its_key_with_or_without_its_workflow(world: World) -> None:
+    def started(workflow: str, name: str) -> str:
+        headers = {"tenure-flow": workflow, "tenure-version": "1"}
+        return str(world.enqueue(workflow, headers=headers, idempotency_key=f"flow:{workflow}:{name}"))
+
+    ended = started("checkout", "order:1")
+    world.fail(world.claim_one().lease, "not approved")
+    id = started("checkout", "order:2")
+    started("checkout", "order:3")
+    started("refund", "order:3")
+    for named in (id, "order:2", "checkout:order:2", "flow:checkout:order:2"):
+        assert json.loads(_say(flow, world, "show", named, "--json").output)["id"] == id
+    unknown = _say(flow, world, "show", "order:9")
+    assert (unknown.exit_code, "`tenure flows` lists them" in unknown.output) == (1, True)
+    several = _say(flow, world, "show", "order:3")
+    assert "several workflows have a flow 'order:3': name one" in str(several.exception)
+    assert "said last: not approved" in _say(flow, world, "show", "checkout:order:1").output
+    assert _say(flow, world, "signal", "order:2", "go").output == "queued\n"
+    late = _say(flow, world, "signal", ended, "go")
+    assert (late.exit_code, late.output) == (
+        1,
+        f"ended: it takes no more signals and cannot be cancelled, `tenure flow show {ended}` says how it ended\n",
+    )

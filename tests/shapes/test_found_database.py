@@ -19,7 +19,7 @@ from shapes.test_webhook_receive import Shop, standard
 from tenure.app.inbox import Inbox
 from tenure.contrib.beside import Beside
 from tenure.contrib.celery import Celery
-from tenure.embedded import address
+from tenure.embedded import default_database
 from tenure.settings.known import LIBPQ, URLS
 from world import World
 
@@ -33,9 +33,9 @@ def named(request: pytest.FixtureRequest, world: World, monkeypatch: pytest.Monk
     for name in (*URLS, *LIBPQ, "TENURE_SCHEMA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TENURE_SCHEMA", world.schema)
-    monkeypatch.setattr(address, "_attached", [])
+    monkeypatch.setattr(default_database, "_attached", [])
     if request.param == "embedded":
-        monkeypatch.setattr(address, "attach", lambda: SimpleNamespace(url=world.url))
+        monkeypatch.setattr(default_database, "attach", lambda: SimpleNamespace(url=world.url))
     elif request.param == "PG*":
         for word, value in conninfo_to_dict(world.url).items():
             monkeypatch.setenv(LIBPQ_NAMES[word], str(value))

@@ -13,6 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 from standardwebhooks.webhooks import Webhook
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
@@ -207,3 +210,11 @@ def test_a_verifier_without_a_secret_is_refused_and_shows_none() -> None:
     with pytest.raises(BadSettings, match="bytes"):
         StandardSignature("whsec_AAAA")
     assert SECRET not in repr(StandardSignature(SECRET))
+
+
+@pytest.mark.parametrize("path", ["/in/stripe", "/in/stripe/"])
+def test_as_a_route_and_a_mount_of_starlette_it_is_reached_with_and_without_a_slash(world: World, path: str) -> None:
+    shop = Shop(world)
+    site = Starlette(routes=[Route("/in/stripe", shop.app), Mount("/in/stripe", shop.app)])
+    asked = TestClient(site, follow_redirects=False).post(path, content=BODY, headers=standard())
+    assert (asked.status_code, world.count("live")) == (202, 1)

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from psycopg import AsyncConnection, Connection
 
-from ..embedded.address import address, address_async
+from ..embedded.default_database import address, address_async
 from ..errors import BadSettings, InvalidPayload
 from ..model.ended import OPEN, Ended, EndedRow
 from ..model.envelope import MissingKey, find

@@ -28,7 +28,8 @@ class Batch:
     """`with inbox.batch(conn, then=report) as batch:` or `async with`: its rows are sent at the end of the block.
 
     They stand in the caller's transaction, so the batch is closed when that commits: nothing can be added later. When
-    the last of them has ended, well or not, `then` runs once: a handler, a row of one, or another batch.
+    the last of them has ended, well or not, `then` runs once: a handler, a row of one, or another batch. After the
+    block `.id` is its number, `.ids` are those of its rows, and `.then_id` that of the row that follows.
     """
 
     def __init__(self, conn: Any, schema: str, then: Then | Batch = None, name: str | None = None) -> None:

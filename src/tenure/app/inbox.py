@@ -216,8 +216,7 @@ class Inbox:
     async def result(self, row_id: Enqueued | UUID, *, timeout_seconds: float, url: str | None = None) -> Ended[Any]:
         """How a row ended, as soon as it has: Ended(status, value, error). TimeoutError if it has not by then.
 
-        The value is what a handler with result=True returned. The database is `url`, or the one that `tenure.connect()`
-        finds.
+        The value is what a handler with result=True returned. The database is `url`, or as `tenure.connect()` finds it.
         """
         return await wait_for_end_async(url, self.schema, id_of(row_id), timeout_seconds, self.codec)
 

@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "erase": (("erase key:customer:42 --dry-run", "count what would be forgotten of this customer"),),
     "flow": (
-        ("flow show 01a1e7ef-aaca-7459-81d3-c5c58a2cb213", "its steps, and what it waits for"),
+        ("flow show checkout:order:9182", "its steps, and what it waits for"),
         ("flow signal 01a1e7ef-aaca-7459-81d3-c5c58a2cb213 approval '{\"ok\": true}'", "what it waits for"),
     ),
     "flows": (("flows --stuck", "those that somebody should look at, and why"),),
@@ -36,7 +36,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "journal": (
         ("journal order:9182", "the events of one stream"),
-        ("journal --limit 20", "the latest of all"),
+        ("journal --after 4060 --limit 20", "of all streams, from this position on"),
     ),
     "migrate": (("migrate --check", "in CI: exit code 1 if a migration is missing"),),
     "new": (("new shop", "an app, its test, and the files to deploy it"),),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -13,47 +15,51 @@ from .. import operate, postgres
 from ..console.terminal import echo
 from ..errors import NO, BadSettings
 from ..postgres import migrate
+from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
-from ..verbs.flows import FlowStep, Told, flow_state, flows, said
+from ..verbs.flows import FlowState, FlowStep, Told, flow_state, flows, said
 from ..verbs.questions import row
 from ..verbs.statement import Statement
 from ..verbs.steps import cancel_flow, recall, signal
 from .database import opened, options
 from .operators import answer, me, named, noting
-from .option_types import RowId
 from .output import as_json as as_document
 from .output import show
 from .suggest import Suggesting
 
 LOOK_SECONDS = 0.3
+KEYS_MAX = 10_000  # live flows among which a key is looked for
 HEAD = ("step", "name", "state", "tries", "recorded", "until", "result or error")
 UNKNOWN = "tenure: no flow {}: `tenure flows` lists them"
+ENDED = "ended: it takes no more signals and cannot be cancelled, `tenure flow show {}` says how it ended"
 
 
 @click.group("flow", cls=Suggesting)
 def command() -> None:
-    """One flow: show, listen, signal, cancel; check new code against what is recorded."""
+    """One flow: show, listen, signal, cancel; check new code against what is recorded.
+
+    FLOW is its id or its key: order:9182, or with its workflow checkout:order:9182, which also finds a completed one.
+    """
 
 
 @command.command("show")
-@click.argument("id", type=RowId())
+@click.argument("flow")
 @click.option("--json", "form", flag_value="json", help="One JSON document.")
 @options
-def show_one(id: UUID, form: str | None, database_url: str | None, schema: str | None) -> None:
-    """Show where a flow stands: its steps, what it waits for, what it shows."""
+def show_one(flow: str, form: str | None, database_url: str | None, schema: str | None) -> None:
+    """Show where a flow stands, by its id or its key: its steps, what it waits for, what it shows."""
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        state = postgres.run(conn, flow_state(id), database.schema)
-    if state is None:
-        echo(UNKNOWN.format(id), err=True)
-        raise click.exceptions.Exit(NO)
+        state = _state(conn, _id(conn, flow, database.schema), database.schema)
     if form == "json":
         steps = [step._asdict() for step in state.steps]
         echo(as_document({"schema": 1, **state._asdict(), "steps": steps}))
         return
     echo(f"{state.workflow} version {state.version}, run {state.run}: {state.status}")
+    if state.last_error:
+        echo(f"said last: {printable(state.last_error)}")
     for wait in state.waits:
-        echo(f"waits for {printable(wait.name)} until {wait.until:%d %b %H:%M}")
+        echo(f"waits for {printable(wait.name)} until {wait.until:%d %b %H:%M:%S}")
     if state.cancel is not None:
         echo(f"asked to cancel: {printable(state.cancel)}")
     if state.signals:
@@ -61,26 +67,48 @@ def show_one(id: UUID, form: str | None, database_url: str | None, schema: str |
     show(HEAD, [_line(step) for step in state.steps], "no steps recorded")
 
 
+def _id(conn: QueueConnection, given: str, schema: str) -> UUID:
+    """Of the flow with this id or this key; its workflow need not be named where only one has such a key."""
+    with contextlib.suppress(ValueError):
+        return UUID(given.strip())
+    whole = given if given.startswith("flow:") else f"flow:{given}"
+    if (state := postgres.run(conn, flow_state(None, named=whole), schema)) is not None:
+        return state.id
+    listed = postgres.run(conn, flows(n=KEYS_MAX), schema)
+    found = [each for each in listed if each.name == f"flow:{each.workflow}:{given}"]
+    if len({each.workflow for each in found}) > 1:
+        raise BadSettings(f"several workflows have a flow {given!r}: name one, {found[0].workflow}:{given}")
+    if not found:
+        echo(f"{UNKNOWN.format(printable(given))}; of one that has completed, name the workflow too", err=True)
+        raise click.exceptions.Exit(NO)
+    return found[0].id
+
+
+def _state(conn: QueueConnection, id: UUID, schema: str) -> FlowState:
+    state = postgres.run(conn, flow_state(id), schema)
+    if state is None:
+        echo(UNKNOWN.format(id), err=True)
+        raise click.exceptions.Exit(NO)
+    return state
+
+
 def _line(step: FlowStep) -> tuple[str, ...]:
     place = f"{step.path}/{step.n}" if step.path else str(step.n)
-    until = f"{step.until:%d %b %H:%M}" if step.until is not None else "-"
+    until = f"{step.until:%d %b %H:%M:%S}" if step.until is not None else "-"
     said = (step.error or step.result or "-")[:60]
     return place, step.name, step.state, str(step.tries), f"{step.recorded_at:%d %b %H:%M:%S}", until, said
 
 
 @command.command("listen")
-@click.argument("id", type=RowId())
+@click.argument("flow")
 @options
-def listen(id: UUID, database_url: str | None, schema: str | None) -> None:
+def listen(flow: str, database_url: str | None, schema: str | None) -> None:
     """Print what a flow says by flow.say, until it ends."""
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        after, living = 0, True
+        id, after, living = _id(conn, flow, database.schema), 0, True
         while living:
-            state = postgres.run(conn, flow_state(id), database.schema)
-            if state is None:
-                echo(UNKNOWN.format(id), err=True)
-                raise click.exceptions.Exit(NO)
+            state = _state(conn, id, database.schema)
             found = postgres.run(conn, said(id, after), database.schema)
             for each in found:
                 after = each.n
@@ -91,13 +119,13 @@ def listen(id: UUID, database_url: str | None, schema: str | None) -> None:
 
 
 @named(command, "signal_flow")
-@click.argument("id", type=RowId())
+@click.argument("flow")
 @click.argument("name")
 @click.argument("payload", default="null")
 @click.option("--once", help="Send it only if no signal with this word was sent before.")
 @noting
 def send(
-    id: UUID,
+    flow: str,
     name: str,
     payload: str,
     once: str | None,
@@ -111,26 +139,35 @@ def send(
         value: Any = json.loads(payload)
     except ValueError as error:
         raise BadSettings(f"payload {payload!r} must be JSON ({error}): quote it for the shell") from None
-    _change(id, signal(id, name, value, once=once), f"{id} {name}", reason, as_json, database_url, schema)
+    _change(flow, lambda id: signal(id, name, value, once=once), f" {name}", reason, as_json, database_url, schema)
 
 
 @named(command, "cancel_flow")
-@click.argument("id", type=RowId())
+@click.argument("flow")
 @noting
-def stop(id: UUID, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
+def stop(flow: str, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """The reason is written to its row too."""
-    statement = cancel_flow(id, reason=reason or "cancelled by an operator")
-    _change(id, statement, str(id), reason, as_json, database_url, schema)
+    why = reason or "cancelled by an operator"
+    _change(flow, lambda id: cancel_flow(id, reason=why), "", reason, as_json, database_url, schema)
 
 
 def _change(
-    id: UUID, statement: Statement[Any], target: str, reason: str, as_json: bool, url: str | None, schema: str | None
+    flow: str,
+    act: Callable[[UUID], Statement[Any]],
+    about: str,
+    reason: str,
+    as_json: bool,
+    url: str | None,
+    schema: str | None,
 ) -> None:
-    told = Told(statement)
     with opened(url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
-        operate.noted(conn, told.asked, me(), statement.name, target, database.schema, reason=reason)
-    answer(as_json, told.outcome, flow=id, outcome=told.outcome)
+        id = _id(conn, flow, database.schema)
+        statement = act(id)
+        told = Told(statement)
+        operate.noted(conn, told.asked, me(), statement.name, f"{id}{about}", database.schema, reason=reason)
+    said = {"ended": ENDED.format(id), "unknown": UNKNOWN.format(id)}.get(told.outcome, told.outcome)
+    answer(as_json, said, flow=id, outcome=told.outcome)
     if told.outcome in ("ended", "unknown"):
         raise click.exceptions.Exit(NO)
 

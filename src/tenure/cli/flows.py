@@ -19,8 +19,16 @@ HEAD = ("id", "workflow", "version", "state", "steps", "current", "until", "name
 
 @click.command("flows")
 @click.argument("workflow", required=False)
-@click.option("--state", type=click.Choice(["pending", "processing", "waiting", "failed", "dead_letter", "cancelled"]))
-@click.option("--stuck", is_flag=True, help="Only those that somebody should look at, and why.")
+@click.option(
+    "--state",
+    type=click.Choice(["pending", "processing", "waiting", "failed", "dead_letter", "cancelled"]),
+    help="Only in this state. Completed ones are rows: `tenure rows kind:checkout status:completed`.",
+)
+@click.option(
+    "--stuck",
+    is_flag=True,
+    help="Only those that somebody should look at, and why; without any worker, see `tenure doctor`.",
+)
 @click.option("--limit", "n", default=50, show_default=True, type=click.IntRange(1, 1000), help="At most so many.")
 @click.option("--json", "form", flag_value="json", help="One JSON document.")
 @options
@@ -65,7 +73,7 @@ def _stuck_line(flow: StuckFlow) -> tuple[str, ...]:
 
 
 def _line(flow: FlowRow) -> tuple[str, ...]:
-    until = f"{flow.until:%d %b %H:%M}" if flow.until is not None else "-"
+    until = f"{flow.until:%d %b %H:%M:%S}" if flow.until is not None else "-"
     name = (flow.name or "-").removeprefix(f"flow:{flow.workflow}:")
     version = f"{flow.version}" if flow.run == 1 else f"{flow.version}, run {flow.run}"
     return str(flow.id), flow.workflow, version, flow.status, str(flow.steps), flow.current or "-", until, name

@@ -45,7 +45,7 @@ def command(
     database_url: str | None,
     schema: str | None,
 ) -> None:
-    """Read the journal: the events of STREAM, or of all streams in their order.
+    """Read the journal: the events of STREAM, or of all streams in their order, the first ones first.
 
     It stops before the first event whose transaction is still open.
     """

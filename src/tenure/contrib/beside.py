@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from ..app.inbox import Inbox
-from ..embedded.address import address
+from ..embedded.default_database import address
 from ..events import Bus, WorkerStarted
 from ..worker.config import Terms
 from ..worker.worker import Worker

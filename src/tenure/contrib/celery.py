@@ -17,7 +17,7 @@ from uuid import UUID
 
 from ..app.inbox import Inbox
 from ..app.job import Job
-from ..embedded.address import address
+from ..embedded.default_database import address
 from ..errors import BadSettings, Cancelled, StaleLease, telling_line
 from ..model.outcome import DeadLetter, Fail, Retry
 from ..postgres import connect

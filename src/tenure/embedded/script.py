@@ -10,7 +10,7 @@ from psycopg import AsyncConnection, Connection
 from .. import settings
 from ..postgres import connect as connect_ours
 from ..postgres import migrate
-from .address import address
+from .default_database import address
 
 
 def connect(url: str | None = None, *, autocommit: bool = False) -> Connection[Any]:

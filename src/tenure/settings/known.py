@@ -29,7 +29,7 @@ KNOWN = {
     "TENURE_PG_BIN": "the bin folder of another PostgreSQL for the embedded server",
     "TENURE_QUEUES": "which queues a worker serves",
     "TENURE_SLOTS": "how many jobs a worker runs at once",
-    "TENURE_LEASE_SECONDS": "how long a lease lasts without renewal",
+    "TENURE_LEASE_SECONDS": "how long a lease lasts without renewal; longer than a drain, so lower that too",
     "TENURE_DRAIN_SECONDS": "how long handlers may finish after SIGTERM",
     "TENURE_POLL_SECONDS": "how often a worker polls when no note wakes it",
     "TENURE_GRACE_SECONDS": "how long a worker may stay away after its session ended",

@@ -16,7 +16,7 @@ from starlette.routing import Route as Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import settings
-from ..embedded.address import address
+from ..embedded.default_database import address
 from ..errors import BadSettings
 from . import overview, pages
 from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site

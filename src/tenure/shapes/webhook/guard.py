@@ -86,7 +86,8 @@ class Guard:
         except ValueError as error:
             raise ForbiddenUrl(f"the URL cannot be read: {error}") from None
         if parts.scheme != "https" and not (self.allow_http and parts.scheme == "http"):
-            raise ForbiddenUrl(f"scheme {parts.scheme!r} is not called: give an https URL")
+            own = "or allow it, guard=Guard(allow_http=True, …) of your Webhooks, with --app at the terminal"
+            raise ForbiddenUrl(f"scheme {parts.scheme!r} is not called: give an https URL, {own}")
         if "@" in parts.netloc or parts.fragment or not parts.hostname:
             raise ForbiddenUrl("the URL must have a host, no user, no password and no fragment")
         port = port if port is not None else (443 if parts.scheme == "https" else 80)

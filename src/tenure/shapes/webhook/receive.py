@@ -17,7 +17,7 @@ import msgspec
 from psycopg import Error
 
 from ...app.handler import Handler
-from ...embedded.address import address_async
+from ...embedded.default_database import address_async
 from ...errors import BadSettings, IdempotencyConflict, InvalidPayload
 from ...events import Bus, WebhookDiffers, WebhookReceived, WebhookRefused
 from ...model.payload import check_name
