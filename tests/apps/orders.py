@@ -5,8 +5,10 @@ A fenced step writes its effect into `deeds`, a plain one into `booked` by its k
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -21,6 +23,7 @@ URL = os.environ.get("TENURE_DATABASE_URL", "")
 FATAL = os.environ.get("TENURE_TEST_CRASH")
 VERSIONS = [int(n) for n in os.environ.get("TENURE_TEST_VERSIONS", "1,2,3").split(",")]
 ONCE_MORE = Tries(3, Fixed(0))
+SEATED = asyncio.Event()
 
 inbox = Inbox()
 flows = Flows(inbox)
@@ -83,6 +86,22 @@ async def fan(flow: Flow, n: int) -> Any:
     return [end.status for end in ends]
 
 
+async def race(flow: Flow) -> Any:
+    """A fare is found first; the branch of the seat, which was taken by then, has lost."""
+
+    async def seat() -> None:
+        await flow.step("seat", book, "seat", undo=unbook)
+        SEATED.set()
+        await flow.wait_for("never")
+
+    async def fare() -> str:
+        await SEATED.wait()
+        return str(await book("fare"))
+
+    await flow.first(flow.step("fare", fare, undo=partial(unbook, what="fare")), seat())
+    return Fail("it was meant to fail")
+
+
 @inbox.handler("part", queue="parts")
 async def part(job: Job, n: int) -> None:
     """One child: its effect and its end are one."""
@@ -95,3 +114,4 @@ async def part(job: Job, n: int) -> None:
 for number in VERSIONS:
     flows.workflow("order", version=number, result=True)(order)
 flows.workflow("fan", result=True)(fan)
+flows.workflow("race", result=True)(race)

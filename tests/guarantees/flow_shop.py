@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
+
 from crew import eventually, working
 from tenure import Inbox
 from tenure.shapes.flow import Flows
 from world import World
+
+
+class Crash(BaseException):
+    """The attempt ends here, as if its process had died: nothing is recorded of it."""
 
 
 class Shop:
@@ -51,6 +57,22 @@ class Shop:
         """Let every wait be over."""
         self.world.sql("UPDATE steps SET until = clock_timestamp() WHERE state IN ('waiting', 'retrying')")
         self.world.due()
+
+    def ours(self) -> list[str]:
+        """What fenced steps have written."""
+        return [what for (what,) in self.world.sql("SELECT what FROM effects_of_ours")]
+
+    def recorded(self, name: str, state: str = "done") -> bool:
+        """Whether a step of this name stands so; from any thread."""
+        query = f"SELECT 1 FROM {self.world.schema}.steps WHERE name = %s AND state = %s"
+        with psycopg.connect(self.world.url, autocommit=True) as conn:
+            return conn.execute(query.encode(), [name, state]).fetchone() is not None
+
+    def taken_over(self, id: Any) -> None:
+        """Another worker has the row from now on, and nobody here knows it yet; from any thread."""
+        query = f"UPDATE {self.world.schema}.live SET lease_generation = lease_generation + 1 WHERE id = %s"
+        with psycopg.connect(self.world.url, autocommit=True) as conn:
+            conn.execute(query.encode(), [id])
 
     def names(self) -> list[tuple[Any, ...]]:
         return self.world.sql("SELECT path, n, name, state FROM steps ORDER BY path, n")

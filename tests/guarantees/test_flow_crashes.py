@@ -46,6 +46,9 @@ def ends(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ids["in part"] = world.enqueue(
             "fan", {"n": 12}, queue="in-part", headers={"tenure-flow": "fan"}, max_attempts=20
         )
+        ids["undoing fare"] = world.enqueue(
+            "race", {}, queue="undoing-fare", headers={"tenure-flow": "race"}, max_attempts=20
+        )
         doomed = {point: _worker(world, folder, _queue(point), crash=point) for point in ids}
         with processes(*doomed.values()):
             exits = {point: worker.process.wait(90) for point, worker in doomed.items()}
@@ -87,6 +90,15 @@ def test_a_flow_killed_at_any_point_ends_right_and_no_fenced_effect_is_there_twi
 def test_a_plain_step_that_was_killed_behind_its_effect_is_called_again_with_its_key(ends: Ends) -> None:
     assert [calls for _, calls in _booked(ends.world, ends.ids["in charge"])] == [2, 1]
     assert [calls for _, calls in _booked(ends.world, ends.ids["between"])] == [1, 1]
+
+
+def test_what_both_branches_of_a_race_did_is_undone_though_the_worker_is_killed_in_between(ends: Ends) -> None:
+    id = ends.ids["undoing fare"]
+    assert ends.exits["undoing fare"] == -signal.SIGKILL
+    assert ends.world.status(id) == "failed"
+    assert [amount for amount, _ in _booked(ends.world, id)] == [0, 0]
+    undos = ends.world.sql("SELECT name FROM steps WHERE row_id = %s AND name LIKE 'undo:%%' ORDER BY recorded_at", id)
+    assert undos == [("undo:seat",), ("undo:fare",)]
 
 
 def test_children_whose_worker_is_killed_end_once_each_and_their_parent_goes_on_once(ends: Ends) -> None:

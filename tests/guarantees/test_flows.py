@@ -47,10 +47,6 @@ def _checkout(shop: Shop, **options: Any) -> Any:
     return checkout
 
 
-def _ours(shop: Shop) -> list[str]:
-    return [what for (what,) in shop.world.sql("SELECT what FROM effects_of_ours")]
-
-
 def test_steps_waits_and_signals_carry_an_order_to_its_end(shop: Shop) -> None:
     checkout = _checkout(shop)
     with shop.work():
@@ -65,7 +61,7 @@ def test_steps_waits_and_signals_carry_an_order_to_its_end(shop: Shop) -> None:
         shop.forward()
         shop.ended(sent.id)
     assert shop.did == ["charge", ("notify", "X", 7)]
-    assert _ours(shop) == ["reserve"]
+    assert shop.ours() == ["reserve"]
     assert shop.world.row(sent.id).attempts == 1
     assert shop.world.count("attempts") == 0
 
@@ -78,8 +74,9 @@ def test_a_timeout_fails_the_flow_and_undoes_in_reverse(shop: Shop) -> None:
         shop.forward()
         shop.ended(sent.id, "failed")
     assert shop.did == ["charge", ("refund", {"id": 7}, "1")]
-    assert _ours(shop) == ["reserve", "unreserve"]
-    assert [name for _, _, name, _ in shop.names()][-2:] == ["undo:charge", "undo:reserve"]
+    assert shop.ours() == ["reserve", "unreserve"]
+    undos = shop.world.sql("SELECT n, name FROM steps WHERE path = 'undo' ORDER BY recorded_at")
+    assert undos == [(1, "undo:charge"), (0, "undo:reserve")]
 
 
 def test_a_cancelled_flow_is_undone_where_it_waits_and_ends_as_cancelled(shop: Shop) -> None:
@@ -90,7 +87,7 @@ def test_a_cancelled_flow_is_undone_where_it_waits_and_ends_as_cancelled(shop: S
         assert checkout.of("order:9").cancel(shop.world.conn, "changed my mind")[1] == "asked"
         shop.ended(sent.id, "cancelled")
     assert "changed my mind" in (shop.world.row(sent.id).last_error or "")
-    assert _ours(shop) == ["reserve", "unreserve"]
+    assert shop.ours() == ["reserve", "unreserve"]
     assert ("", 2, "wait:shipped", "cancelled") in shop.names()
 
 
@@ -99,7 +96,7 @@ def test_a_deadline_takes_the_same_way(shop: Shop) -> None:
     with shop.work():
         sent = checkout.start(shop.world.conn, order_id=9)
         shop.ended(sent.id, "cancelled")
-    assert _ours(shop) == ["reserve", "unreserve"]
+    assert shop.ours() == ["reserve", "unreserve"]
 
 
 def test_what_was_recorded_is_not_run_again_after_a_crash(shop: Shop) -> None:
@@ -244,7 +241,7 @@ def test_plain_functions_are_workflows_alike(shop: Shop) -> None:
         shop.ended(sent.id)
     assert shop.did == ["one", (3, ["a", "b"])]
     assert plain.of(sent.id).state(shop.world.conn).shown == {"stage": {"n": 3}}
-    assert _ours(shop) == ["w"]
+    assert shop.ours() == ["w"]
 
 
 def test_a_flow_begins_anew_and_starts_another_one_once(shop: Shop) -> None:

@@ -72,7 +72,15 @@ def test_a_declined_card_gives_the_lamp_back(world: World, shop: Any) -> None:
     world.due()
     _ended(world, id, "failed")
     assert (_free(world), shop.bank.charges) == (3, {})
-    assert world.sql("SELECT name FROM steps WHERE path = 'undo' ORDER BY n") == [("undo:charge",), ("undo:reserve",)]
+    undos = world.sql("SELECT name FROM steps WHERE path = 'undo' ORDER BY recorded_at")
+    assert undos == [("undo:charge",), ("undo:reserve",)]
+
+
+def test_a_lamp_that_was_never_there_is_not_given_back(world: World, shop: Any) -> None:
+    world.sql("UPDATE stock SET free = 0")
+    id = shop.order(world.conn, 1, "lamp", "visa", 4200)
+    _ended(world, id, "failed")
+    assert (_free(world), shop.bank.charges) == (0, {})
 
 
 def test_an_order_that_is_cancelled_is_refunded_and_its_lamp_is_free_again(world: World, shop: Any) -> None:

@@ -50,7 +50,7 @@ class ByName(Core):
 
     def ask(self, path: str, n: int, name: str) -> Step | None:
         """What is recorded under this name."""
-        self.asked.add((path, n))
+        self.reach(path, n)
         return next((each for each in self.records.values() if each.name == name), None)
 
     def check_end(self) -> None:

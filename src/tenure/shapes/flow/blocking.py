@@ -20,14 +20,16 @@ from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, written
+from .trouble import FlowStops
 from .writing import (
     applied,
     fenced_recording,
     fenced_step,
+    held,
     in_doubt,
     locked,
     named,
-    raise_,
+    of_the_attempt,
     recording,
     stopped,
     stopping,
@@ -64,11 +66,14 @@ class Blocking:
                 try:
                     answer = self._do(effect)
                 except BaseException as error:
-                    effect = doing.throw(error)
+                    effect = doing.throw(of_the_attempt(effect, error))
                 else:
                     effect = doing.send(answer)
         except StopIteration as end:
             return end.value
+        except FlowStops as why:
+            self.sleepers.stop(why)
+            raise
         finally:
             self.sleepers.end(branch)
 
@@ -88,12 +93,14 @@ class Blocking:
 
     def _outer(self, effect: Any) -> Any:
         if isinstance(effect, Main):
-            value = effect.function(*effect.args, **effect.fields)
-            return value if self.sleepers.ended is None else raise_(self.sleepers.ended)
+            try:
+                return effect.function(*effect.args, **effect.fields)
+            finally:
+                self.sleepers.settle()
         if isinstance(effect, Sub):
             return self.go(effect.doing)
         if isinstance(effect, Recall):
-            return self.recall(effect.run)
+            return self._woken(self.recall(effect.run))
         if isinstance(effect, Tell):
             return self._bus.emit(effect.event)
         assert isinstance(effect, Stop)
@@ -108,12 +115,14 @@ class Blocking:
             call = effect.call
             token = RUNNING.set(StepContext(call.key, call.undoes))
             try:
-                self.job.check()
+                held(self.job)
                 return call.function(*call.args, **call.kwargs)
             finally:
                 RUNNING.reset(token)
         if isinstance(effect, Fenced):
             return self._fenced(effect)
+        if isinstance(effect, Recall):
+            return self.recall(effect.run)
         if isinstance(effect, Ask):
             with self.job.lender.blocking() as conn:
                 return run(conn, effect.statement, self.job.schema)
@@ -143,6 +152,9 @@ class Blocking:
         future, done = self._future()
         self._recorder.send(self.job, run_number, done)
         found: list[Step] = future.result()
+        return found
+
+    def _woken(self, found: list[Step]) -> list[Step]:
         if self._bus.each_job:
             self._bus.emit(FlowWoken(*named(self.job, self.core), len(found)))
         return found
@@ -157,7 +169,8 @@ class Blocking:
                     with conn.transaction():
                         run(conn, enter(job.claimed), job.schema)
                         text = written(call.name, call.function(conn, *call.args, **call.kwargs))
-                        statement = record([fenced_recording(job, self.core, effect, text)])
+                        recording_now = fenced_recording(job, self.core, effect, text)
+                        statement = record([recording_now])
                         for seconds in until_free():
                             (answer,) = run(conn, statement, job.schema)
                             if not locked(answer):
@@ -171,6 +184,6 @@ class Blocking:
                         conn.isolation_level = before
         finally:
             RUNNING.reset(token)
-        self.core.riders = []
+        self.core.riders = [each for each in self.core.riders if each not in recording_now.steps]
         told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text

@@ -5,85 +5,193 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from ...errors import BadSettings
 from ...verbs.steps import Step
 from .core import Core
-from .effects import Doing
-from .sleepers import BRANCH, Branch, Join
+from .effects import Ask, Doing, Effect, Nap
+from .losers import closed_waits, given_back
+from .sleepers import BRANCH, Branch
+from .trouble import BranchClosed, FlowBroken, FlowStops, RecordsEnd
+from .undoing import Root, is_of
+
+
+class Walk:
+    """The way of a branch that lost in an attempt before: through its records, so that what it did can be undone.
+
+    Nothing is done for the first time. Where the records end, or the last of them was asked for, it is cancelled, as it
+    was then.
+    """
+
+    def __init__(self, core: Core, branch: Branch) -> None:
+        self._core = core
+        self.task: asyncio.Task[Any] | None = None
+        self.left = sorted((place for place in core.records if is_of(branch.roots, *place)), reverse=True)
+
+    @property
+    def over(self) -> bool:
+        """Whether none of its records is left."""
+        while self.left and self.left[-1] in self._core.asked:
+            self.left.pop()
+        return not self.left
+
+    async def through(self, doing: Doing, do: Callable[[Effect], Awaitable[Any]]) -> Any:
+        """Carry a call to its end from its records."""
+        try:
+            effect = next(doing)
+            while isinstance(effect, Nap | Ask):  # a map asks how its children ended
+                effect = doing.send(None if isinstance(effect, Nap) else await self._asked(effect, do))
+            doing.close()
+            raise asyncio.CancelledError
+        except StopIteration as end:
+            return end.value
+        except BranchClosed:
+            raise asyncio.CancelledError from None
+        finally:
+            if self.over and self.task is not None:
+                self.task.cancel()
+
+    async def _asked(self, effect: Effect, do: Callable[[Effect], Awaitable[Any]]) -> Any:
+        try:
+            return await do(effect)
+        except Exception as error:
+            raise FlowBroken(error) from error
+
+
+class Fork:
+    """Branches as tasks: of `parallel` all are waited for; of `first` the one that ends first stops the others."""
+
+    def __init__(
+        self, driver: Any, core: Core, here: Branch, paths: list[Branch], *, races: bool, winner: int | None
+    ) -> None:
+        self._driver, self._core, self._here, self._paths = driver, core, here, paths
+        self._races, self.won = races, winner
+        self._decided = winner is not None or here.walk is not None
+        self._join = driver.sleepers.join(here, 1 if races else len(paths))
+        self._tasks: list[asyncio.Task[Any] | None] = []
+        self._inside: set[Branch] = set()
+
+    async def run(self, given: Sequence[Any]) -> list[Any]:
+        """What each returned or raised."""
+        try:
+            for i, (coroutine, branch) in enumerate(zip(given, self._paths, strict=True)):
+                self._tasks.append(self._begun(i, branch, coroutine))
+            return await self._all()
+        except BaseException:
+            self._decided = True
+            self._cancel(self._tasks)
+            await self._all()
+            raise
+        finally:
+            for branch in list(self._inside):
+                self._leave(branch)
+            self._driver.sleepers.joined(self._join)
+            for each in given:
+                getattr(each, "close", nothing_to_close)()  # those that never began
+
+    async def _all(self) -> list[Any]:
+        ended = iter(await asyncio.gather(*(task for task in self._tasks if task), return_exceptions=True))
+        return [next(ended) if task else None for task in self._tasks]
+
+    def _begun(self, i: int, branch: Branch, coroutine: Any) -> asyncio.Task[Any] | None:
+        branch.walk = self._here.walk
+        branch.roots += self._core.roots.get(coroutine, [])
+        if self._races and self.won is not None and i != self.won:
+            self._core.closed += branch.roots
+            branch.walk = branch.walk or Walk(self._core, branch)
+            if branch.walk.over:
+                return None
+        context = contextvars.copy_context()
+        context.run(BRANCH.set, branch)
+        task = asyncio.create_task(self._in_branch(i, branch, coroutine), context=context)
+        if branch.walk is None:
+            self._inside.add(branch)
+            self._driver.sleepers.enter(branch)
+        elif branch.walk.task is None:
+            branch.walk.task = task
+        return task
+
+    async def _in_branch(self, i: int, branch: Branch, coroutine: Any) -> Any:
+        branch.owner = self._driver.me()
+        ends = True
+        try:
+            return await coroutine
+        except RecordsEnd:
+            ends = False
+            raise
+        finally:
+            if ends and self._races and not self._decided and self._driver.sleepers.ended is None:
+                self._win(i)
+            self._leave(branch)
+
+    def _leave(self, branch: Branch) -> None:
+        """Once for each that has entered: a task that is cancelled before it begins does nothing by itself."""
+        if branch in self._inside:
+            self._inside.discard(branch)
+            self._driver.sleepers.leave(branch, self._join)
+
+    def judge(self, values: Sequence[Any]) -> None:
+        """After a race: raise what stops the flow, also a branch that lost and did not ask for all of its records."""
+        for branch, value in zip(self._paths, values, strict=True):
+            if isinstance(value, FlowStops) or (self.won is None and isinstance(value, RecordsEnd)):
+                raise value
+            walk = None if branch.walk is self._here.walk else branch.walk
+            if walk is not None and not isinstance(value, RecordsEnd) and not walk.over:
+                path, n = walk.left[-1]
+                raise self._core.differs(path, n, repr(self._core.records[path, n].name), "the end of its branch")
+
+    def _win(self, i: int) -> None:
+        """It has ended first. The others are stopped before they see anything more: no signal is lost to them."""
+        self.won, self._decided = i, True
+        self._cancel([task for j, task in enumerate(self._tasks) if j != i])
+
+    def _cancel(self, tasks: Sequence[asyncio.Task[Any] | None]) -> None:
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+
+
+def as_branch(core: Core, call: Any, roots: list[Root]) -> Any:
+    """A call that may be given to parallel or first as it is: its steps are not on the path of that branch."""
+    if asyncio.iscoroutine(call):
+        core.roots[call] = roots
+    return call
 
 
 async def as_tasks(
     driver: Any, core: Core, here: Branch, n: int, how: str, winner: int | None, given: Any, paths: list[Branch]
 ) -> Any:
-    """Branches as tasks."""
-    tasks = []
-    join = driver.sleepers.join(here, 1 if how == "first" else len(paths))
+    """Branches of an async workflow: their values in order, or that of the first."""
+    fork = Fork(driver, core, BRANCH.get(), paths, races=how == "first", winner=winner)
+    values = await fork.run(given)
+    if how == "parallel":
+        return _values(values)
     try:
-        for i, (coroutine, branch) in enumerate(zip(given, paths, strict=True)):
-            if winner is not None and i != winner:
-                core.closed.append(branch.path)
-                coroutine.close()
-                continue
-            driver.sleepers.enter(branch)
-            context = contextvars.copy_context()
-            context.run(BRANCH.set, branch)
-            tasks.append(asyncio.create_task(_in_branch(driver, branch, join, coroutine), context=context))
-        if how == "parallel" or winner is not None:
-            values = await asyncio.gather(*tasks, return_exceptions=True)
-        else:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            values, won = await _close_losers(driver, tasks, paths)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        raise
-    finally:
-        driver.sleepers.joined(join)
-    if how == "first" and winner is None:
-        await driver.go(_won(core, here, n, won, paths))
-        return _value(values[0])
-    return _values(values) if how == "parallel" else _value(values[0])
+        fork.judge(values)
+    except FlowStops as why:
+        raise driver.sleepers.stop(why) from None
+    if fork.won is None:  # its own branch had lost before this race was decided
+        raise asyncio.CancelledError
+    if winner is None:
+        await driver.go(_won(driver, core, here, n, fork.won, paths))
+    return _value(values[fork.won])
 
 
-async def _in_branch(driver: Any, branch: Branch, join: Join, coroutine: Any) -> Any:
-    branch.owner = driver.me()
-    try:
-        return await coroutine
-    finally:
-        driver.sleepers.leave(branch, join)
-
-
-async def _close_losers(driver: Any, tasks: list[Any], paths: list[Branch]) -> tuple[list[Any], int]:
-    """The value of the branch that ended first, in a list, and which it was; the others are stopped."""
-    won = next(i for i, task in enumerate(tasks) if task.done())
-    sleepers = driver.sleepers
-    if sleepers.ended is not None:
-        raise sleepers.ended
-    for i, task in enumerate(tasks):
-        if i != won:
-            paths[i].waits = sleepers.waits_under(paths[i].path)
-            task.cancel()
-    await asyncio.gather(*(task for i, task in enumerate(tasks) if i != won), return_exceptions=True)
-    error = tasks[won].exception()
-    return [error if error is not None else tasks[won].result()], won
-
-
-def _won(core: Core, here: Branch, n: int, won: int, paths: list[Branch]) -> Doing:
+def _won(driver: Any, core: Core, here: Branch, n: int, won: int, paths: list[Branch]) -> Doing:
     """Record who won; the waits of the losers are closed in the same statement."""
-    for i, branch in enumerate(paths):
-        if i != won:
-            core.closed.append(branch.path)
-    closed = [
-        Step(wait.path, wait.n, wait.name, "cancelled", error="another branch was first")
-        for i, branch in enumerate(paths)
-        if i != won
-        for wait in branch.waits
-        if (wait.path, wait.n) in core.records
-    ]
-    yield from core.write(Step(here.path, n, "first", "done", len(paths), result=str(won)), *closed)
+    losers = [branch for i, branch in enumerate(paths) if i != won]
+    core.closed += [root for branch in losers for root in branch.roots]
+    closed = closed_waits(core, losers)
+    race = Step(here.path, n, "first", "done", len(paths), result=str(won))
+    back = given_back(core, race, losers, driver.job.schema)
+    if back is None:
+        yield from core.write(race, *closed)
+    else:
+        core.riders += closed
+        yield back
 
 
 def _values(values: list[Any]) -> list[Any]:
@@ -98,6 +206,10 @@ def _value(value: Any) -> Any:
     if isinstance(value, BaseException):
         raise value
     return value
+
+
+def nothing_to_close() -> None:
+    """A branch that is no coroutine."""
 
 
 def in_threads(driver: Any, here: Branch, how: str, given: tuple[Any, ...], paths: list[Branch]) -> list[Any]:
@@ -123,7 +235,7 @@ def in_threads(driver: Any, here: Branch, how: str, given: tuple[Any, ...], path
     return _values(values)
 
 
-def _in_thread(driver: Any, branch: Branch, join: Join, function: Any, values: list[Any], i: int) -> None:
+def _in_thread(driver: Any, branch: Branch, join: Any, function: Any, values: list[Any], i: int) -> None:
     branch.owner = driver.me()
     try:
         values[i] = function()

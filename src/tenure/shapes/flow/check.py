@@ -9,14 +9,14 @@ from uuid import UUID
 
 from ...verbs.steps import Step
 from .core import Core
-from .effects import Doing, Instance
+from .effects import Doing, Effect, Instance
 from .flow import Flow
 from .flows import Workflow
 from .sleepers import BRANCH, Branch, Join
-from .trouble import Again, DefinitionDiffers, FlowCancelled, StepFailed
+from .trouble import DefinitionDiffers, FlowStops, RecordsEnd, StepFailed
 
 
-class Frontier(BaseException):
+class Frontier(RecordsEnd):
     """Here the records end: what comes now would be done for the first time."""
 
 
@@ -53,10 +53,9 @@ class _NoSleepers:
     def joined(self, join: Join) -> None:
         """Nothing to count."""
 
-    def waits_under(self, path: str) -> list[Any]:
-        """None."""
-        del path
-        return []
+    def stop(self, why: BaseException) -> BaseException:
+        """Nobody is told."""
+        return why
 
 
 class _Dry:
@@ -74,7 +73,13 @@ class _Dry:
         return _recorded(doing) if self.blocking else self._go(doing)
 
     async def _go(self, doing: Doing) -> Any:
-        return _recorded(doing)
+        walk = BRANCH.get().walk
+        return _recorded(doing) if walk is None else await walk.through(doing, _frontier)
+
+
+async def _frontier(effect: Effect) -> Any:
+    del effect
+    raise Frontier
 
 
 class _NoJob:
@@ -114,6 +119,6 @@ def check(
             core.check_end()
         else:
             asyncio.run(run_async())
-    except (Frontier, DefinitionDiffers, FlowCancelled, StepFailed, Again):
+    except (Frontier, FlowStops, StepFailed):
         pass
     return core.found[0] if core.found else None

@@ -78,7 +78,7 @@ def mapped(
         path, n, name, send if blocking else send_async, (), {}, DEFAULT, None, core.key_of(path, n), fenced=True
     )
     group = yield from core.step(call)
-    core.asked.add((path, n + 1))
+    core.reach(path, n + 1)
     try:
         if rows:
             yield from core.wait(path, n + 1, f"group:{group}", WAIT_SECONDS, None)

@@ -16,14 +16,25 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ...model.outcome import Fail
 from ...verbs.steps import Recorded, Step, Wait
-from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Run, Undo, Write
+from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
 from .step_values import result_type, written
-from .trouble import DefinitionDiffers, FlowCancelled, FlowLimit, Permanent, StepFailed, UndoFailed, of_the_step
+from .trouble import (
+    BranchClosed,
+    DefinitionDiffers,
+    FlowCancelled,
+    FlowLimit,
+    Permanent,
+    StepFailed,
+    UndoFailed,
+    of_the_step,
+)
+from .undoing import Root, is_of, is_undo, to_undo, undo_of
 
 RECORDS_MAX = 10_000
 NAME_BYTES_MAX = 128
@@ -37,13 +48,15 @@ class Core:
     def __init__(self, instance: Instance, began_at: float, cancel: str = "") -> None:
         self.instance = instance
         self.records: dict[tuple[str, int], Step] = {}
-        self.asked: set[tuple[str, int]] = set()
-        self.closed: list[str] = []  # paths of branches that lost a race
+        self.asked: dict[tuple[str, int], int] = {}  # how many were before it
+        self.met: dict[tuple[str, int], int] = {}  # waits, and how much had been asked for when they were met
+        self.closed: list[Root] = []  # where branches are that lost a race
+        self.roots: WeakKeyDictionary[Any, list[Root]] = WeakKeyDictionary()  # of calls that are branches themselves
         self.riders: list[Step] = []  # recorded with the next step
         self.shown: dict[str, str] = {}
         self.moment = began_at
         self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
-        self.undos: list[Undo] = []
+        self.undoable: dict[tuple[str, int], Call] = {}  # what the function has asked for with undo=
         self._seen = began_at, time.monotonic()
         self._key = f"{instance.id}/{instance.run}"
 
@@ -59,11 +72,15 @@ class Core:
 
     # -- asking
 
+    def reach(self, path: str, n: int) -> None:
+        """The function has come to this step."""
+        self.asked.setdefault((path, n), len(self.asked))
+
     def ask(self, path: str, n: int, name: str) -> Step | None:
         """What is recorded there; DefinitionDiffers if it is something else."""
         if not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
             raise FlowLimit(f"step name {name!r} must be text of 1 to {NAME_BYTES_MAX} bytes: shorten it")
-        self.asked.add((path, n))
+        self.reach(path, n)
         if len(self.asked) > RECORDS_MAX:
             raise FlowLimit(
                 f"a run has at most {RECORDS_MAX} steps: go on with flow.anew(…), or move work into children"
@@ -73,6 +90,8 @@ class Core:
             raise self.differs(path, n, repr(known.name), repr(name))
         if known is not None:
             self.moment = known.recorded_at
+            if known.state == "cancelled" and is_of(self.closed, path, n):
+                raise BranchClosed
             if known.state == "cancelled":
                 self.cleaning, self.cancelled_at = True, known.recorded_at
         return known
@@ -93,8 +112,8 @@ class Core:
 
     def check_end(self) -> None:
         """DefinitionDiffers if the function returns and records are left that it did not ask for."""
-        for path, n in sorted(self.records.keys() - self.asked):
-            if not any(path == lost or path.startswith(lost + "/") for lost in self.closed):
+        for path, n in sorted(self.records.keys() - self.asked.keys()):
+            if not is_undo(path) and not is_of(self.closed, path, n):
                 raise self.differs(path, n, repr(self.records[path, n].name), "the end of the function")
 
     def key_of(self, path: str, n: int) -> str:
@@ -103,29 +122,31 @@ class Core:
 
     # -- a step
 
+    def called(self, call: Call) -> Doing:
+        """The function asks for a step: one with undo= is known from now on, also if it is never carried on."""
+        if call.undo is not None:
+            self.undoable[call.path, call.n] = call
+        return self.step(call)
+
     def step(self, call: Call) -> Doing:
         """Recall it, or run it and record what it returned."""
         known = self.ask(call.path, call.n, call.name)
-        if known is not None and known.args_hash != call.args_hash and call.args_hash:
-            self._other_arguments(call)
+        if known is not None and self.instance.strict and 0 != known.args_hash != call.args_hash != 0:
+            raise self.differs(call.path, call.n, f"{call.name!r} with other arguments", repr(call.name))
         if known is not None and known.state in ENDED:
             return self._recalled(call, known)
-        if call.undo is not None and known is not None:
-            self.undos.append(Undo(call, None))  # in doubt, also if the flow is cancelled here
         if call.undoes is None:
             yield from self._stop_if_asked(call.path, call.n, call.name, begun=known is not None)
         if known is not None and known.state == "retrying" and not known.over:
             yield from self._hold(call, known.tries, None, None)
-        tries = known.tries if known is not None and known.state == "retrying" else 0
-        if call.undo is not None and known is None:
-            self.undos.append(Undo(call, None))  # in doubt from now on
-            if not call.fenced:
-                yield from self.write(Step(call.path, call.n, call.name, "begun", call.args_hash))
+        tries = 0 if known is None else known.tries if known.state == "retrying" else known.tries - 1
         while True:
             tries += 1
+            if call.undo is not None and not call.fenced:  # in doubt from now on; who has lost its lease must not begin
+                yield from self.write(Step(call.path, call.n, call.name, "begun", call.args_hash, tries))
             try:
                 return (yield from self._tried(call, tries))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if not of_the_step(error):
                     raise
                 yield from self._failed(call, tries, error)
@@ -140,11 +161,9 @@ class Core:
                 raise Permanent(value.error)
             text = written(call.name, value)
             yield from self.write(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
-        value = self._read(call, text)
-        self._done(call, value)
-        return value
+        return self._read(call, text)
 
-    def _failed(self, call: Call, tries: int, error: Exception) -> Doing:
+    def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
         said = str(error) if isinstance(error, Permanent) else f"{type(error).__name__}: {error}"
         if isinstance(error, Permanent | FlowLimit) or tries >= call.tries.most:
@@ -160,25 +179,17 @@ class Core:
         """Until the next try; a flow that is cancelled meanwhile has no next try."""
         if self.riders or self.shown:
             yield from self.write()
-        met = yield Hold(_next_try(call, tries, seconds, error))
+        place = (call.path, call.n, call.name)
+        met = yield Hold(Wait(*place, "retrying", call.args_hash, tries, seconds or 1.0, error=error))
         if met is None and call.undoes is None:
             yield from self.cancelled(call.path, call.n, call.name, self.cancel or "on request")
 
     def _recalled(self, call: Call, known: Step) -> Any:
-        if call.undo is not None and known.tries:
-            self.undos.append(Undo(call, None))
         if known.state == "cancelled":
             raise FlowCancelled(known.error or "")
         if known.state == "failed":
             raise StepFailed(call.name, known.error or "")
-        value = self._read(call, known.result)
-        self._done(call, value)
-        return value
-
-    def _done(self, call: Call, value: Any) -> None:
-        if call.undo is not None:
-            at = max(n for n, undo in enumerate(self.undos) if undo.call.key == call.key)
-            self.undos[at] = Undo(call, value)
+        return self._read(call, known.result)
 
     def _read(self, call: Call, text: str | None) -> Any:
         """A result as its function says it is; one that no longer fits is another definition."""
@@ -186,10 +197,6 @@ class Core:
             return msgspec.json.decode(text or "null", type=result_type(call.function))
         except msgspec.ValidationError as error:
             raise self.differs(call.path, call.n, f"a result of {call.name!r}", f"another type ({error})") from None
-
-    def _other_arguments(self, call: Call) -> None:
-        if self.instance.strict:
-            raise self.differs(call.path, call.n, f"{call.name!r} with other arguments", repr(call.name))
 
     # -- writing
 
@@ -223,26 +230,20 @@ class Core:
         raise FlowCancelled(reason)
 
     def undo_all(self) -> Doing:
-        """Undo what was done or is in doubt, the last first; each undo is a step of its own."""
-        left = list(reversed(self.undos))
-        for n, undo in enumerate(left):
-            call = undo.call
-            step = call._replace(
-                path="undo",
-                n=n,
-                name=f"undo:{call.name}",
-                function=call.undo or call.function,
-                args=(undo.result, *call.args),
-                key=self.key_of("undo", n),
-                undoes=call.key,
-                undo=None,
-                args_hash=0,
-            )
-            rest = ", ".join(each.call.name for each in left[n:])
+        """Undo what was done or is in doubt, the last first; each undo is a step of its own.
+
+        The records say what that is. They are asked for anew: an answer may have been lost, or its branch closed.
+        """
+        self.records = {(step.path, step.n): step for step in (yield Recall(self.instance.run))}
+        self.check_end()
+        left = to_undo(self.undoable, self.records)
+        for n, (call, known) in enumerate(left):
+            result = self._read(call, known.result) if known.state == "done" else None
+            rest = ", ".join(each.name for each, _ in left[n:])
             if self.cleaning and self.now() - self.cancelled_at > self.instance.cleanup_seconds:
                 raise UndoFailed(f"its time to clean up was over after {self.instance.cleanup_seconds:g} s", rest)
             try:
-                yield from self.step(step)
+                yield from self.step(undo_of(call, result, self._key))
             except StepFailed as error:
                 raise UndoFailed(str(error), rest) from error
 
@@ -253,6 +254,7 @@ class Core:
         known = self.ask(path, n, name)
         if known is not None and known.state == "cancelled":
             raise FlowCancelled(known.error or "")
+        self.met[path, n] = len(self.asked)
         if known is not None and (known.state in ENDED or (known.over and name == "sleep")):
             return self._within(known)
         yield from self._stop_if_asked(path, n, name)
@@ -263,7 +265,7 @@ class Core:
         if met is None:
             yield from self.cancelled(path, n, name, self.cancel or "on request")
         assert met is not None
-        self.records[path, n] = met
+        self.records[path, n] = met._replace(name=name)
         self.moment = met.recorded_at
         return self._within(met)
 
@@ -274,7 +276,3 @@ class Core:
             self.cleaning, self.cancelled_at = True, step.recorded_at
             raise FlowCancelled("its deadline has passed")
         return step
-
-
-def _next_try(call: Call, tries: int, seconds: float | None, error: str | None) -> Wait:
-    return Wait(call.path, call.n, call.name, "retrying", call.args_hash, tries, seconds or 1.0, error=error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -11,21 +12,23 @@ from ...app.job import Job
 from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Saying, Step, record
+from ...verbs.steps import Recorded, Saying, Step, Wait, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, written
+from .trouble import FlowStops
 from .writing import (
     applied,
     fenced_recording,
     fenced_step,
+    held,
     in_doubt,
     locked,
     named,
-    raise_,
+    of_the_attempt,
     recording,
     stopped,
     stopping,
@@ -43,6 +46,7 @@ class Awaiting:
     def __init__(self, job: Job, core: Core, recorder: Recorder, bus: Bus) -> None:
         self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self._loop = asyncio.get_running_loop()
+        self._asking: set[asyncio.Task[Any] | None] = set()
         self.sleepers = Sleepers(job, core, recorder, self._future, bus, self._loop)
 
     def _future(self) -> tuple[Any, Done]:
@@ -56,19 +60,27 @@ class Awaiting:
     async def go(self, doing: Doing) -> Any:
         """Carry a call to its end."""
         branch = BRANCH.get()
+        if branch.walk is not None:
+            return await branch.walk.through(doing, self._do)
         self.sleepers.begin(branch)
+        asks = asyncio.current_task()
+        self._asking.add(asks)
         try:
             effect = next(doing)
             while True:
                 try:
                     answer = await self._do(effect)
                 except BaseException as error:
-                    effect = doing.throw(error)
+                    effect = doing.throw(of_the_attempt(effect, error))
                 else:
                     effect = doing.send(answer)
         except StopIteration as end:
             return end.value
+        except FlowStops as why:
+            self.sleepers.stop(why)
+            raise
         finally:
+            self._asking.discard(asks)
             self.sleepers.end(branch)
 
     async def live(self, life: Doing) -> Any:
@@ -87,18 +99,29 @@ class Awaiting:
 
     async def _outer(self, effect: Any) -> Any:
         if isinstance(effect, Main):
-            value = await effect.function(*effect.args, **effect.fields)
-            return value if self.sleepers.ended is None else raise_(self.sleepers.ended)
+            try:
+                return await effect.function(*effect.args, **effect.fields)
+            finally:
+                await self._stop_the_rest()
+                self.sleepers.settle()
         if isinstance(effect, Sub):
             return await self.go(effect.doing)
         if isinstance(effect, Recall):
-            return await self.recall(effect.run)
+            return self._woken(await self.recall(effect.run))
         if isinstance(effect, Tell):
             return self._bus.emit(effect.event)
         assert isinstance(effect, Stop)
         async with self.job.lender.awaiting() as conn:
             await run(conn, stopping(self.job, effect), self.job.schema)
         return stopped(self.job, effect)
+
+    async def _stop_the_rest(self) -> None:
+        """The function has ended: no step of a task of its own goes on beside the undos."""
+        left = [task for task in self._asking if task is not None and task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def _do(self, effect: Any) -> Any:
         if isinstance(effect, Write):
@@ -107,14 +130,17 @@ class Awaiting:
             call = effect.call
             token = RUNNING.set(StepContext(call.key, call.undoes))
             try:
+                held(self.job)
                 value = call.function(*call.args, **call.kwargs)
                 if asyncio.iscoroutine(value):
-                    value = await (asyncio.wait_for(value, call.timeout_seconds) if call.timeout_seconds else value)
+                    value = await (_within(value, call.timeout_seconds) if call.timeout_seconds else value)
                 return value
             finally:
                 RUNNING.reset(token)
         if isinstance(effect, Fenced):
             return await self._fenced(effect)
+        if isinstance(effect, Recall):
+            return await self.recall(effect.run)
         if isinstance(effect, Ask):
             async with self.job.lender.awaiting() as conn:
                 return await run(conn, effect.statement, self.job.schema)
@@ -122,10 +148,18 @@ class Awaiting:
             return await asyncio.sleep(effect.seconds)
         assert isinstance(effect, Hold)
         future = self.sleepers.hold(effect.wait)
+        future.add_done_callback(partial(self._met, effect.wait))
         try:
             return await future
         finally:
             self.sleepers.woken(effect.wait)
+
+    def _met(self, wait: Wait, future: asyncio.Future[Step | None]) -> None:
+        """Note it before its branch goes on, which may be closed by then: the signal is taken."""
+        met = None if future.cancelled() or future.exception() else future.result()
+        if met is not None and met.state == "done":
+            self.core.records[wait.path, wait.n] = met._replace(name=wait.name)
+            self.core.met[wait.path, wait.n] = len(self.core.asked)
 
     def say(self, chunk: str) -> None:
         """Tell people, soon."""
@@ -144,6 +178,9 @@ class Awaiting:
         future, done = self._future()
         self._recorder.send(self.job, run_number, done, self._loop)
         found: list[Step] = await future
+        return found
+
+    def _woken(self, found: list[Step]) -> list[Step]:
         if self._bus.each_job:
             self._bus.emit(FlowWoken(*named(self.job, self.core), len(found)))
         return found
@@ -160,7 +197,8 @@ class Awaiting:
                         await run(conn, enter(job.claimed), job.schema)
                         value = call.function(conn, *call.args, **call.kwargs)
                         text = written(call.name, await value if asyncio.iscoroutine(value) else value)
-                        statement = record([fenced_recording(job, self.core, effect, text)])
+                        recording_now = fenced_recording(job, self.core, effect, text)
+                        statement = record([recording_now])
                         for seconds in until_free():
                             (answer,) = await run(conn, statement, job.schema)
                             if not locked(answer):
@@ -174,6 +212,12 @@ class Awaiting:
                         await conn.set_isolation_level(before)
         finally:
             RUNNING.reset(token)
-        self.core.riders = []
+        self.core.riders = [each for each in self.core.riders if each not in recording_now.steps]
         told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text
+
+
+async def _within(value: Any, seconds: float) -> Any:
+    """In the task that asks: what a task of its own raises may end the loop."""
+    async with asyncio.timeout(seconds):
+        return await value

@@ -104,13 +104,6 @@ class Call(NamedTuple):
     args_hash: int = 0
 
 
-class Undo(NamedTuple):
-    """What is to be undone: the step, and its result if it is known."""
-
-    call: Call
-    result: Any
-
-
 class Instance(NamedTuple):
     """Which flow this is."""
 

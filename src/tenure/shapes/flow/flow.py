@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 from ...errors import BadSettings
 from ...verbs.steps import Step
-from .branches import as_tasks, in_threads
+from .branches import as_branch, as_tasks, in_threads, nothing_to_close
 from .children import called, kind_of, mapped_in_parts, rows_of
 from .core import Core
 from .effects import Call, Doing, Nap
@@ -100,7 +100,7 @@ class Flow:
         call = Call(
             branch.path, n, name, function, args, kwargs, tries, timeout, key, None, fenced, undo, hash_of(args, kwargs)
         )
-        return self._driver.go(self._core.step(call))
+        return self._driver.go(self._core.called(call))
 
     def start(self, workflow: Any, **fields: Any) -> Any:
         """Start another workflow, exactly once, and do not wait for it: its id."""
@@ -164,7 +164,7 @@ class Flow:
         def doing() -> Doing:
             return read((yield from self._core.wait(branch.path, n, name, seconds, at)))
 
-        return self._driver.go(doing())
+        return as_branch(self._core, self._driver.go(doing()), [(branch.path, n)])
 
     # -- branches
 
@@ -188,16 +188,17 @@ class Flow:
         core = self._core
         try:
             known = core.ask_branches(here.path, n, how, len(branches))
-        except DefinitionDiffers:
+        except DefinitionDiffers as differs:
             for each in branches:
-                getattr(each, "close", _nothing_to_close)()
-            raise
+                getattr(each, "close", nothing_to_close)()
+            raise self._driver.sleepers.stop(differs) from None
         prefix = f"{here.path}/" if here.path else ""
         paths = [Branch(f"{prefix}{n}.{i}", None, here.depth + 1) for i in range(len(branches))]
         winner = int(known.result or 0) if how == "first" and known is not None else None
         if self._driver.blocking:
             return in_threads(self._driver, here, how, branches, paths)
-        return as_tasks(self._driver, core, here, n, how, winner, branches, paths)
+        roots = [root for each in branches for root in core.roots.get(each, [])] + [(each.path, None) for each in paths]
+        return as_branch(core, as_tasks(self._driver, core, here, n, how, winner, branches, paths), roots)
 
     # -- what is stable, and what is shown
 
@@ -255,8 +256,8 @@ class Flow:
         return True
 
     def anew(self, **fields: Any) -> Any:
-        """Begin again from the top with this input and without records: the same instance, its next run."""
-        raise Again(fields)
+        """Begin again from the top with this input, without records and undos: the same instance, its next run."""
+        raise self._driver.sleepers.stop(Again(fields))
 
     def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:
         branch, n = self._reserve(name)
@@ -269,11 +270,8 @@ class Flow:
         if branch.owner is not None and branch.owner != self._driver.me():
             raise UseParallel(name)
         n, branch.n = branch.n, branch.n + 1
+        self._core.reach(branch.path, n)
         return branch, n
-
-
-def _nothing_to_close() -> None:
-    """A branch of a plain workflow."""
 
 
 def _nap(seconds: float) -> Doing:

@@ -9,7 +9,7 @@ from ...model.outcome import DeadLetter, Fail, Release, Snooze
 from ...model.payload import encode
 from .core import Core
 from .effects import Doing, Main, Recall, Stop, Sub, Tell
-from .trouble import Again, Asleep, ComeAgain, DefinitionDiffers, FlowCancelled, StepFailed, UndoFailed
+from .trouble import Again, Asleep, ComeAgain, DefinitionDiffers, FlowBroken, FlowCancelled, StepFailed, UndoFailed
 
 DIFFERS_SECONDS = (60.0, 600.0)  # a definition that differs is looked at again so much later, at first and at most
 
@@ -32,6 +32,8 @@ def life(core: Core, main: Main, *, recalled: bool, token: int, worker: str) -> 
         of = core.instance
         yield Tell(DefinitionDiffered(worker, of.id, token, of.workflow, of.version, str(error)))
         return Snooze(min(most, first * 2 ** min(token - 1, 10)), str(error))
+    except FlowBroken as broken:
+        raise broken.error from None
     except UndoFailed as error:
         return DeadLetter(str(error))
 

@@ -18,7 +18,8 @@ from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Wait
 from .core import Core
 from .recorder import Done, Recorder
-from .trouble import Asleep, ComeAgain
+from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled
+from .undoing import Root
 from .writing import named
 
 ALREADY = "already_pending"  # why a park is refused whose reply was lost
@@ -31,7 +32,8 @@ class Branch:
         self.path, self.owner, self.depth = path, owner, depth
         self.n = 0  # the next number
         self.open = 0  # calls that have begun and not ended
-        self.waits: list[Wait] = []  # what it waited for when it lost a race
+        self.walk: Any = None  # it had lost a race in an attempt before: only its records are walked through
+        self.roots: list[Root] = [(path, None)]  # where its steps are: on its path, or asked for beside it
 
 
 class Join:
@@ -128,13 +130,10 @@ class Sleepers:
             self._works += 1
             self._waits.pop((wait.path, wait.n), None)
 
-    def waits_under(self, path: str) -> list[Wait]:
-        """What waits in a branch and below it."""
-        with self._lock:
-            return [wait for wait, _ in self._waits.values() if wait.path == path or wait.path.startswith(path + "/")]
-
     def _look(self) -> None:
-        if self._parking or self._works or not self._waits or any(not branch.open for branch in self._branches):
+        if self.ended is not None or self._parking or self._works or not self._waits:
+            return
+        if any(not branch.open for branch in self._branches):
             return
         self._parking = True
         self._job.completion = "parking"
@@ -161,17 +160,35 @@ class Sleepers:
                     if step.state not in ("waiting", "retrying") and (step.path, step.n) in self._waits:
                         self._waits[step.path, step.n][1](step._replace(recorded_at=answer.moment))
             elif isinstance(answer, Parked) and answer.outcome == "cancelled":
-                for _, done in list(self._waits.values()):
-                    done(None)
+                self._wake(None)
             elif isinstance(answer, Settled) and answer.reason != "try_again":
-                self._end(StaleLease(self._job.claimed, "park", answer.reason, answer.current))
+                self._end(FlowBroken(StaleLease(self._job.claimed, "park", answer.reason, answer.current)))
+            elif isinstance(answer, BaseException):
+                self._end(FlowBroken(answer))
             else:
-                self._end(answer if isinstance(answer, BaseException) else ComeAgain("somebody signals it just now"))
+                self._end(ComeAgain("somebody signals it just now"))
 
     def _waited_for(self) -> str:
         return ", ".join(wait.name for wait, _ in self._waits.values())
 
     def _end(self, why: BaseException) -> None:
         self.ended = why
+        self._wake(why)
+
+    def _wake(self, why: BaseException | None) -> None:
         for _, done in list(self._waits.values()):
             done(why)
+
+    def stop(self, why: BaseException) -> BaseException:
+        """This ends the attempt, and nothing more may be asked for; whoever waits is told. Returns it, to be raised."""
+        with self._lock:
+            if self.ended is None or isinstance(self.ended, FlowCancelled):
+                self.ended = why
+                self._wake(None if isinstance(why, FlowCancelled) else why)
+        return why
+
+    def settle(self) -> None:
+        """The function has ended: raise what stopped it, though it may have caught that; after it, undos may run."""
+        if (why := self.ended) is not None:
+            self.ended = None if isinstance(why, FlowCancelled) else why
+            raise why

@@ -25,10 +25,15 @@ class UndoFailed(TenureError):
         super().__init__(f"{error}; left to undo: {left}")
 
 
-class FlowCancelled(TenureError):
-    """Somebody asked the flow to stop, or its deadline has passed: what it did is undone."""
+class FlowStops(BaseException):
+    """The function must not go on. No Exception: `except Exception` in a workflow must not catch it.
 
-    exit_code = NO
+    Who catches it all the same gets it again from the next call, and at the end of the function.
+    """
+
+
+class FlowCancelled(FlowStops):
+    """Somebody asked the flow to stop, or its deadline has passed: what it did is undone."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -53,10 +58,8 @@ class UseParallel(TenureError):
         )
 
 
-class DefinitionDiffers(TenureError):
+class DefinitionDiffers(FlowStops):
     """The code asks for another step than the one that is recorded there; nothing of it was run."""
-
-    exit_code = NO
 
     def __init__(
         self, instance: object, workflow: str, version: int, path: str, n: int, recorded: str, asked: str
@@ -70,11 +73,11 @@ class DefinitionDiffers(TenureError):
         )
 
 
-class Asleep(BaseException):
-    """The row was given back: the function must not go on. No Exception: nobody should catch it."""
+class Asleep(FlowStops):
+    """The row was given back."""
 
 
-class Again(BaseException):
+class Again(FlowStops):
     """The function asks to begin anew with another input."""
 
     def __init__(self, fields: dict[str, object]) -> None:
@@ -82,18 +85,30 @@ class Again(BaseException):
         super().__init__("begin anew")
 
 
-class ComeAgain(Exception):
+class ComeAgain(FlowStops):
     """The flow cannot go on in this attempt, and comes again soon: nothing of it has failed."""
 
-    of_the_flow = True
+
+class FlowBroken(FlowStops):
+    """This attempt is over for a reason that its worker has to judge, such as a lost lease."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+class RecordsEnd(BaseException):
+    """What comes now would be done for the first time, and must not be."""
+
+
+class BranchClosed(RecordsEnd):
+    """Here a branch was closed, for it had lost a race."""
 
 
 class Permanent(Exception):
     """The step says itself that it has failed for good."""
 
 
-def of_the_step(error: Exception) -> bool:
-    """Whether it is the step that failed, and not its flow or its database."""
-    return not isinstance(error, DefinitionDiffers | FlowCancelled | StepFailed) and not getattr(
-        error, "of_the_flow", False
-    )
+def of_the_step(error: BaseException) -> bool:
+    """Whether it is the step that failed, and not its flow."""
+    return not isinstance(error, StepFailed) and not getattr(error, "of_the_flow", False)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID
 
 from ...app.job import Job
-from ...errors import StaleLease
+from ...errors import Cancelled, StaleLease
 from ...events import Bus, StepFailed, StepRecorded, StepUndone
 from ...model.rows import Settled
 from ...verbs.lifecycle import cancel
 from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, Step, anew
 from .core import Core
-from .effects import Fenced, Stop
-from .trouble import ComeAgain
+from .effects import Fenced, Run, Stop
+from .trouble import ComeAgain, FlowBroken
+from .undoing import is_undo
 
 LOCKED_SECONDS_MAX = 10.0
 
@@ -34,8 +35,19 @@ def stopped(job: Job, effect: Stop) -> None:
         job.completion = "parked"
 
 
-def raise_(error: BaseException) -> NoReturn:
-    raise error
+def held(job: Job) -> None:
+    """FlowBroken if this worker knows that its lease is over: a step must not begin."""
+    try:
+        job.check()
+    except (StaleLease, Cancelled) as error:
+        raise FlowBroken(error) from error
+
+
+def of_the_attempt(effect: Any, error: BaseException) -> BaseException:
+    """A lease that is gone is no failure of the step: the attempt is over. What a plain step raises is its own."""
+    if isinstance(error, StaleLease | Cancelled) and not isinstance(effect, Run):
+        return FlowBroken(error)
+    return error
 
 
 def in_doubt(error: Exception) -> ComeAgain:
@@ -70,7 +82,7 @@ def told(bus: Bus, job: Job, core: Core, steps: tuple[Step, ...]) -> None:
     for step in steps:
         if step.state == "failed":
             bus.emit(StepFailed(*named(job, core), step.name, step.state, step.error or ""))
-        elif step.path == "undo" and step.state == "done":
+        elif is_undo(step.path) and step.state == "done":
             bus.emit(StepUndone(*named(job, core), step.name, step.state))
         elif bus.each_job:
             bus.emit(StepRecorded(*named(job, core), step.name, step.state))

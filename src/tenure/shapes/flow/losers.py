@@ -1,0 +1,66 @@
+"""What becomes of branches that lost a race: their waits are closed, and signals that they did not use are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...postgres.runner import run
+from ...verbs.steps import Step, signal
+from .core import Core
+from .effects import Call, Fenced
+from .sleepers import Branch
+from .tries import DEFAULT
+from .undoing import goes_before, is_of, place_of
+
+WAIT = "wait:"
+
+
+def closed_waits(core: Core, losers: Sequence[Branch]) -> list[Step]:
+    """The waits of theirs that are recorded and open, as they are recorded from now on."""
+    return [
+        step._replace(state="cancelled", result=None, error="another branch was first")
+        for step in core.records.values()
+        if step.state in ("waiting", "retrying") and any(is_of(each.roots, step.path, step.n) for each in losers)
+    ]
+
+
+def unused_signals(core: Core, losers: Sequence[Branch]) -> list[Step]:
+    """Waits of losers that a signal came to, and after which their code has asked for nothing more."""
+    came = [step for step in core.records.values() if step.name.startswith(WAIT) and step.state == "done"]
+    return [
+        step
+        for branch in losers
+        for step in came
+        if is_of(branch.roots, step.path, step.n) and not _went_on(core, branch, step)
+    ]
+
+
+def _went_on(core: Core, branch: Branch, step: Step) -> bool:
+    """Whether something of the branch follows this step: in its records, or asked for since in this attempt."""
+    here, since = place_of(step.path, step.n), core.met.get((step.path, step.n), len(core.asked))
+    later = {place for place, other in core.records.items() if other.recorded_at > step.recorded_at}
+    later.update(place for place, before in core.asked.items() if before >= since)
+    return any(is_of(branch.roots, *place) and goes_before(here, place_of(*place)) for place in later)
+
+
+def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) -> Fenced | None:
+    """Record who won, and send the flow again what its losers did not use, in one transaction; None if they used all.
+
+    Both came before the race was decided, so one of them came to a branch that is not wanted any more.
+    """
+    unused = unused_signals(core, losers)
+    if not unused:
+        return None
+
+    async def send_again(tx: Any) -> Any:
+        for step in sorted(unused, key=lambda each: each.recorded_at):
+            payload = msgspec.json.decode(step.result or "null")
+            await run(tx, signal(core.instance.id, step.name.removeprefix(WAIT), payload), schema)
+        return msgspec.json.decode(race.result or "null")
+
+    key = core.key_of(race.path, race.n)
+    call = Call(race.path, race.n, race.name, send_again, (), {}, DEFAULT, None, key, fenced=True)
+    return Fenced(call._replace(args_hash=race.args_hash), 1)
