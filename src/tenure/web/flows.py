@@ -103,7 +103,7 @@ class ChildrenShape(msgspec.Struct, frozen=True):
 
 
 class StepShape(msgspec.Struct, frozen=True):
-    """One step; `path` is empty for the function itself, and \"undo\" for what is taken back."""
+    """One step; `path` is empty for the function itself, and begins with \"undo\" for what is taken back."""
 
     path: str
     n: int

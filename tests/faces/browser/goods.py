@@ -94,7 +94,7 @@ def _flows(world: World) -> UUID:
         world.run(steps.record([Recording(each, 1, done, {"stage": '"paid"'})]))
     world.run(steps.park([Parking(waits, [Wait("", 2, "wait:shipped", seconds=86400.0)])]))
     failed = Step("", 2, "ship", "failed", tries=5, error=BROKEN)
-    undo = Step("undo", 0, "undo:reserve", "done")
+    undo = Step("undo", 1, "undo:reserve", "done")
     world.run(steps.record([Recording(undoes, 1, [failed, undo])]))
     world.fail(broken.lease, BROKEN)
     return undoes.id

@@ -7,7 +7,7 @@ import { toast } from "../../lib/toast.js";
 import { html, useState } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
 import { Lane } from "./graph.js";
-import { graph } from "./nodes.js";
+import { graph, is_undo } from "./nodes.js";
 
 /** @param {{id: string}} props */
 export function Flow({ id }) {
@@ -64,7 +64,7 @@ export function Flow({ id }) {
 
 /** @param {{flow: any}} props */
 function AtWork({ flow }) {
-  const undoing = flow.steps.some((/** @type {any} */ step) => step.path === "undo");
+  const undoing = flow.steps.some(is_undo);
   return html`
     <div class="flow-node is-running is-current">
       <i aria-hidden="true"></i>

@@ -24,14 +24,17 @@ export function label_of(name) {
   return found ? found[1] + name.slice(found[0].length) : name;
 }
 
+/** Is it an undo? Its path is that of the step it undoes, below "undo". @param {Step} step */
+export const is_undo = (step) => step.path === "undo" || step.path.startsWith("undo/");
+
 /** The lane of the function itself. @param {Step[]} steps @returns {Node[]} */
 export function graph(steps) {
+  const undos = new Map(steps.filter(is_undo).map((undo) => [`${undo.path}/${undo.n}`, undo]));
+  const left = steps.filter((step) => !is_undo(step));
   const undone = new Map();
-  const left = steps.filter((step) => step.path !== "undo");
-  const undos = steps.filter((step) => step.path === "undo").sort((a, b) => a.n - b.n);
-  for (const undo of undos) {
-    const of = left.filter((step) => `undo:${step.name}` === undo.name && !undone.has(step)).pop();
-    if (of) undone.set(of, undo);
+  for (const step of left) {
+    const undo = undos.get(`undo/${step.path ? `${step.path}/` : ""}${step.n}`);
+    if (undo) undone.set(step, undo);
   }
   return lane(left, "", undone);
 }
