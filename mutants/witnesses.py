@@ -148,6 +148,7 @@ WORDS = {
     "park": ("_park(",),
     "signal": ("_signal(",),
     "record": ("_record(",),
+    "reopen": ("shop.redrive(",),
     **dict.fromkeys(("anew", "wake", "say"), ("steps.anew(", "steps.wake(", "steps.say(")),
     "keep_flows": ("verbs.archive(", "steps", "days"),
     "replay": ("outboxes.replay(",),

@@ -95,7 +95,7 @@ def order(conn: Any, order_id: int, sku: str, card: str, amount: int) -> UUID:
 
 
 def scan(conn: Any, order_id: int, tracking: str) -> str:
-    """The parcel is on its way: delivered, or queued if the checkout is not there yet."""
+    """The parcel is on its way: delivered, queued if the checkout does not wait yet, unknown if there is none."""
     outcome: str = checkout.of(f"order:{order_id}").signal(conn, "shipped", {"tracking": tracking}).outcome
     return outcome
 

@@ -55,7 +55,8 @@ OPERATOR_VERBS = {
             "redrive",
             on="rows",
             role="operate",
-            does="Bring failed rows and dead letters back with fresh attempts; they are due at once.",
+            does="Bring failed rows and dead letters back with fresh attempts; they are due at once, and a flow "
+            "tries again what failed, goes on undoing, or begins again if it was undone.",
             past="redriven",
             command="redrive",
             statement="redrive",
@@ -91,7 +92,8 @@ OPERATOR_VERBS = {
             "cancel",
             on="rows",
             role="operate",
-            does="Cancel pending rows, and ask the workers that hold processing rows to stop; they do not run again.",
+            does="Cancel pending rows, and ask the workers that hold processing rows to stop; they do not run again, "
+            "but for a flow that has begun, which undoes what it did.",
             past="cancelled",
             command="cancel",
             statement="cancel",
@@ -106,7 +108,8 @@ OPERATOR_VERBS = {
             on="rows",
             role="admin",
             does="Delete rows that nobody holds; their attempts and effects are deleted too, an ordered key goes on "
-            "with its next row, and idempotency keys stay until retention deletes them.",
+            "with its next row, and idempotency keys stay until retention deletes them. A flow that has begun is "
+            "left: cancel undoes what it did, erase does not.",
             past="deleted",
             command="delete",
             statement="delete",
@@ -314,7 +317,8 @@ OPERATOR_VERBS = {
             "cancel_flow",
             on="flow",
             role="operate",
-            does="Ask a flow to undo what it has done and to end as cancelled; its children are cancelled too.",
+            does="Ask a flow to undo what it has done and to end as cancelled; its children are cancelled too, and a "
+            "dead letter comes back to undo what it did.",
             past="asked to stop",
             command="flow cancel",
             statement="cancel_flow",

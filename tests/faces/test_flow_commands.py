@@ -6,13 +6,18 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from click.testing import CliRunner
 
+from crew import eventually
 from tenure.cli.flow import command as flow
 from tenure.cli.flows import command as flows
-from tenure.verbs import operators, steps
+from tenure.cli.operators import acting
+from tenure.model.rows import Claimed
+from tenure.operator_verbs import ON_ROWS
+from tenure.verbs import operators, settle, steps
 from tenure.verbs.steps import Parking, Recording, Step, Wait
 from tenure.verbs.why import why
 from world import World
@@ -70,6 +75,63 @@ def test_flows_that_are_stuck_are_listed_with_their_reason(world: World) -> None
     assert (found["reason"], found["why"], found["version"]) == ("retrying", "step ship failed, 3 tries so far", 1)
     refused = _say(flows, world, "--stuck", "--state", "failed")
     assert (refused.exit_code, "leave --state out" in refused.output) == (2, True)
+
+
+_ACTS = {name: acting(ON_ROWS[name]) for name in ("cancel", "delete", "redrive")}
+
+
+def _claimed(world: World) -> Claimed:
+    """The row, once it is due."""
+    return eventually(world.claim)[0]
+
+
+def _parked(world: World, wait: Wait) -> UUID:
+    """A flow that has charged, and waits."""
+    id = world.enqueue("checkout", headers={"tenure-flow": "checkout", "tenure-version": "1"})
+    lease = world.claim_one()
+    world.run(steps.record([Recording(lease, 1, [Step("", 0, "charge", "done")])]))
+    world.run(steps.park([Parking(lease, [wait])]))
+    return id
+
+
+def test_a_flow_whose_code_differs_is_said_to_wait_for_that_and_not_for_its_step(world: World) -> None:
+    id = _parked(world, Wait("", 1, "ship", "retrying", seconds=0.001))
+    differs = "definition differs: deploy the code it began with"
+    world.run(settle.release([_claimed(world).lease], errors=[differs], delays=[600.0]))
+    said = world.run(why(id))
+    assert said == f"It is looked at again in 10 min, because {differs}."
+    shown = _say(flow, world, "show", str(id)).output
+    assert said in shown
+    assert "again at" not in shown
+
+
+def test_a_flow_that_has_ended_waits_for_nothing(world: World) -> None:
+    id = _parked(world, Wait("", 1, "sleep", seconds=0.001))
+    world.complete(_claimed(world).lease)
+    shown = _say(flow, world, "show", str(id)).output
+    assert "waits" not in shown
+    assert "sleep\tdone" in shown
+
+
+def test_the_verbs_of_every_row_do_not_end_a_flow_that_has_something_to_undo(world: World) -> None:
+    id = _parked(world, Wait("", 1, "wait:shipped", seconds=60.0))
+    left = _say(_ACTS["delete"], world, str(id), "--yes").output
+    assert "0 rows changed, 1 skipped (locked, changed meanwhile, or flows that have begun)" in left
+    assert "1 row changed" in _say(_ACTS["cancel"], world, str(id), "--yes", "--reason", "no stock").output
+    assert world.status(id) == "pending"
+    assert "asked to cancel: cancelled by an operator: no stock" in _say(flow, world, "show", str(id)).output
+
+
+def test_a_flow_that_is_redriven_by_a_filter_tries_its_step_again(world: World) -> None:
+    id = world.enqueue("checkout", headers={"tenure-flow": "checkout", "tenure-version": "1"})
+    lease = world.claim_one()
+    world.run(steps.record([Recording(lease, 1, [Step("", 0, "charge", "failed", tries=5, error="declined")])]))
+    world.run(settle.fail([lease], errors=["step 'charge' failed: declined"]))
+    shown = _say(flow, world, "show", str(id)).output
+    assert "redrive tries step charge again." in shown
+    assert "1 row changed" in _say(_ACTS["redrive"], world, "kind:checkout", "--yes").output
+    (step,) = world.run(steps.recall([(id, 1)]))[id]
+    assert (step.state, step.tries, step.over) == ("retrying", 0, True)
 
 
 def test_why_says_that_a_flow_sleeps_or_tries_a_step_again(world: World) -> None:

@@ -53,8 +53,8 @@ def test_flows_that_somebody_should_look_at_are_listed(world: World) -> None:
         assert web.get("/api/flows/stuck").json() == {"stuck": []}
         world.run(steps.cancel_flow(id, reason="no stock"))
         (line,) = web.get("/api/flows/stuck?workflow=checkout").json()["stuck"]
-        assert (line["id"], line["reason"]) == (str(id), "cleaning")
-        assert line["why"] == "cancelled, and still undoing what it did"
+        assert (line["id"], line["reason"]) == (str(id), "cancel")
+        assert line["why"] == "asked to cancel, and has not begun to undo what it did"
 
 
 def test_an_operator_signals_and_cancels_and_the_audit_knows(world: World) -> None:

@@ -149,6 +149,12 @@ def test_each_reason_to_look_at_a_flow_is_named(world: World) -> None:
     tried = _parked(world, Wait("", 1, "ship", "retrying", tries=3, seconds=9999.0))
     unheard, asked = _parked(world), _parked(world)
     world.run(steps.cancel_flow(asked, reason="no stock"))
+    world.sql("UPDATE live SET available_at = 'infinity' WHERE id = %s", asked)
+    undoing = _parked(world, Wait("undo", 0, "undo:charge", "retrying", seconds=9999.0))
+    world.sql("INSERT INTO steps (row_id, run, path, n, name, state, fence_token, recorded_at)"
+              " VALUES (%s, 1, 'undone', 0, 'undone', 'begun', 1, now())", undoing)  # fmt: skip
+    failing = world.enqueue("checkout", headers=FLOW)
+    world.retry(world.claim_one().lease, "a bug", 9999.0)
     world.run(steps.signal(unheard, "shiped"))
     assert unheard not in _why(world)  # it has just been sent
     world.sql("UPDATE signals SET sent_at = sent_at - interval '1 hour'")
@@ -156,7 +162,9 @@ def test_each_reason_to_look_at_a_flow_is_named(world: World) -> None:
     assert _why(world) == {
         late: "deadline",
         tried: "retrying",
-        asked: "cleaning",
+        asked: "cancel",
+        undoing: "cleaning",
+        failing: "failing",
         unheard: "signal",
         alone: "no_version",
     }

@@ -393,7 +393,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_roles |= {"enqueue_group", "count_ends", "count_again", "make_due", "follow"}
     of_roles |= {"append_events", "horizon", "keep_journal", "erase_stream", "plan_projection"}
     of_roles |= {"forget_projection", "skip_stopped", "ask_rebuild"}
-    of_roles |= {"anew", "signal", "cancel_flow", "keep_flows"}
+    of_roles |= {"anew", "signal", "cancel_flow", "reopen", "keep_flows"}
     of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
     of_roles |= {"endpoint_states"}
     of_roles |= {"enqueue_unique", "declare_limits", "take_share", "raise_share"}

@@ -18,6 +18,10 @@ test("what came of an action is told with what had moved on", () => {
     done_words({ past: "cancelled" }, { changed: 1200, skipped: 3 }),
     "1,200 rows cancelled, 3 had changed meanwhile.",
   );
+  assert.equal(
+    done_words({ past: "deleted" }, { changed: 1, skipped: 1 }),
+    "1 row deleted, 1 were left: changed meanwhile, or flows that have begun.",
+  );
   assert.match(
     done_words(redrive, { done: false, action: 7, changed: 0 }),
     /^Still running as action 7/,

@@ -14,6 +14,7 @@ from ..errors import NO, USAGE
 from ..model.filter import parse
 from ..operator_verbs import ON_ROWS
 
+SKIPPED = "locked or changed meanwhile"
 TYPED_ABOVE = 1000  # rows above which the number itself must be typed
 AGREED: ContextVar[dict[str, bool] | None] = ContextVar("tenure_agreed", default=None)  # what was answered to what
 
@@ -67,7 +68,8 @@ def outcome(answer: dict[str, Any]) -> str:
         return f"no row matches: nothing to do ({takes}{_others(answer['verb'], answer['filter'])})"
     if answer["dry_run"]:
         return "nothing was changed: this was a dry run"
-    skipped = f", {answer['skipped']:,} skipped (locked or changed meanwhile)" if answer["skipped"] else ""
+    why = "locked, changed meanwhile, or flows that have begun" if answer["verb"] == "delete" else SKIPPED
+    skipped = f", {answer['skipped']:,} skipped ({why})" if answer["skipped"] else ""
     return f"done  {rows(answer['changed'])} changed{skipped} · line {answer['action']} of the audit"
 
 

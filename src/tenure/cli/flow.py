@@ -18,7 +18,7 @@ from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
 from ..verbs.flows import FlowState, FlowStep, Told, flow_state, flows, said
-from ..verbs.questions import row
+from ..verbs.questions import row, why
 from ..verbs.statement import Statement
 from ..verbs.steps import cancel_flow, recall, signal
 from .database import opened, options
@@ -51,6 +51,7 @@ def show_one(flow: str, form: str | None, database_url: str | None, schema: str 
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         state = _state(conn, _id(conn, flow, database.schema), database.schema)
+        sentence = postgres.run(conn, why(state.id), database.schema)
     if form == "json":
         steps = [step._asdict() for step in state.steps]
         echo(as_document({"schema": 1, **state._asdict(), "steps": steps}))
@@ -59,7 +60,10 @@ def show_one(flow: str, form: str | None, database_url: str | None, schema: str 
     if state.last_error:
         echo(f"said last: {printable(state.last_error)}")
     for wait in state.waits:
-        echo(f"waits for {printable(wait.name)} until {wait.until:%d %b %H:%M:%S}")
+        what = f"tries {wait.name} again at" if wait.state == "retrying" else f"waits for {wait.name} until"
+        echo(f"{printable(what)} {wait.until:%d %b %H:%M:%S}")
+    if not state.waits:
+        echo(printable(sentence))
     if state.cancel is not None:
         echo(f"asked to cancel: {printable(state.cancel)}")
     if state.signals:

@@ -49,7 +49,8 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   append_events  appends to a stream, and tells its version; horizon reads locks and a number; erase_stream deletes what it is named;
 --   keep_journal   makes partitions and forgets what is past the retention that an operator has set; all are made so by their migration.
 --   keep_flows     makes and drops partitions, like keep_archive.   anew   gives a held flow another payload, under its lease.
---   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. These are made so by their migration.
+--   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. reopen   lets a redriven
+--                  flow try again what failed. These are made so by their migration.
 --   send_webhook   keeps a webhook and sends rows for it; rotate_secret   replaces a secret that nobody may read;
 --   begin_delivery   tells the secrets of an endpoint to who holds a row for it; begin_webhooks   sets one limit where none is set;
 --   endpoint_states   counts endpoints, and those whose secret is in clear;
@@ -179,7 +180,7 @@ GRANT INSERT (worker, what, queues) ON tenure.membership TO tenure_operator;  --
 -- A line of the audit is begun and carried on; who the database knows the operator by is not the operator's to write.
 GRANT INSERT (actor, via, verb, target, reason), UPDATE (rows, done_at) ON tenure.audit TO tenure_operator;
 GRANT EXECUTE ON FUNCTION tenure.rouse TO tenure_worker;
-GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys, tenure.count_ends, tenure.count_again TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.take_back, tenure.wake, tenure.rouse, tenure.forget_keys, tenure.count_ends, tenure.count_again, tenure.reopen TO tenure_operator;
 
 -- Whoever reads rows may wait for their ends.
 GRANT SELECT, INSERT, UPDATE ON tenure.watched TO tenure_readonly, tenure_operator;

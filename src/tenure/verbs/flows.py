@@ -46,8 +46,11 @@ class FlowState(NamedTuple):
 
     @property
     def waits(self) -> tuple[FlowStep, ...]:
-        """What it waits for."""
-        return tuple(step for step in self.steps if step.state in ("waiting", "retrying"))
+        """What it waits for; nothing if it has ended, or is to be looked at later for another reason."""
+        if self.status != "pending":
+            return ()
+        waits = [step for step in self.steps if step.state in ("waiting", "retrying")]
+        return tuple(step for step in waits if step.until is None or step.until >= self.available_at)
 
 
 class FlowRow(NamedTuple):
@@ -87,7 +90,9 @@ class StuckFlow(NamedTuple):
         return {
             "differs": self.said or "definition differs",
             "no_version": self.said or "no worker for its version",
-            "cleaning": "cancelled, and still undoing what it did",
+            "cleaning": "still undoing what it did",
+            "cancel": "asked to cancel, and has not begun to undo what it did",
+            "failing": f"its function failed, attempts so far: {self.tries} ({self.said})",
             "deadline": "past its deadline",
             "retrying": f"step {self.step} failed, {self.tries} tries so far",
             "waits": f"waits for signal {named} for longer than usual",

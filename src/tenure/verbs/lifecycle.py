@@ -168,14 +168,22 @@ def note_forgotten(first: int = 0, pages: int = 1 << 32, *, due_seconds: float =
     return Statement("note_forgotten", params, lambda rows: int(rows[0][0]))
 
 
-def cancel(ids: Sequence[UUID], *, reason: str = "cancelled by an operator") -> Statement[dict[UUID, str]]:
-    """End pending rows as cancelled, ask the holders of processing rows to stop; ids not in the answer had ended."""
-    params = {"ids": array(sorted(ids)), "reason": reason}
+def cancel(
+    ids: Sequence[UUID], *, reason: str = "cancelled by an operator", undone: bool = False
+) -> Statement[dict[UUID, str]]:
+    """End pending rows as cancelled, ask the holders of processing rows to stop; ids not in the answer had ended.
+
+    A flow that has begun is asked to undo what it did first; `undone` says that this is done.
+    """
+    params = {"ids": array(sorted(ids)), "reason": reason, "undone": undone}
     return Statement("cancel", params, lambda rows: {row[0]: row[1] for row in rows})
 
 
 def redrive(ids: Sequence[UUID]) -> Statement[list[UUID]]:
-    """Bring failed and dead_letter rows back with new attempts; their tokens and fences go on from where they were."""
+    """Bring failed and dead_letter rows back with new attempts; their tokens and fences go on from where they were.
+
+    A flow tries again what failed, goes on undoing where it stopped, or begins again if it was undone completely.
+    """
     return Statement("redrive", {"ids": array(sorted(ids))}, lambda rows: [row[0] for row in rows])
 
 

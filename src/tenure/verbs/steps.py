@@ -29,6 +29,7 @@ class Step(NamedTuple):
     error: str | None = None
     recorded_at: float = 0.0  # since 1970, on the database's clock; set by the database
     over: bool = False  # its time is up; set by the database
+    until: float | None = None  # when that is, or was
 
 
 class Recording(NamedTuple):
@@ -141,8 +142,8 @@ def recall(runs: Sequence[tuple[UUID, int]]) -> Statement[dict[UUID, list[Step]]
 
     def read(rows: Rows) -> dict[UUID, list[Step]]:
         found: dict[UUID, list[Step]] = {id: [] for id, _ in runs}
-        for id, path, n, name, state, args_hash, tries, at, over, result, error in rows:
-            found[id].append(Step(path, n, name, state, args_hash, tries, result, error, at, bool(over)))
+        for id, path, n, name, state, args_hash, tries, at, over, result, error, until in rows:
+            found[id].append(Step(path, n, name, state, args_hash, tries, result, error, at, bool(over), until))
         return found
 
     return Statement("recall", {"ids": array([id for id, _ in runs]), "runs": array([run for _, run in runs])}, read)

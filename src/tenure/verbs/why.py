@@ -19,6 +19,7 @@ from .why_facts import spoken as spoken
 
 NO_ROW = "it was deleted, its retention is over, or its transaction is not committed yet"  # nobody can tell which
 GIVEN_BACK = {ENCRYPTED_WITH: "give its workers that key", NO_HANDLER: "start a worker that has it"}
+OF_THE_CODE = ("definition differs:", "no worker for version ")  # of a flow, which waits for a deploy
 LATE_SECONDS = 60.0  # a sweep that was last done this long ago is not about to come
 
 
@@ -43,7 +44,7 @@ def sentence(row: Facts) -> str:
         return _in_run(row) if row.head is not None else _held(row)
     if row.status == "pending":
         return _behind(row) if row.head is not None else _waiting(row)
-    back = f"redrive brings it back{_blocked(row)}"
+    back = f"{_back(row)}{_blocked(row)}"
     return {
         "completed": f"It was completed by {row.worker} on attempt {row.attempts}.",
         "cancelled": f"It was cancelled ({row.last_error}); it will not run.",
@@ -51,6 +52,18 @@ def sentence(row: Facts) -> str:
         "dead_letter": f"It is a dead letter after {row.attempts} of {row.max_attempts} attempts "
         f"({row.error}); {back}.",
     }[row.status]
+
+
+def _back(row: Facts) -> str:
+    """What a redrive does; and of a flow that has not undone what it did, what does that instead."""
+    if row.flow == "undone":
+        return "what it did is undone, and redrive begins it again, as its next run"
+    if row.flow == "undoing":
+        return "redrive goes on undoing where it stopped"
+    if row.flow is None:
+        return "redrive brings it back"
+    goes = f"redrive tries step {row.failed} again" if row.failed else "redrive goes on from its records"
+    return f"{goes}, `tenure flow cancel` undoes what it did" if row.status == "dead_letter" else goes
 
 
 def _blocked(row: Facts) -> str:
@@ -132,6 +145,8 @@ def _waiting(row: Facts) -> str:
     for reason, mend in GIVEN_BACK.items():
         if (row.last_error or "").startswith(reason):
             so_far += f"; a worker gave it back ({row.error}): {mend}, then `tenure retry` makes it due"
+    if (row.last_error or "").startswith(OF_THE_CODE) and row.seconds_to_wait > 0:
+        return f"It is looked at again in {spoken(row.seconds_to_wait)}, because {row.error}."
     if row.batch is not None and row.seconds_to_wait > 0:
         rest = f"{row.batch_open or 0:,} of {row.batch_size:,}"
         return f"It waits for {rest} of its batch; `tenure batch {row.batch}` says more."

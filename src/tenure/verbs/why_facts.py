@@ -86,6 +86,8 @@ class Facts(NamedTuple):
     step_tries: int | None = None
     step_seconds: float | None = None
     step_until: datetime | None = None
+    flow: str | None = None
+    failed: str | None = None
 
     @property
     def peers(self) -> list[Peer]:

@@ -51,7 +51,7 @@ class Would(msgspec.Struct, frozen=True):
 
 
 class DoneShape(msgspec.Struct, frozen=True):
-    """What was done; skipped rows were locked or had changed meanwhile."""
+    """What was done; skipped rows were locked, had changed meanwhile, or, by delete, are flows that have begun."""
 
     action: int
     verb: str

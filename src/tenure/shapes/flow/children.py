@@ -102,6 +102,8 @@ def _cancelled(ids: Sequence[UUID], rows: Sequence[NewRow], reason: str) -> Doin
 
 
 def _ended(row: EndedRow) -> Ended[Any]:
+    if row.status == "unknown":
+        return Ended("cancelled", None, "its row is gone: it was deleted, or its retention is over")
     value = msgspec.json.decode(row.value) if row.value is not None else None
     return Ended(row.status, value, row.error)  # type: ignore[arg-type]
 

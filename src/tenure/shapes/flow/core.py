@@ -22,19 +22,19 @@ import msgspec
 
 from ...model.outcome import Fail
 from ...verbs.steps import Recorded, Step, Wait
-from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
-from .step_values import result_type, written
+from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Run, Write
+from .step_values import cut_short, result_type, written
 from .trouble import (
+    LATE,
     BranchClosed,
     DefinitionDiffers,
     FlowCancelled,
     FlowLimit,
     Permanent,
     StepFailed,
-    UndoFailed,
     of_the_step,
 )
-from .undoing import Root, is_of, is_undo, to_undo, undo_of
+from .undoing import Root, is_asked_for, is_of
 
 RECORDS_MAX = 10_000
 NAME_BYTES_MAX = 128
@@ -57,7 +57,7 @@ class Core:
         self.moment = began_at
         self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
         self.undoable: dict[tuple[str, int], Call] = {}  # what the function has asked for with undo=
-        self._seen = began_at, time.monotonic()
+        self._seen = max(began_at, instance.seen_at), time.monotonic()
         self._key = f"{instance.id}/{instance.run}"
 
     def know(self, records: list[Step]) -> None:
@@ -113,7 +113,7 @@ class Core:
     def check_end(self) -> None:
         """DefinitionDiffers if the function returns and records are left that it did not ask for."""
         for path, n in sorted(self.records.keys() - self.asked.keys()):
-            if not is_undo(path) and not is_of(self.closed, path, n):
+            if is_asked_for(path, n) and not is_of(self.closed, path, n):
                 raise self.differs(path, n, repr(self.records[path, n].name), "the end of the function")
 
     def key_of(self, path: str, n: int) -> str:
@@ -150,6 +150,8 @@ class Core:
                 if not of_the_step(error):
                     raise
                 yield from self._failed(call, tries, error)
+            if call.undoes is None:
+                yield from self._stop_if_asked(call.path, call.n, call.name)
 
     def _tried(self, call: Call, tries: int) -> Doing:
         """One try: the value, recorded."""
@@ -161,7 +163,7 @@ class Core:
                 raise Permanent(value.error)
             text = written(call.name, value)
             yield from self.write(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
-        return self._read(call, text)
+        return self.read(call, text)
 
     def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
@@ -179,8 +181,8 @@ class Core:
         """Until the next try; a flow that is cancelled meanwhile has no next try."""
         if self.riders or self.shown:
             yield from self.write()
-        place = (call.path, call.n, call.name)
-        met = yield Hold(Wait(*place, "retrying", call.args_hash, tries, seconds or 1.0, error=error))
+        by = self.instance.deadline if call.undoes is None else None
+        met = yield Hold(Wait(*call[:3], "retrying", call.args_hash, tries, seconds or 1.0, by, error))
         if met is None and call.undoes is None:
             yield from self.cancelled(call.path, call.n, call.name, self.cancel or "on request")
 
@@ -189,9 +191,9 @@ class Core:
             raise FlowCancelled(known.error or "")
         if known.state == "failed":
             raise StepFailed(call.name, known.error or "")
-        return self._read(call, known.result)
+        return self.read(call, known.result)
 
-    def _read(self, call: Call, text: str | None) -> Any:
+    def read(self, call: Call, text: str | None) -> Any:
         """A result as its function says it is; one that no longer fits is another definition."""
         try:
             return msgspec.json.decode(text or "null", type=result_type(call.function))
@@ -218,34 +220,19 @@ class Core:
         """A flow that is to be cancelled is so at its next step, and that is recorded there."""
         if self.cleaning:
             raise FlowCancelled(self.cancel or "on request")
+        if reason := self.reason_to_stop():
+            yield from self.cancelled(path, n, name, reason, tries=int(begun))
+
+    def reason_to_stop(self) -> str:
+        """Why the flow is to be cancelled; empty if it is not."""
         past = self.instance.deadline is not None and self.now() >= self.instance.deadline
-        if not (self.cancel or past):
-            return
-        yield from self.cancelled(path, n, name, self.cancel or "its deadline has passed", tries=int(begun))
+        return self.cancel or (LATE if past else "")
 
     def cancelled(self, path: str, n: int, name: str, reason: str, tries: int = 1) -> Doing:
         """Record that the flow was cancelled here, and raise it; without a try it has nothing to undo."""
         yield from self.write(Step(path, n, name, "cancelled", tries=tries, error=reason))
         self.cleaning, self.cancelled_at = True, self.moment
         raise FlowCancelled(reason)
-
-    def undo_all(self) -> Doing:
-        """Undo what was done or is in doubt, the last first; each undo is a step of its own.
-
-        The records say what that is. They are asked for anew: an answer may have been lost, or its branch closed.
-        """
-        self.records = {(step.path, step.n): step for step in (yield Recall(self.instance.run))}
-        self.check_end()
-        left = to_undo(self.undoable, self.records)
-        for n, (call, known) in enumerate(left):
-            result = self._read(call, known.result) if known.state == "done" else None
-            rest = ", ".join(each.name for each, _ in left[n:])
-            if self.cleaning and self.now() - self.cancelled_at > self.instance.cleanup_seconds:
-                raise UndoFailed(f"its time to clean up was over after {self.instance.cleanup_seconds:g} s", rest)
-            try:
-                yield from self.step(undo_of(call, result, self._key))
-            except StepFailed as error:
-                raise UndoFailed(str(error), rest) from error
 
     # -- waiting
 
@@ -256,7 +243,7 @@ class Core:
             raise FlowCancelled(known.error or "")
         self.met[path, n] = len(self.asked)
         if known is not None and (known.state in ENDED or (known.over and name == "sleep")):
-            return self._within(known)
+            return (yield from self._within(known, name))
         yield from self._stop_if_asked(path, n, name)
         if self.riders or self.shown:
             yield from self.write()
@@ -267,12 +254,13 @@ class Core:
         assert met is not None
         self.records[path, n] = met._replace(name=name)
         self.moment = met.recorded_at
-        return self._within(met)
+        return (yield from self._within(met, name))
 
-    def _within(self, step: Step) -> Step:
+    def _within(self, step: Step, name: str) -> Doing:
         """A wait that was ended by the deadline of the flow is where the flow is cancelled."""
-        deadline = self.instance.deadline
-        if step.state == "timed_out" and deadline is not None and step.recorded_at >= deadline:
+        if self.instance.deadline is not None and cut_short(step, name, self.instance.deadline):
+            if step.state == "waiting":
+                yield from self.cancelled(step.path, step.n, name, LATE)
             self.cleaning, self.cancelled_at = True, step.recorded_at
-            raise FlowCancelled("its deadline has passed")
+            raise FlowCancelled(LATE)
         return step

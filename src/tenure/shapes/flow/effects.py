@@ -114,3 +114,5 @@ class Instance(NamedTuple):
     deadline: float | None = None  # since 1970
     strict: bool = False
     cleanup_seconds: float = 600.0
+    redriven_at: float = 0.0  # since 1970: its time to clean up begins again then
+    seen_at: float = 0.0  # since 1970: the database's clock has passed this

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -28,6 +29,7 @@ from .recorder import Recorder
 from .sleepers import BRANCH, Branch
 
 CRASHES_MAX = 20
+CLAIM_SECONDS = 3.0  # a claim lasts no longer than this, with the margin of a lease
 VERSION_SECONDS = 30.0  # how long a row waits whose version this worker does not have
 
 
@@ -227,9 +229,16 @@ async def _ready(value: Any) -> Any:
 
 def _instance(made: Workflow, definition: Definition, job: Job, number: int, began: float) -> Instance:
     after = job.sent_headers.get("tenure-deadline")
-    deadline = None if after is None else began + float(after)
-    terms = (definition.strict, definition.cleanup_seconds)
+    deadline = None if after is None else round(began + float(after), 6)  # as the database keeps times
+    redriven = float(job.sent_headers.get("tenure-redriven", "0"))
+    terms = (definition.strict, definition.cleanup_seconds, redriven, _past(job))
     return Instance(job.id, made.name, definition.version, number, deadline, *terms)
+
+
+def _past(job: Job) -> float:
+    """A time that the database's clock has passed: the row was due then, and so much of its lease is gone at least."""
+    left = job.deadline - time.monotonic()  # it counts from when the claim was sent, and ends a margin too early
+    return max(job.claimed.available_seconds, job.claimed.ends_seconds - left - CLAIM_SECONDS)
 
 
 def _returns(function: Callable[..., Any]) -> bool:

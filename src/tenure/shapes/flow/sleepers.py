@@ -15,11 +15,11 @@ from ...app.job import Job
 from ...errors import StaleLease
 from ...events import Bus, FlowParked
 from ...model.rows import Settled
-from ...verbs.steps import Parked, Parking, Wait
+from ...verbs.steps import Parked, Parking, Recorded, Wait
 from .core import Core
 from .recorder import Done, Recorder
 from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled
-from .undoing import Root
+from .undoing import Root, is_undo
 from .writing import named
 
 ALREADY = "already_pending"  # why a park is refused whose reply was lost
@@ -139,7 +139,8 @@ class Sleepers:
         self._job.completion = "parking"
         waits = [wait for wait, _ in self._waits.values()]
         core = self._core
-        parking = Parking(self._job.claimed, waits, core.instance.run, cleaning=core.cleaning)
+        cleaning = core.cleaning or any(is_undo(wait.path) for wait in waits)  # an undo waits out its tries
+        parking = Parking(self._job.claimed, waits, core.instance.run, cleaning=cleaning)
         self._recorder.send(self._job, parking, self._answered, self._loop)
 
     def _answered(self, answer: Any) -> None:
@@ -155,7 +156,7 @@ class Sleepers:
                 return
             self._job.completion = "open"
             if isinstance(answer, Parked) and answer.outcome == "awake":
-                self._core.moment = answer.moment
+                self._core.learn(Recorded(answer.moment, False))
                 for step in answer.met:
                     if step.state not in ("waiting", "retrying") and (step.path, step.n) in self._waits:
                         self._waits[step.path, step.n][1](step._replace(recorded_at=answer.moment))

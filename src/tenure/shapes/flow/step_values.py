@@ -59,6 +59,13 @@ class TimedOut(Enum):
 TIMED_OUT = TimedOut.TIMED_OUT
 
 
+def cut_short(step: Step, name: str, deadline: float) -> bool:
+    """Whether a wait was ended by the deadline of its flow; a sleep that is over may be recorded as waiting."""
+    if step.state == "waiting":
+        return (step.until or 0.0) >= deadline
+    return (step.state == "timed_out" or name == "sleep") and step.recorded_at >= deadline
+
+
 def nothing(step: Step) -> None:
     """What a sleep answers."""
     del step

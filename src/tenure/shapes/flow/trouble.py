@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ...errors import NO, USAGE, TenureError
 
+LATE = "its deadline has passed"
+
 
 class StepFailed(TenureError):
     """A step has failed for good. Raised from its record, the first time as in every later run."""

@@ -15,6 +15,8 @@ from ...verbs.steps import Step
 from .effects import Call
 
 UNDO = "undo"  # the path of undos begins so
+CANCEL = ("cancel", 0)  # where it is recorded that the flow was cancelled between two steps
+UNDONE = ("undone", 0)  # where it is recorded that it undoes, and that all is undone
 
 Place = tuple[tuple[int, int], ...]  # for each path its number and its branch, at last the number of the step and -1
 Root = tuple[str, int | None]  # where steps of a branch are: on a path and below it, or only this number of it
@@ -29,6 +31,11 @@ def undo_path(path: str) -> str:
 def is_undo(path: str) -> bool:
     """Whether an undo is recorded on this path."""
     return path == UNDO or path.startswith(f"{UNDO}/")
+
+
+def is_asked_for(path: str, n: int) -> bool:
+    """Whether the function asks for what is recorded there: not for undos, and not for our own marks."""
+    return not is_undo(path) and (path, n) not in (CANCEL, UNDONE)
 
 
 def is_of(roots: Iterable[Root], path: str, n: int) -> bool:
@@ -86,12 +93,11 @@ def _in_time(timed: list[Timed], depth: int, since: float, ordered: list[Timed])
     return since
 
 
-def undo_of(call: Call, result: Any, run_key: str) -> Call:
+def undo_of(call: Call, result: Any, key: str) -> Call:
     """The step that undoes this one."""
-    path = undo_path(call.path)
     return call._replace(
-        path=path,
-        key=f"{run_key}/{path}/{call.n}",
+        path=undo_path(call.path),
+        key=key,
         name=f"undo:{call.name}",
         function=call.undo or call.function,
         args=(result, *call.args),

@@ -11,6 +11,7 @@ from ...app.job import Job
 from ...errors import Cancelled, StaleLease
 from ...events import Bus, StepFailed, StepRecorded, StepUndone
 from ...model.rows import Settled
+from ...postgres.sqlstates import trouble_of
 from ...verbs.lifecycle import cancel
 from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, Step, anew
@@ -20,13 +21,14 @@ from .trouble import ComeAgain, FlowBroken
 from .undoing import is_undo
 
 LOCKED_SECONDS_MAX = 10.0
+MARKS = ("undone", "cancel")  # paths of what is recorded of the flow itself, and not of a step
 
 
 def stopping(job: Job, effect: Stop) -> Statement[Any]:
     """The statement that begins the row anew, or lets its release end it as cancelled."""
     if effect.payload is not None:
         return anew(job.claimed, effect.payload)
-    return cancel([job.id], reason=effect.reason)
+    return cancel([job.id], reason=effect.reason, undone=True)
 
 
 def stopped(job: Job, effect: Stop) -> None:
@@ -51,7 +53,12 @@ def of_the_attempt(effect: Any, error: BaseException) -> BaseException:
 
 
 def in_doubt(error: Exception) -> ComeAgain:
-    """A transaction whose end is not known must not be tried again here: its record says whether it was committed."""
+    """A transaction whose end is not known must not be tried again here: its record says whether it was committed.
+
+    Any other error of the database rolled it back, and is the step's own: raised as it is, and counted as a try.
+    """
+    if trouble_of(error) != "away":
+        raise error
     return ComeAgain(f"the database was lost in a fenced step: {error}")
 
 
@@ -80,6 +87,8 @@ def named(job: Job, core: Core) -> tuple[str, UUID, int, str]:
 def told(bus: Bus, job: Job, core: Core, steps: tuple[Step, ...]) -> None:
     """Tell subscribers what was written down."""
     for step in steps:
+        if step.path in MARKS:
+            continue
         if step.state == "failed":
             bus.emit(StepFailed(*named(job, core), step.name, step.state, step.error or ""))
         elif is_undo(step.path) and step.state == "done":

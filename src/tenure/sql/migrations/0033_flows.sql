@@ -113,7 +113,7 @@ BEGIN
              CASE WHEN g.n IS NOT NULL OR b.over THEN 'done'
                   WHEN a.until > moment THEN a.state
                   WHEN a.state = 'retrying' THEN 'due'
-                  WHEN a.signal IS NULL THEN 'done'
+                  WHEN a.name = 'sleep' THEN 'done'
                   ELSE 'timed_out' END AS state
       FROM (SELECT a.*, row_number() OVER (PARTITION BY a.id, a.signal ORDER BY a.path, a.n) AS rank FROM asked AS a
             WHERE a.path IS NULL
@@ -213,29 +213,6 @@ BEGIN
   END IF;
   INSERT INTO tenure.signals (row_id, name, payload) VALUES (signal.row_id, signal.signal, signal.payload);
   outcome := 'queued';
-END
-$$;
-
--- Ask an instance to stop: it undoes what it has done, and ends as cancelled. Asked twice is asked once.
-CREATE FUNCTION tenure.cancel_flow(of_row uuid, named text, reason text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql
-  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-  place record;
-BEGIN
-  row_id := COALESCE(of_row, (SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = named));
-  UPDATE tenure.live AS i
-  SET headers = i.headers || jsonb_build_object('tenure-cancel', COALESCE(i.headers ->> 'tenure-cancel', reason)),
-      available_at = CASE WHEN i.status = 'pending' THEN LEAST(i.available_at, clock_timestamp()) ELSE i.available_at END
-  WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow'
-  RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
-  IF FOUND THEN
-    PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
-    outcome := 'asked';
-  ELSE
-    outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
-  END IF;
 END
 $$;
 

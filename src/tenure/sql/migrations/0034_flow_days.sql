@@ -1,5 +1,79 @@
--- Days of steps: a partition for the instances that began on each, made ahead and dropped by retention.
+-- Days of steps: a partition for the instances that began on each, made ahead and dropped by retention. And how a flow comes back: redriven, or to be undone.
 -- kind: expand
+
+-- What a redrive makes of a flow: its headers. What failed is opened again with fresh tries, and finished records stay; one that was
+-- undoing goes on with that, and its time to clean up begins again. One that was undone completely begins its next run, without records:
+-- its steps have other keys then, and nobody outside takes them for those that were undone.
+-- A failure that the function went on after stays: something is recorded behind it, on its path or on one that its path branched off.
+CREATE FUNCTION tenure.reopen(of_row uuid, headers jsonb) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  this_run int := COALESCE((headers ->> 'tenure-run')::int, 1);
+  undoing text := (SELECT s.state FROM tenure.steps AS s WHERE s.row_id = of_row AND s.run = this_run AND s.path = 'undone' AND s.n = 0);
+BEGIN
+  IF undoing = 'done' THEN
+    RETURN headers - 'tenure-cancel' || jsonb_build_object('tenure-run', (this_run + 1)::text);
+  END IF;
+  UPDATE tenure.steps AS s SET state = 'retrying', tries = 0, until = clock_timestamp()
+  WHERE s.row_id = of_row
+    AND s.run = this_run
+    AND s.state = 'failed'
+    AND (s.path = 'undo' OR s.path LIKE 'undo/%') = (undoing IS NOT NULL)
+    AND (undoing IS NOT NULL OR NOT EXISTS (
+      SELECT FROM (SELECT s.path, s.n
+                   UNION ALL
+                   SELECT array_to_string(p.parts[1:k - 1], '/'), substring(p.parts[k] FROM '^[0-9]+')::int
+                   FROM (SELECT string_to_array(s.path, '/') AS parts) AS p CROSS JOIN LATERAL generate_subscripts(p.parts, 1) AS k) AS place (path, n)
+      JOIN tenure.steps AS l ON l.row_id = of_row AND l.run = this_run AND l.path = place.path AND l.n > place.n));
+  IF undoing IS NULL THEN
+    headers := headers - 'tenure-cancel';
+  END IF;
+  RETURN headers || jsonb_build_object('tenure-redriven', date_part('epoch', clock_timestamp())::text);
+END
+$$;
+
+-- Ask an instance to stop: it undoes what it has done, and ends as cancelled. Asked twice is asked once. A dead letter that has not
+-- undone what it did comes back to do so.
+CREATE FUNCTION tenure.cancel_flow(of_row uuid, named text, reason text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+  place record;
+BEGIN
+  row_id := COALESCE(of_row, (SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = named));
+  UPDATE tenure.live AS i
+  SET headers = i.headers || jsonb_build_object('tenure-cancel', COALESCE(i.headers ->> 'tenure-cancel', reason)),
+      available_at = CASE WHEN i.status = 'pending' THEN LEAST(i.available_at, clock_timestamp()) ELSE i.available_at END
+  WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow'
+  RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
+  IF NOT FOUND THEN
+    WITH raised AS (
+      DELETE FROM tenure.dead AS d
+      WHERE d.id = cancel_flow.row_id
+        AND d.status = 'dead_letter'
+        AND d.headers ? 'tenure-flow'
+        AND EXISTS (SELECT FROM tenure.steps AS s WHERE s.row_id = d.id)
+        AND NOT EXISTS (SELECT FROM tenure.steps AS s WHERE s.row_id = d.id AND s.run = COALESCE((d.headers ->> 'tenure-run')::int, 1) AND s.path = 'undone' AND s.state = 'done')
+      RETURNING d.id, d.seq, d.created_at, d.lease_generation, d.fence_token, d.max_attempts, d.priority, d.ordered, d.hold, d.kind,
+                d.queue, d.partition_key, d.idempotency_key, d.payload, d.last_error, d.headers, d.counted
+    )
+    INSERT INTO tenure.live AS i (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
+                                  queue, partition_key, idempotency_key, payload, last_error, headers, counted)
+    OVERRIDING SYSTEM VALUE
+    SELECT id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key, idempotency_key,
+           payload, last_error, tenure.reopen(id, headers) || jsonb_build_object('tenure-cancel', reason), tenure.count_again(counted)
+    FROM raised
+    RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
+  END IF;
+  IF FOUND THEN
+    PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
+    outcome := 'asked';
+  ELSE
+    outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
+  END IF;
+END
+$$;
 
 -- Partitions for the coming days; those past retention go, unless an instance of that day still lives. What belonged to instances that
 -- are gone is forgotten.

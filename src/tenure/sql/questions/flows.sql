@@ -17,8 +17,8 @@ FROM (
     LIMIT 10000
   ) AS i
   CROSS JOIN LATERAL (
-    SELECT count(*)::int AS steps, (array_agg(s.name ORDER BY s.recorded_at DESC, s.n DESC))[1] AS current, min(s.until) FILTER (WHERE s.state IN ('waiting', 'retrying')) AS until,
-           COALESCE(bool_or(s.state IN ('waiting', 'retrying')), false) AS waits
+    SELECT count(*)::int AS steps, (array_agg(s.name ORDER BY s.recorded_at DESC, s.n DESC))[1] AS current, min(s.until) FILTER (WHERE s.state IN ('waiting', 'retrying') AND s.until > statement_timestamp() AND i.status = 'pending') AS until,
+           COALESCE(bool_or(s.state IN ('waiting', 'retrying') AND s.until > statement_timestamp()), false) AS waits
     FROM tenure.steps AS s WHERE s.row_id = i.id AND s.run = i.run
   ) AS s
 ) AS f

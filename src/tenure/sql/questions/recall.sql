@@ -1,7 +1,8 @@
 -- recall: what is recorded of these runs
 -- in: ids uuid[], runs int[]
--- out: id, path, n, name, state, args_hash, tries, recorded_at, over boolean, result, error
-SELECT s.row_id, s.path, s.n, s.name, s.state, s.args_hash, s.tries, date_part('epoch', s.recorded_at), s.until <= clock_timestamp(), s.result::text, s.error
+-- out: id, path, n, name, state, args_hash, tries, recorded_at, over boolean, result, error, until (epoch seconds)
+SELECT s.row_id, s.path, s.n, s.name, s.state, s.args_hash, s.tries, date_part('epoch', s.recorded_at), s.until <= clock_timestamp(), s.result::text, s.error,
+       date_part('epoch', s.until)
 FROM unnest(:ids::uuid[], :runs::int[]) AS w (id, run)
 CROSS JOIN LATERAL (
   SELECT s.row_id, s.path, s.n, s.name, s.state, s.args_hash, s.tries, s.recorded_at, s.until, s.result, s.error

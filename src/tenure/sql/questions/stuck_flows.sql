@@ -1,9 +1,9 @@
 -- stuck_flows: flows that somebody should look at, the oldest first, each with the first reason that applies
 -- in: workflow text (or NULL), n int
--- out: id, workflow, version, name, reason (differs, no_version, cleaning, deadline, retrying, waits, signal), step, tries, seconds (since), said
+-- out: id, workflow, version, name, reason (differs, no_version, cleaning, cancel, failing, deadline, retrying, waits, signal), step, tries, seconds (since), said
 -- why: what is usual for a wait is read off the newest steps: the time from the step before it. Behind 10,000 flows nobody looks.
 WITH flow AS MATERIALIZED (
-  SELECT i.id, i.kind, i.headers, i.status, i.last_error, i.idempotency_key, i.available_at, COALESCE((i.headers ->> 'tenure-run')::int, 1) AS run
+  SELECT i.id, i.kind, i.headers, i.status, i.last_error, i.idempotency_key, i.available_at, i.attempts, COALESCE((i.headers ->> 'tenure-run')::int, 1) AS run
   FROM tenure.live AS i
   WHERE i.headers ? 'tenure-flow'
     AND (:workflow::text IS NULL OR i.kind = :workflow)
@@ -21,15 +21,17 @@ WITH flow AS MATERIALIZED (
   SELECT f.id, f.kind, COALESCE((f.headers ->> 'tenure-version')::int, 1) AS version, f.idempotency_key, f.last_error,
          CASE WHEN f.status = 'pending' AND NOT COALESCE(s.parked, false) AND f.last_error LIKE 'definition differs:%' THEN 'differs'
               WHEN f.status = 'pending' AND NOT COALESCE(s.parked, false) AND f.last_error LIKE 'no worker for version %' THEN 'no_version'
-              WHEN f.headers ? 'tenure-cancel' OR s.cleaning THEN 'cleaning'
+              WHEN s.cleaning THEN 'cleaning'
+              WHEN f.status = 'pending' AND f.attempts > 0 AND NOT COALESCE(s.parked, false) THEN 'failing'
+              WHEN f.headers ? 'tenure-cancel' THEN 'cancel'
               WHEN f.id < tenure.id_at(clock_timestamp() - (f.headers ->> 'tenure-deadline')::float8 * interval '1 second') THEN 'deadline'
               WHEN s.retrying IS NOT NULL THEN 'retrying'
               WHEN s.waiting_since < clock_timestamp() - 3 * u.p99 THEN 'waits'
               WHEN g.name IS NOT NULL THEN 'signal' END AS reason,
-         s.retrying, s.tries, s.waits, g.name AS signal, s.latest, s.waiting_since, g.sent_at
+         s.retrying, CASE WHEN s.retrying IS NULL THEN f.attempts ELSE s.tries END AS tries, s.waits, g.name AS signal, s.latest, s.waiting_since, g.sent_at
   FROM flow AS f
   CROSS JOIN LATERAL (
-    SELECT bool_or(s.state IN ('waiting', 'retrying') AND s.until = f.available_at) AS parked, bool_or(s.state = 'cancelled') AS cleaning,
+    SELECT bool_or(s.state IN ('waiting', 'retrying') AND s.until = f.available_at) AS parked, bool_or(s.path = 'undone') AS cleaning,
            min(s.name) FILTER (WHERE s.state = 'retrying') AS retrying, max(s.tries) FILTER (WHERE s.state = 'retrying') AS tries,
            min(s.name) FILTER (WHERE s.state = 'waiting') AS waits, min(s.recorded_at) FILTER (WHERE s.state = 'waiting') AS waiting_since,
            max(s.recorded_at) AS latest

@@ -10,10 +10,11 @@
 -- out: sweep_every_seconds, swept_seconds (ago), fleet text (JSON: the workers that are not dead)
 -- out: batch bigint (the one it waits for), batch_open int (rows of it that have not ended), batch_size int
 -- out: step text (what a flow waits for, the next to end), step_tried boolean (it is tried again then), step_tries int, step_seconds (since), step_until timestamptz
+-- out: flow text (what an ended flow has left: undone, undoing, or begun), failed text (its last step that failed)
 WITH asked AS (
   SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, i.claimed_by, i.finished_by,
          i.lease_expires_at, i.available_at, i.created_at, i.last_error, i.cancel_asked, i.ordered, i.priority, i.id,
-         COALESCE((i.headers ->> 'tenure-run')::int, 1) AS run, l.counted, l.seq, l.claim_id, l.xmax AS locker, d.blocks, i.ordered AND i.status = 'pending' AS in_line,
+         COALESCE((i.headers ->> 'tenure-run')::int, 1) AS run, l.counted, l.seq, l.claim_id, l.xmax AS locker, d.blocks, i.headers ? 'tenure-flow' AS flow, i.ordered AND i.status = 'pending' AS in_line,
          NOT i.ordered AND i.status = 'pending' AS in_lane, date_part('epoch', clock_timestamp()) AS clock
   FROM tenure.inbox AS i
   LEFT JOIN tenure.live AS l ON l.id = i.id
@@ -47,7 +48,7 @@ SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempt
        lock.pid AS locked_by, lock.name AS locked_name, lock.gid AS locked_in, lock.seconds AS locked_seconds, COALESCE(lock.queue, false) AS locked_queue,
        sweep.every_seconds AS sweep_every_seconds, NULLIF(i.clock - date_part('epoch', sweep.ran_at), 'infinity') AS swept_seconds,
        fleet.members AS fleet, batch.id AS batch, batch.open AS batch_open, batch.size AS batch_size,
-       step.name AS step, step.tried AS step_tried, step.tries AS step_tries, i.clock - date_part('epoch', step.recorded_at) AS step_seconds, step.until AS step_until
+       step.name AS step, step.tried AS step_tried, step.tries AS step_tries, i.clock - date_part('epoch', step.recorded_at) AS step_seconds, step.until AS step_until, ended.flow, ended.failed
 FROM asked AS i
 CROSS JOIN here
 LEFT JOIN tenure.workers AS w ON w.id = i.claimed_by
@@ -133,6 +134,13 @@ LEFT JOIN LATERAL (
 ) AS batch ON true
 LEFT JOIN LATERAL (
   SELECT s.name, s.state = 'retrying' AS tried, s.tries, s.recorded_at, s.until FROM tenure.steps AS s
-  WHERE i.status = 'pending' AND s.row_id = i.id AND s.run = i.run AND s.state IN ('waiting', 'retrying')
+  WHERE i.status = 'pending' AND s.row_id = i.id AND s.run = i.run AND s.state IN ('waiting', 'retrying') AND s.until = i.available_at
   ORDER BY s.until, s.path, s.n LIMIT 1
 ) AS step ON true
+LEFT JOIN LATERAL (
+  SELECT CASE WHEN bool_or(s.path = 'undone' AND s.state = 'done') THEN 'undone' WHEN bool_or(s.path = 'undone') THEN 'undoing' ELSE 'begun' END AS flow,
+         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed'))[1] AS failed
+  FROM tenure.steps AS s
+  WHERE i.flow AND i.status IN ('failed', 'dead_letter') AND s.row_id = i.id AND s.run = i.run
+  HAVING count(*) > 0
+) AS ended ON true

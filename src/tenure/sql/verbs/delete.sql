@@ -2,13 +2,15 @@
 -- in: ids uuid[]
 -- out: id, woken
 -- why: the idempotency key stays until retention forgets it, so that a late duplicate does not run what was deleted. A
--- locked row is skipped: it is being claimed, redriven or deleted right now.
+-- locked row is skipped: it is being claimed, redriven or deleted right now. So is a flow that has begun: cancel_flow undoes what it did, erase
+-- does not.
 WITH waiting AS (
   DELETE FROM tenure.live AS i
   WHERE i.id = ANY (ARRAY(
     SELECT p.id FROM tenure.live AS p
     WHERE p.id = ANY (:ids::uuid[])
       AND p.status = 'pending'
+      AND NOT ((p.headers ? 'tenure-flow') IS TRUE AND EXISTS (SELECT FROM tenure.steps AS s WHERE s.row_id = p.id))
     ORDER BY p.id
     FOR UPDATE SKIP LOCKED))
   RETURNING i.id, i.seq, i.ordered, i.queue, i.partition_key, i.counted

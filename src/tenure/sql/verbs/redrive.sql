@@ -3,6 +3,7 @@
 -- out: id, woken
 -- why: lease_generation and fence_token stay as they were: starting them over would hand out tokens that were in use before.
 -- A row of a group is counted again while the group is open; if it has ended, the row runs uncounted. A second redrive of the same row finds nothing to do.
+-- A flow tries again what failed, goes on undoing where it stopped, or, if it was undone completely, begins its next run.
 WITH raised AS (
   DELETE FROM tenure.dead AS d
   WHERE d.id = ANY (:ids::uuid[])
@@ -14,7 +15,8 @@ WITH raised AS (
                            queue, partition_key, idempotency_key, payload, last_error, headers, counted)
   OVERRIDING SYSTEM VALUE
   SELECT id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind,
-         queue, partition_key, idempotency_key, payload, last_error, headers, tenure.count_again(counted)
+         queue, partition_key, idempotency_key, payload, last_error,
+         CASE WHEN headers ? 'tenure-flow' THEN tenure.reopen(id, headers) ELSE headers END, tenure.count_again(counted)
   FROM raised
   ORDER BY raised.counted  -- slots are locked in order
 ), told AS MATERIALIZED (

@@ -49,6 +49,8 @@ export function done_words(verb, done) {
   const several = Object.keys(done.inboxes ?? {}).length > 1; // each counts its actions
   if (done.done === false)
     return `Still running${several ? "" : ` as action ${done.action}`}; the audit shows its end.`;
-  const moved_on = done.skipped ? `, ${number(done.skipped)} had changed meanwhile` : "";
+  const left = "were left: changed meanwhile, or flows that have begun";
+  const why = verb.past === "deleted" ? left : "had changed meanwhile";
+  const moved_on = done.skipped ? `, ${number(done.skipped)} ${why}` : "";
   return `${plural(done.changed, "row")} ${verb.past}${moved_on}.`;
 }
