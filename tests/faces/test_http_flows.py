@@ -72,6 +72,19 @@ def test_an_operator_signals_and_cancels_and_the_audit_knows(world: World) -> No
     assert lines[0][3] == 0
 
 
+def test_the_actions_on_rows_ask_a_flow_to_undo_and_do_not_delete_it(world: World) -> None:
+    id = _waiting(world)
+    with served(world, access=lambda _request: Access("ann", "admin")) as web:
+
+        def act(verb: str) -> int:
+            asked = {"verb": verb, "filter": str(id), "dry_run": False, "expect": 1}
+            return int(web.post("/api/actions", json=asked).json()["changed"])
+
+        assert (act("delete"), act("cancel")) == (0, 1)
+        shown = web.get(f"/api/flows/{id}").json()
+    assert (shown["status"], shown["cancel"]) == ("pending", "cancelled by an operator")
+
+
 def _saying(world: World) -> UUID:
     """A flow that has said a word."""
     id = _waiting(world)

@@ -121,7 +121,7 @@ def test_branches_are_undone_in_reverse_also_after_a_park(shop: Shop, parks: boo
             shop.forward()
         shop.ended(sent.id, "failed")
     assert shop.did[5:] == REVERSED
-    undos = shop.world.sql("SELECT path, n, name FROM steps WHERE path LIKE 'undo%' ORDER BY recorded_at")
+    undos = shop.world.sql("SELECT path, n, name FROM steps WHERE name LIKE 'undo:%' ORDER BY recorded_at")
     assert undos == [
         ("undo/1.0", 1, "undo:a2"),
         ("undo/1.0", 0, "undo:a1"),

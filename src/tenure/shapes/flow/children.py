@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -17,7 +16,6 @@ from ...verbs.batches import open_group
 from ...verbs.flows import children
 from ...verbs.lifecycle import cancel
 from ...verbs.results import ended
-from ...verbs.steps import cancel_flow
 from .core import Core
 from .effects import Ask, Call, Doing
 from .tries import DEFAULT
@@ -84,21 +82,12 @@ def mapped(
             yield from core.wait(path, n + 1, f"group:{group}", WAIT_SECONDS, None)
     except FlowCancelled:
         ids, _ = yield Ask(children(group))
-        yield from _cancelled(ids, rows, "its flow was cancelled")
+        yield Ask(cancel(ids, reason="its flow was cancelled"))  # those that are flows undo what they did
         raise
     ids, over = yield Ask(children(group))
     if not over:  # one has failed, and the rest is not wanted
-        yield from _cancelled(ids, rows, "another of its map has failed")
+        yield Ask(cancel(ids, reason="another of its map has failed"))
     return [_ended(each) for each in (yield Ask(ended(ids)))]
-
-
-def _cancelled(ids: Sequence[UUID], rows: Sequence[NewRow], reason: str) -> Doing:
-    """They are not wanted any more. Those that are flows undo what they did, which takes them a while."""
-    if not any("tenure-flow" in (row.headers or {}) for row in rows):
-        yield Ask(cancel(ids, reason=reason))
-        return
-    for id in ids:
-        yield Ask(cancel_flow(id, reason=reason))
 
 
 def _ended(row: EndedRow) -> Ended[Any]:

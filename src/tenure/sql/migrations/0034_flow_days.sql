@@ -9,12 +9,12 @@ CREATE FUNCTION tenure.reopen(of_row uuid, headers jsonb) RETURNS jsonb LANGUAGE
 #variable_conflict use_column
 DECLARE
   this_run int := COALESCE((headers ->> 'tenure-run')::int, 1);
-  undoing text := (SELECT s.state FROM tenure.steps AS s WHERE s.row_id = of_row AND s.run = this_run AND s.path = 'undone' AND s.n = 0);
+  undoing text := (SELECT s.state FROM tenure.steps AS s WHERE s.row_id = of_row AND s.run = this_run AND s.path = 'undone');
 BEGIN
   IF undoing = 'done' THEN
     RETURN headers - 'tenure-cancel' || jsonb_build_object('tenure-run', (this_run + 1)::text);
   END IF;
-  UPDATE tenure.steps AS s SET state = 'retrying', tries = 0, until = clock_timestamp()
+  UPDATE tenure.steps AS s SET state = 'retrying', tries = 0, until = clock_timestamp()  -- implied: any time that has passed
   WHERE s.row_id = of_row
     AND s.run = this_run
     AND s.state = 'failed'
@@ -28,7 +28,7 @@ BEGIN
   IF undoing IS NULL THEN
     headers := headers - 'tenure-cancel';
   END IF;
-  RETURN headers || jsonb_build_object('tenure-redriven', date_part('epoch', clock_timestamp())::text);
+  RETURN headers || jsonb_build_object('tenure-redriven', date_part('epoch', clock_timestamp())::text);  -- implied: the row is claimed after both
 END
 $$;
 

@@ -50,6 +50,6 @@ WITH found AS (
   WHERE found.ordered  -- implied: a note too many is no harm; the others make no row runnable
 )
 SELECT found.id, CASE WHEN found.status = 'pending' AND NOT found.undoes THEN 'cancelled' ELSE 'asked' END,
-       CASE WHEN found.status = 'processing' AND NOT found.undoes THEN pg_notify(tenure.channel(), 'cancel ' || found.claimed_by) END,
+       CASE found.status WHEN 'processing' THEN pg_notify(tenure.channel(), 'cancel ' || found.claimed_by) END,
        told.woken
 FROM found CROSS JOIN told CROSS JOIN counted CROSS JOIN undoing

@@ -7,7 +7,7 @@ import { toast } from "../../lib/toast.js";
 import { html, useState } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
 import { Lane } from "./graph.js";
-import { graph, is_undo } from "./nodes.js";
+import { graph, has_left, is_undo } from "./nodes.js";
 
 /** @param {{id: string}} props */
 export function Flow({ id }) {
@@ -23,7 +23,13 @@ export function Flow({ id }) {
   const nodes = graph(flow.steps);
   const note = `version ${flow.version}${flow.run > 1 ? `, run ${flow.run}` : ""}`;
   return html`
-    <${Page} title=${flow.workflow} note=${note} actions=${lives && html`<${Stop} flow=${flow} path=${path} />`}>
+    <${Page}
+      title=${flow.workflow}
+      note=${note}
+      actions=${
+        (has_left(flow) || (lives && flow.cancel === null)) && html`<${Stop} flow=${flow} path=${path} />`
+      }
+    >
       <${Fault} fault=${fault} retry=${reload} />
       <p class="flow-head">
         <${Status} status=${flow.status} cancel_asked=${lives && flow.cancel !== null} />
@@ -77,7 +83,7 @@ function AtWork({ flow }) {
 
 /** @param {{flow: any, path: string}} props */
 function Stop({ flow, path }) {
-  if (!can("cancel_flow") || flow.cancel !== null) return null;
+  if (!can("cancel_flow")) return null;
   const stop = () =>
     change("cancel_flow", "POST", `${path}/cancel`, {
       body: {},

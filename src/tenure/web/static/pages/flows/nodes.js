@@ -64,6 +64,14 @@ function paths_below(steps, path, n) {
   return [...new Set(direct)].sort();
 }
 
+/**
+ * Has a dead letter something that it did and has not undone? @param {{status: string, steps: Step[]}} flow
+ */
+export const has_left = (flow) =>
+  flow.status === "dead_letter" &&
+  flow.steps.length > 0 &&
+  !flow.steps.some((step) => step.path === "undone" && step.state === "done");
+
 /** @type {Record<string, string>} */
 const STATES = {
   begun: "begun",

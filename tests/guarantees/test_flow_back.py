@@ -1,0 +1,155 @@
+"""Flows that come back, by redrive or to be undone, and those that do not: each by its own records, run and state."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tenure.model.rows import NewRow
+from tenure.verbs import batches, cancel, redrive, settle, steps
+from tenure.verbs.batches import group
+from tenure.verbs.operators import delete
+from tenure.verbs.steps import Parking, Recording, Step, Wait
+from world import World
+
+pytestmark = pytest.mark.one_server
+FLOW = {"tenure-flow": "checkout"}
+DONE, FAILED = Step("", 0, "charge", "done"), Step("", 1, "ship", "failed", tries=5)
+UNDOING, UNDONE = Step("undone", 0, "undone", "begun"), Step("undone", 0, "undone", "done")
+
+
+def _dead(
+    world: World,
+    *records: Step,
+    run: int = 1,
+    status: str = "dead_letter",
+    headers: dict[str, str] | None = None,
+) -> UUID:
+    """A flow that has ended badly, with these records of a run."""
+    id = world.enqueue("checkout", headers={**FLOW, **(headers or {})})
+    lease = world.claim_one()
+    if records:
+        world.run(steps.record([Recording(lease, run, records)]))
+    end = settle.dead_letter if status == "dead_letter" else settle.fail
+    world.run(end([lease.lease], ["boom"]))
+    return id
+
+
+def _states(world: World, id: UUID, run: int = 1) -> list[tuple[str, str, int]]:
+    return [(step.name, step.state, step.tries) for step in world.run(steps.recall([(id, run)]))[id]]
+
+
+def _header(world: World, id: UUID, name: str) -> str | None:
+    ((found,),) = world.sql("SELECT headers ->> %s FROM live WHERE id = %s", name, id)
+    return None if found is None else str(found)
+
+
+def test_a_redrive_opens_what_failed_of_its_own_flow_and_run(world: World) -> None:
+    other, undone = _dead(world, DONE, FAILED), _dead(world, DONE, FAILED, UNDONE)
+    id = _dead(world, DONE, FAILED, headers={"tenure-cancel": "late"})
+    world.run(redrive([id]))
+    assert _states(world, id) == [("charge", "done", 1), ("ship", "retrying", 0)]
+    assert (_header(world, id, "tenure-run"), _header(world, id, "tenure-cancel")) == (None, None)
+    assert _states(world, other) == [("charge", "done", 1), ("ship", "failed", 5)]
+    world.run(redrive([undone]))
+    assert _header(world, undone, "tenure-run") == "2"
+    assert _states(world, undone)[1] == ("ship", "failed", 5)
+
+
+def test_a_redrive_looks_at_the_run_that_ended(world: World) -> None:
+    id = _dead(world, DONE, FAILED, run=2, headers={"tenure-run": "2"})
+    world.sql(
+        "INSERT INTO steps (row_id, run, path, n, name, state, fence_token, recorded_at)"
+        " SELECT row_id, 1, p.path, p.n, p.path, p.state, 1, now()"
+        " FROM steps, (VALUES ('undone', 0, 'done'), ('', 9, 'failed')) AS p (path, n, state)"
+        " WHERE row_id = %s AND steps.n = 0",
+        id,
+    )
+    assert world.run(steps.cancel_flow(id))[1] == "asked"
+    assert _header(world, id, "tenure-run") == "2"
+    assert ("", "failed", 1) in _states(world, id, 1)
+    assert ("ship", "retrying", 0) in _states(world, id, 2)
+
+
+def test_a_redrive_of_a_flow_that_was_undoing_opens_the_undo_alone_and_stays_cancelled(world: World) -> None:
+    undo = [Step("undo", 0, "undo:ship", "failed"), UNDOING]
+    id = _dead(world, DONE, FAILED, *undo, headers={"tenure-cancel": "no stock"})
+    world.run(redrive([id]))
+    assert ("undo:ship", "retrying", 0) in _states(world, id)
+    assert ("ship", "failed", 5) in _states(world, id)
+    assert _header(world, id, "tenure-cancel") == "no stock"
+
+
+def test_a_redrive_gives_a_row_that_is_no_flow_its_headers_as_they_were(world: World) -> None:
+    id = world.enqueue("plain", headers={"a": "b"})
+    world.run(settle.dead_letter([world.claim_one().lease], ["boom"]))
+    world.run(redrive([id]))
+    assert world.sql("SELECT headers FROM live") == [({"a": "b"},)]
+
+
+def test_a_cancel_brings_back_a_dead_letter_that_has_something_to_undo_and_no_other(world: World) -> None:
+    plain = world.enqueue("plain")
+    world.run(settle.dead_letter([world.claim_one().lease], ["boom"]))
+    begun, undoing = _dead(world, DONE), _dead(world, DONE, UNDOING)
+    others = [_dead(world), _dead(world, DONE, UNDONE), _dead(world, DONE, FAILED, status="failed"), plain]
+    world.sql("INSERT INTO steps SELECT %s, 1, '', 0, 'x', 'done', 1, 0, 1, now()", plain)
+    answers = ["ended", "ended", "ended", "unknown"]
+    assert [world.run(steps.cancel_flow(id))[1] for id in others] == answers
+    assert world.count("live") == 0
+    for n, id in enumerate((begun, undoing), 1):
+        assert world.run(steps.cancel_flow(id, reason="no stock"))[1] == "asked"
+        assert (world.status(id), _header(world, id, "tenure-cancel")) == ("pending", "no stock")
+        assert world.count("live") == n
+
+
+def _parked(world: World) -> UUID:
+    """A flow of a group that has begun, and waits."""
+    world.run(batches.open_group([NewRow("checkout", {}, headers=FLOW)]))
+    lease = world.claim_one()
+    world.run(steps.record([Recording(lease, 1, [DONE])]))
+    world.run(steps.park([Parking(lease, [Wait("", 1, "wait:shipped", seconds=60.0)])]))
+    return lease.id
+
+
+def test_a_flow_that_is_asked_to_undo_lives_on_and_is_not_counted_as_ended(world: World) -> None:
+    id, fresh = _parked(world), world.enqueue("checkout", headers=FLOW)
+    assert world.run(cancel([id, fresh])) == {id: "asked", fresh: "cancelled"}
+    assert world.sql("SELECT id FROM dead") == [(fresh,)]
+    assert world.sql("SELECT cancel_asked, headers ? 'tenure-cancel' FROM live") == [(False, True)]
+    ((batch,),) = world.sql("SELECT id FROM groups")
+    found = world.run(group(batch))
+    assert found is not None
+    assert found.open == 1
+    assert world.run(cancel([id], undone=True)) == {id: "cancelled"}
+
+
+def test_the_holder_of_a_flow_is_not_told_to_drop_it_but_that_it_is_to_undo(world: World) -> None:
+    id = world.enqueue("checkout", headers=FLOW)
+    lease = world.claim_one()
+    assert world.run(cancel([id], reason="no stock")) == {id: "asked"}
+    assert world.sql("SELECT cancel_asked, headers ->> 'tenure-cancel' FROM live") == [(False, "no stock")]
+    (answer,) = world.run(steps.record([Recording(lease, 1, [DONE])]))
+    assert answer.cancel_asked  # type: ignore[union-attr]
+
+
+def test_a_cancel_of_other_rows_asks_no_flow_of_theirs(world: World) -> None:
+    held = world.enqueue("plain")
+    assert world.claim_one().id == held
+    waiting = world.enqueue("plain")
+    assert world.run(cancel([held, waiting])) == {held: "asked", waiting: "cancelled"}
+    assert world.sql("SELECT cancel_asked FROM live") == [(True,)]
+
+
+def test_a_flow_that_has_not_begun_is_deleted_though_another_has(world: World) -> None:
+    id, fresh = _parked(world), world.enqueue("checkout", headers=FLOW)
+    assert world.run(delete([id, fresh])) == [fresh]
+
+
+def test_a_sleep_whose_time_is_up_is_done_and_a_wait_for_children_has_timed_out(world: World) -> None:
+    group = world.run(batches.open_group([NewRow("part", {}, queue="other")])).id
+    world.enqueue("checkout", headers=FLOW)
+    lease = world.claim_one()
+    waits = [Wait("", 0, "sleep", seconds=0.0), Wait("", 1, f"group:{group}", seconds=0.0)]
+    (parked,) = world.run(steps.park([Parking(lease, waits)]))
+    assert [step.state for step in parked.met] == ["done", "timed_out"]  # type: ignore[union-attr]
