@@ -87,6 +87,29 @@ def test_a_redriven_saga_goes_on_undoing_where_it_stopped(shop: Rigged) -> None:
     assert shop.did == ["untwo", "unone"]
 
 
+@pytest.mark.parametrize("broken", ["unone", "untwo", "unthree"])
+def test_a_redriven_saga_goes_on_undoing_in_a_branch(shop: Rigged, broken: str) -> None:
+    @shop.flows.workflow("branched")
+    async def branched(flow: Flow) -> Any:
+        async def branch() -> None:
+            for name in ("two", "three"):
+                await flow.step(name, shop.step, name, undo=shop.undo, retry=ONCE)
+
+        await flow.step("one", shop.step, "one", undo=shop.undo, retry=ONCE)
+        await flow.parallel(branch(), flow.sleep(0.001))
+        return Fail("no")
+
+    shop.broken = {broken}
+    with shop.work():
+        sent = branched.start(shop.world.conn)
+        shop.ended(sent.id, "dead_letter", forward=True)
+        shop.broken = set()
+        shop.redrive(sent.id)
+        shop.ended(sent.id, "failed")
+    undos = ["unthree", "untwo", "unone"]
+    assert shop.did == undos[undos.index(broken) :]
+
+
 def test_a_saga_that_was_undone_begins_its_next_run_with_other_keys(shop: Rigged) -> None:
     keys = list[str]()
 

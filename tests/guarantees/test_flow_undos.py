@@ -70,6 +70,34 @@ def test_a_fenced_step_that_waits_for_its_next_try_when_the_flow_is_cancelled_is
     assert shop.ours() == []
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_fenced_step_that_returns_fail_is_rolled_back_and_has_failed_for_good(shop: Shop, plain: bool) -> None:
+    @shop.flows.workflow("empty")
+    async def empty(flow: Flow) -> None:
+        await flow.fenced("take", take, undo=give_back)
+
+    @shop.flows.workflow("empty_plain")
+    def empty_plain(flow: Any) -> None:
+        flow.fenced("take", take_plain, undo=give_back)
+
+    async def take(tx: Any) -> Any:
+        await tx.execute(shop.insert("take"))
+        return Fail("none is left")
+
+    def take_plain(tx: Any) -> Any:
+        tx.execute(shop.insert("take"))
+        return Fail("none is left")
+
+    def give_back(tx: Any, result: Any) -> None:
+        raise AssertionError("there is nothing to undo")
+
+    with shop.work():
+        sent = (empty_plain if plain else empty).start(shop.world.conn)
+        shop.ended(sent.id, "failed")
+    assert shop.ours() == []
+    assert "none is left" in (shop.world.row(sent.id).last_error or "")
+
+
 def _two_lines(shop: Shop, **terms: Any) -> Any:
     """Two branches of two steps each, whose steps end in the order b1, b2, a1, a2."""
     names = terms.get("names", {})

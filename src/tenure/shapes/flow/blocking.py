@@ -19,12 +19,13 @@ from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub
 from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import nothing, written
+from .step_values import nothing
 from .trouble import FlowStops
 from .writing import (
     applied,
     fenced_recording,
     fenced_step,
+    fenced_text,
     held,
     in_doubt,
     locked,
@@ -168,7 +169,7 @@ class Blocking:
                 try:
                     with conn.transaction():
                         run(conn, enter(job.claimed), job.schema)
-                        text = written(call.name, call.function(conn, *call.args, **call.kwargs))
+                        text = fenced_text(call, call.function(conn, *call.args, **call.kwargs))
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():

@@ -18,12 +18,13 @@ from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub
 from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import nothing, written
+from .step_values import nothing
 from .trouble import FlowStops
 from .writing import (
     applied,
     fenced_recording,
     fenced_step,
+    fenced_text,
     held,
     in_doubt,
     locked,
@@ -196,7 +197,7 @@ class Awaiting:
                     async with conn.transaction():
                         await run(conn, enter(job.claimed), job.schema)
                         value = call.function(conn, *call.args, **call.kwargs)
-                        text = written(call.name, await value if asyncio.iscoroutine(value) else value)
+                        text = fenced_text(call, await value if asyncio.iscoroutine(value) else value)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():

@@ -10,18 +10,19 @@ from uuid import UUID
 from ...app.job import Job
 from ...errors import Cancelled, StaleLease
 from ...events import Bus, StepFailed, StepRecorded, StepUndone
+from ...model.outcome import Fail
 from ...model.rows import Settled
 from ...postgres.sqlstates import trouble_of
 from ...verbs.lifecycle import cancel
 from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, Step, anew
 from .core import Core
-from .effects import Fenced, Run, Stop
-from .trouble import ComeAgain, FlowBroken
-from .undoing import is_undo
+from .effects import Call, Fenced, Run, Stop
+from .step_values import written
+from .trouble import ComeAgain, FlowBroken, Permanent
+from .undoing import CANCEL, UNDONE, is_undo
 
 LOCKED_SECONDS_MAX = 10.0
-MARKS = ("undone", "cancel")  # paths of what is recorded of the flow itself, and not of a step
 
 
 def stopping(job: Job, effect: Stop) -> Statement[Any]:
@@ -62,6 +63,13 @@ def in_doubt(error: Exception) -> ComeAgain:
     return ComeAgain(f"the database was lost in a fenced step: {error}")
 
 
+def fenced_text(call: Call, value: Any) -> str:
+    """What a fenced step returned, as it is recorded; who returns Fail has failed for good, and is rolled back."""
+    if isinstance(value, Fail):
+        raise Permanent(value.error)
+    return written(call.name, value)
+
+
 def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
     """What is written down now, with the values that are shown."""
     shown, core.shown = core.shown, {}
@@ -87,7 +95,7 @@ def named(job: Job, core: Core) -> tuple[str, UUID, int, str]:
 def told(bus: Bus, job: Job, core: Core, steps: tuple[Step, ...]) -> None:
     """Tell subscribers what was written down."""
     for step in steps:
-        if step.path in MARKS:
+        if (step.path, step.n) in (CANCEL, UNDONE):
             continue
         if step.state == "failed":
             bus.emit(StepFailed(*named(job, core), step.name, step.state, step.error or ""))
