@@ -38,8 +38,8 @@ class Rigged(Shop):
         await self.step(f"un{name}")
 
     def redrive(self, id: Any) -> None:
-        assert self.world.run(redrive([id])) == [id]
         self.did.clear()
+        assert self.world.run(redrive([id])) == [id]
 
 
 @pytest.fixture
