@@ -173,6 +173,30 @@ def test_while_its_home_is_away_a_schedule_waits_and_it_is_told_for_which_inbox(
     assert found.level == "ok"
 
 
+def test_a_home_that_comes_back_does_not_fire_again_what_another_inbox_has_fired(pair: Pair) -> None:
+    for here in "ab":
+        plan_in(pair, here)
+    fired_up_to, stale = datetime.now(UTC) + timedelta(hours=5), datetime.now(UTC) - timedelta(days=1)
+    for begins in "ab":  # whichever inbox a worker begins with
+        plan_in(pair, "a", places="a")  # `b` leaves the list, and nobody can reach it
+        pair.a.sql("UPDATE schedules SET next_at = %s", fired_up_to)
+        pair.b.sql("UPDATE schedules SET next_at = %s", stale)
+        plan_in(pair, begins)
+        assert {each.next_at for each in planned(pair.b).values()} == {fired_up_to}
+        assert all(planned(pair.a)[name].rests for name in AT_B)
+
+
+def test_a_home_that_is_ahead_of_an_inbox_that_came_back_goes_on_as_it_was(pair: Pair) -> None:
+    plan_in(pair, "a", places="a")
+    plan_in(pair, "b", places="b")
+    ahead, stale = datetime.now(UTC) + timedelta(hours=5), datetime.now(UTC) - timedelta(days=1)
+    pair.a.sql("UPDATE schedules SET next_at = %s", stale)
+    pair.b.sql("UPDATE schedules SET next_at = %s", ahead)
+    plan_in(pair, "a")
+    assert {planned(pair.b)[name].next_at for name in AT_B} == {ahead}
+    assert all(planned(pair.a)[name].rests for name in AT_B)
+
+
 def test_the_list_says_where_it_rests(pair: Pair) -> None:
     plan_in(pair, "a", places="a")
     plan_in(pair, "a")

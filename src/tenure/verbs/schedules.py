@@ -200,18 +200,19 @@ class Planned(NamedTuple):
         return self.next_at >= RESTS_UNTIL
 
 
-def plan(schedule: Schedule, before: Planned | None = None) -> Statement[datetime]:
+def plan(schedule: Schedule, before: Planned | None = None, since: datetime | None = None) -> Statement[datetime]:
     """Add a schedule, or change the one of that name; returns when it is next due.
 
     If cron and zone are unchanged, it keeps its next time; else it counts from now. A paused schedule stays paused.
-    `before` is what another inbox had of it: a new one goes on from there.
+    `before` is what another inbox had of it: a new one goes on from there. `since` is from when on a new one counts,
+    if not from now.
     """
     as_given = ("name", "cron", "zone", "misfire", "kind", "tick_as", "queue", "priority", "max_attempts", "ordered")
     params = {each: getattr(schedule, each) for each in as_given}
     params |= {"payload": encode(schedule.payload), "partition_key": schedule.key}
 
     def read(rows: Rows) -> Statement[datetime]:
-        next_at = next_after(schedule.cron, schedule.zone, rows[0][0])
+        next_at = next_after(schedule.cron, schedule.zone, since or rows[0][0])
         if before and not before.rests and (before.cron, before.zone) == (schedule.cron, schedule.zone):
             next_at = before.next_at
         return Statement("plan", {**params, "next_at": next_at}, lambda rows: rows[0][0])

@@ -1,25 +1,36 @@
 """Schedules of the code, each planned in one of several inboxes: its home, on which all workers of these agree.
 
 One that another inbox still has, from when there were fewer inboxes or more, rests there and goes on at its home.
+
+             a worker starts with a list without this inbox     one of the old list, which serves both, moves them
+fires here ───────────────────────────────────────────▶ leaving ─────────────────────────────────▶ fires at its new home
+                                                                                                          ▲
+         awaited by the workers of the new list, who do not know what the old home has fired ─────────────┘
+                                              no living worker serves the old home, and so it fires nothing
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
 from psycopg import Connection, Error
 
+from ..model.rows import Worker
 from ..postgres.citus_door import homes
 from ..postgres.connection import soon_given_up
 from ..postgres.runner import run
+from ..verbs.questions import clock, live_workers
 from ..verbs.schedules import Planned, Schedule, plan, rest, schedules
 from .config import Terms
+from .lists import Lists
 from .places import Places
 
 Conns = Mapping[str, Connection[Any]]  # by inbox
 WAITING_MAX = 20  # schedules that are told of with a heartbeat
+CHORE, SECONDS = "inboxes:schedules", 2.0
 
 
 def home_of(name: str, inboxes: Iterable[str]) -> str:
@@ -31,8 +42,17 @@ class Homes:
     """Where each schedule is planned."""
 
     def __init__(self, planned: Mapping[str, Schedule], terms: Terms, places: Places) -> None:
-        self._schedules, self._terms, self._urls = planned, terms, places.urls  # which may grow
+        self._schedules, self._terms, self._places = planned, terms, places
+        self._urls = places.urls  # which may grow
+        self._lists = Lists()
         self.known: dict[str, str] = {}  # as it was when somebody last asked
+        self._awaited: dict[str, datetime] = {}  # fired in an inbox that is not on our list; until when at least
+        self._unsure = False  # there were other lists: schedules may have moved since they were planned
+
+    def rehearse(self, conn: Connection[Any]) -> None:
+        """Plan one, in a transaction that is rolled back: a role that may not is found before anything is changed."""
+        for schedule in list(self._schedules.values())[:1]:
+            run(conn, plan(schedule))
 
     def plan_in(self, conn: Connection[Any], here: str, others: Conns) -> None:
         """Plan those whose home this inbox is; those that it has from before go to their homes."""
@@ -41,19 +61,97 @@ class Homes:
             for schedule in self._schedules.values():
                 run(conn, plan(schedule))
         elif self._schedules:
-            self.known = self._asked()
+            self.known = self._asked(self._urls)
+            for inbox, each in {here: conn, **others}.items():
+                alive = run(each, live_workers(ttl_seconds=self._terms.ttl_seconds))
+                self.saw(inbox, alive)
             self._plan_among_others(conn, here, others)
 
     def _plan_among_others(self, conn: Connection[Any], here: str, others: Conns) -> None:
-        there = _planned(conn)
+        firing, elsewhere = _firing(conn), {name for each in others.values() for name in _firing(each)}
         for name, schedule in self._schedules.items():
-            found = there.get(name)
-            if self.known[name] == here:
-                before = _fetched(name, others.values()) if found is None or found.rests else None
-                if before is None or not before.paused:
-                    run(conn, plan(schedule, before))
-            elif found is not None and not found.rests:
-                _send(conn, others.get(self.known[name]), schedule, found)
+            home = self.known[name]
+            if home == here and name in firing and name not in elsewhere:
+                run(conn, plan(schedule))
+            elif home == here:
+                self._go_on(conn, schedule, list(others.values()))
+            elif home in others and name in firing:
+                self._go_on(others[home], schedule, [conn])
+
+    def _go_on(self, home: Connection[Any], schedule: Schedule, others: Sequence[Connection[Any]]) -> None:
+        """Plan it in its home, and let it rest in the others; one that is paused in another stays there.
+
+        It goes on with the latest tick that any of them has next: what another inbox has fired since is not fired
+        again. While it changes hands it rests everywhere: whoever is stopped in between has no tick fired twice.
+        """
+        found = _firing(home).get(schedule.name)
+        elsewhere = [(conn, each) for conn in others if (each := _firing(conn).get(schedule.name))]
+        if found is None and any(each.paused for _, each in elsewhere):
+            return
+        if found and elsewhere and not run(home, rest(found)):
+            return  # it has fired in this very moment
+        taken = [each for conn, each in elsewhere if not each.paused and run(conn, rest(each))]
+        before = max([*taken, *([found] if found else [])], key=lambda each: each.next_at, default=None)
+        if before is None and self._may_fire_beyond(schedule.name):
+            self._awaited[schedule.name] = run(home, clock())
+        else:
+            run(home, plan(schedule, before, self._awaited.pop(schedule.name, None)))
+
+    # -- while there are workers with other lists
+
+    def saw(self, inbox: str, alive: Sequence[Worker]) -> None:
+        """These workers are alive in this inbox."""
+        self._lists.saw(inbox, alive)
+        self._unsure = self._unsure or bool(self._lists.beyond(self._urls))
+
+    def tend(self, conn: Connection[Any], here: str) -> str:
+        """One round: an inbox that is not on the newest list gives its schedules up; what was awaited begins."""
+        newest = self._lists.newest(self._urls)
+        if here not in newest:
+            return self._give_up(conn, here, newest)
+        return self._begin_awaited(conn, here) if self._unsure and newest == set(self._urls) else ""
+
+    def _give_up(self, conn: Connection[Any], here: str, newest: Collection[str]) -> str:
+        """What fires here goes to its home by the newest list; if we do not serve that, to one that those workers do.
+
+        They take it from there.
+        """
+        leaving = [name for name, each in _firing(conn).items() if name in self._schedules and not each.paused]
+        if not leaving:
+            return ""
+        wanted = self._asked(newest)
+        with self._places.others(here) as others:
+            near = [inbox for inbox in sorted(others) if inbox in newest]
+            for name in leaving if near else ():
+                home = wanted[name] if wanted[name] in near else near[0]
+                self._go_on(others[home], self._schedules[name], [conn])
+        return f"{', '.join(leaving)}: given to {', '.join(near)}" if near else ""
+
+    def _begin_awaited(self, conn: Connection[Any], here: str) -> str:
+        """Fetch what was given to another inbox of ours; begin with what no living worker can fire elsewhere."""
+        there = _firing(conn)
+        ours = [each for name, each in self._schedules.items() if self.known.get(name) == here]
+        for schedule in ours:  # a worker of the old list has planned it as its own code says
+            if schedule.name in there and schedule.name in self._awaited:
+                del self._awaited[schedule.name]
+                run(conn, plan(schedule))
+        missing = [each for each in ours if each.name not in there]
+        if missing:
+            with self._places.others(here) as others:
+                for schedule in missing:
+                    self._go_on(conn, schedule, list(others.values()))
+        elif not self._lists.beyond(self._urls):
+            self._unsure = False
+        return ", ".join(each.name for each in missing if each.name not in self._awaited)
+
+    def _may_fire_beyond(self, name: str) -> bool:
+        """Does a living worker serve an inbox that we do not, where this may be planned?"""
+        beyond = self._lists.beyond(self._urls)
+        if self._terms.citus:
+            return bool(beyond)
+        return any(home_of(f"schedule:{name}", told) not in self._urls for told in beyond)
+
+    # -- which home it is
 
     def told(self, here: Container[str]) -> dict[str, dict[str, str]]:
         """For the registry: which schedules wait, because their home is none of these inboxes, and which it is.
@@ -63,11 +161,11 @@ class Homes:
         waiting = sorted((name, home) for name, home in self.known.items() if home not in here)
         return {"schedules_waiting": dict(waiting[:WAITING_MAX])} if len(self._urls) > 1 else {}
 
-    def _asked(self) -> dict[str, str]:
-        """The home of each: on Citus the inbox of its key, else the one with the greatest weight."""
+    def _asked(self, inboxes: Collection[str]) -> dict[str, str]:
+        """The home of each: on Citus the inbox of its key, else the one of these with the greatest weight."""
         keys = {name: f"schedule:{name}" for name in self._schedules}
         if not self._terms.citus:
-            return {name: home_of(key, self._urls) for name, key in keys.items()}
+            return {name: home_of(key, inboxes) for name, key in keys.items()}
         for url in (self._terms.citus, *self._urls.values()):
             try:
                 found = homes(soon_given_up(url), self._terms.schema, keys.values())
@@ -77,21 +175,6 @@ class Homes:
         raise away
 
 
-def _planned(conn: Connection[Any]) -> dict[str, Planned]:
-    return {each.name: each for each in run(conn, schedules())}
-
-
-def _fetched(name: str, others: Iterable[Connection[Any]]) -> Planned | None:
-    """What another inbox has of it, and rests there from now on; a paused one stays there until it is resumed."""
-    before = None
-    for conn in others:
-        found = _planned(conn).get(name)
-        if found and not found.rests and (found.paused or run(conn, rest(found))):
-            before = before or found
-    return before
-
-
-def _send(conn: Connection[Any], home: Connection[Any] | None, schedule: Schedule, found: Planned) -> None:
-    """It rests here and goes on at its home; it stays while that is away, or while it is paused."""
-    if home and not found.paused and run(conn, rest(found)):
-        run(home, plan(schedule, found))
+def _firing(conn: Connection[Any]) -> dict[str, Planned]:
+    """The schedules that this inbox has and that do not rest there."""
+    return {each.name: each for each in run(conn, schedules()) if not each.rests}

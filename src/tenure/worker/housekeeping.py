@@ -22,6 +22,7 @@ from ..verbs.lately import note_backlog
 from ..verbs.lifecycle import FORGOTTEN_MAX, archive, note_forgotten, sweep, sweep_pages
 from ..verbs.questions import dead_share, first_claim, live_pages
 from ..verbs.statement import Statement
+from . import homes
 from .chore_turns import NO_FLOOR, ChoreTurns
 from .cron import fire_due
 from .db_thread import DbThread
@@ -79,6 +80,7 @@ class Housekeeper(DbThread):
         while True:
             turn = self._turns.wait()
             if self.ended.is_set():
+                self._leave(conn)
                 return
             if self.shared.terms.housekeeping:
                 self._turn(conn, turn)
@@ -93,6 +95,11 @@ class Housekeeper(DbThread):
         """Ask the thread to return soon."""
         super().end()
         self._turns.stop_waiting()
+
+    def _leave(self, conn: QueueConnection) -> None:
+        """Before it ends: schedules of an inbox that is to be served no longer go to those that will be."""
+        if homes.CHORE in self._chores and self.shared.terms.housekeeping:
+            self._do(conn, homes.CHORE)
 
     def _turn(self, conn: QueueConnection, turn: Turn | None) -> None:
         """Do what is due: the turn that came with a poll, or else the one that is asked for now."""

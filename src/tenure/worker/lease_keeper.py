@@ -14,6 +14,7 @@ from typing import Any
 from ..events import LeasesRenewed, WakeupChanged
 from ..model.jitter import jittered
 from ..model.ring import Ring
+from ..model.rows import Worker
 from ..postgres.connection import QueueConnection
 from ..postgres.patience import Patience
 from ..postgres.runner import run
@@ -38,7 +39,12 @@ class LeaseKeeper(DbThread):
     """Does everything that this worker must do regularly, each when it is due."""
 
     def __init__(
-        self, shared: Shared, held: HeldAttempts, news: News, metadata: Callable[[], Mapping[str, Any]]
+        self,
+        shared: Shared,
+        held: HeldAttempts,
+        news: News,
+        metadata: Callable[[], Mapping[str, Any]],
+        saw: Callable[[list[Worker]], None] = lambda _alive: None,
     ) -> None:
         terms = shared.terms
         silence = min(10.0, max(1.0, terms.lease_seconds / 6))
@@ -46,7 +52,7 @@ class LeaseKeeper(DbThread):
         patience = Patience(silence_seconds=silence, doubt_seconds=min(1.0, terms.grace_seconds / 6), **waits)
         super().__init__("lease_keeper", shared, terms.session_url or terms.url, patience)
         self._held, self._news = held, news
-        self._member = Membership(shared, held, news, metadata)
+        self._member = Membership(shared, held, news, metadata, saw)
         self._tailer = Tailer(self._tail)
         self.listening = False
         self.ticked_at = time.monotonic()  # for liveness: this loop runs, whatever the database does

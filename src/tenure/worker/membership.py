@@ -37,9 +37,14 @@ class Membership:
     """Used by the lease keeper's thread alone; other threads only read `ring`, `trusted` and `trusted_until`."""
 
     def __init__(
-        self, shared: Shared, held: HeldAttempts, news: News, metadata: Callable[[], Mapping[str, Any]]
+        self,
+        shared: Shared,
+        held: HeldAttempts,
+        news: News,
+        metadata: Callable[[], Mapping[str, Any]],
+        saw: Callable[[list[Worker]], None],
     ) -> None:
-        self._shared, self._held, self._news, self._metadata = shared, held, news, metadata
+        self._shared, self._held, self._news, self._metadata, self._saw = shared, held, news, metadata, saw
         self.ring = Ring(())
         self.trusted_until = float("inf")  # until then nobody can have ended our leases because we seemed gone
         self.present = False
@@ -132,6 +137,7 @@ class Membership:
 
     def _seen(self, alive: list[Worker]) -> None:
         """Tell the claimer if the ring has changed."""
+        self._saw(alive)
         terms, us = self._shared.terms, self._shared.worker_id
         ring = rings_of(alive).get(tuple(sorted(terms.queues)), Ring(()))
         if ring != self.ring:

@@ -10,8 +10,11 @@ from contextlib import ExitStack, contextmanager
 from psycopg import Error
 
 from ..errors import BadSettings, TenureError
+from ..postgres import migrate
 from ..postgres.connection import QueueConnection, connect, soon_given_up
 from ..postgres.patience import Patience
+from ..postgres.runner import run
+from ..verbs.questions import place
 
 PATIENCE = Patience(statement_seconds=10)
 AWAY_SECONDS = 10.0  # who did not answer is not asked again so soon: each question would wait for it
@@ -27,7 +30,7 @@ class Places:
 
     @contextmanager
     def others(self, here: str) -> Iterator[dict[str, QueueConnection]]:
-        """Connections to all others that answer."""
+        """Connections to all others that answer, and are inboxes of their own with the right schema."""
         with ExitStack() as stack:
             conns = {}
             for inbox, url in list(self.urls.items()):
@@ -35,11 +38,22 @@ class Places:
                     continue
                 try:
                     made = connect(soon_given_up(url), patience=PATIENCE, schema=self.schema, writes=True)
-                except (Error, TenureError):
-                    self._away_until[inbox] = time.monotonic() + AWAY_SECONDS
-                else:
                     conns[inbox] = stack.enter_context(made)
+                    self._know(inbox, made)
+                except (Error, TenureError):
+                    conns.pop(inbox, None)
+                    self.missed(inbox)
             yield conns
+
+    def _know(self, inbox: str, conn: QueueConnection) -> None:
+        """Look at one that nobody has looked at: it was away when this process began."""
+        if inbox not in self._found:
+            migrate.require(conn, self.schema)
+            self.check(inbox, run(conn, place()))
+
+    def missed(self, inbox: str) -> None:
+        """It did not answer."""
+        self._away_until[inbox] = time.monotonic() + AWAY_SECONDS
 
     def check(self, inbox: str, place: str) -> None:
         """BadSettings if another name leads to this place: each row would count twice, and each limit, too."""

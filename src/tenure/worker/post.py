@@ -18,11 +18,12 @@ from psycopg.errors import InsufficientPrivilege
 from ..app.chore import Chore
 from ..app.inbox import Inbox
 from ..errors import BadSettings, SchemaMismatch, same_place
-from ..events import ChoreFailed, DatabaseUnreachable
+from ..events import ChoreFailed, DatabaseUnreachable, WorkerStarted
 from ..model.jitter import Pace
 from ..model.outcome import Release
+from ..model.rows import Worker
 from ..postgres import handoff, migrate
-from ..postgres.connection import QueueConnection, connect
+from ..postgres.connection import QueueConnection, connect, soon_given_up
 from ..postgres.handler_pool import HandlerPool
 from ..postgres.patience import Patience
 from ..postgres.runner import run
@@ -31,9 +32,10 @@ from ..verbs.citus_ranges import waiting_ranges
 from ..verbs.fleet import add_chore
 from ..verbs.kinds import declare
 from ..verbs.questions import place
+from ..verbs.schedules import schedules
 from ..verbs.shares import shares
 from ..verbs.statement import Statement
-from . import dealing
+from . import dealing, homes
 from .attempt import State
 from .chore_turns import ChoreTurns
 from .claimer import Claimer
@@ -53,6 +55,7 @@ from .watchdog import Watchdog
 # What is done is more than these questions.
 ADOPTING = Chore(handoff.CHORE, handoff.SECONDS, waiting_ranges)
 DEALING = Chore(dealing.CHORE, dealing.SECONDS, shares)
+MOVING = Chore(homes.CHORE, homes.SECONDS, schedules)
 
 
 class Among(NamedTuple):
@@ -70,12 +73,12 @@ class Post:
         self, inbox: Inbox, shared: Shared, slots: Slots, metadata: Callable[[Post], Mapping[str, Any]], among: Among
     ) -> None:
         self.inbox, self.shared, self.terms, self._among = inbox, shared, shared.terms, among
-        self._begun = False
+        self.begun = False  # its inbox is prepared
         self.held, self.news = HeldAttempts(shared.bus, slots), News()
         self.held.nudge = self.news.nudge
         self.connections = HandlerPool(self.terms.url, slots.most)
         self.pools = Pools(shared, self.held, self.news, self.connections)
-        self.lease_keeper = LeaseKeeper(shared, self.held, self.news, lambda: metadata(self))
+        self.lease_keeper = LeaseKeeper(shared, self.held, self.news, lambda: metadata(self), self._seen)
         claims = Claims(shared, self.held, inbox.handlers, self.connections)
         self._chores, own = {**inbox.chores}, {}
         if self.terms.citus:
@@ -83,6 +86,9 @@ class Post:
         if self.terms.inbox:
             self._chores[dealing.CHORE] = DEALING
             own[dealing.CHORE] = partial(among.dealer.tend, here=self.terms.inbox)
+        if self.terms.inbox and inbox.schedules:
+            self._chores[homes.CHORE] = MOVING
+            own[homes.CHORE] = partial(among.homes.tend, here=self.terms.inbox)
         turns = ChoreTurns(shared, lambda: len(self.lease_keeper.ring.workers), self._chores)
         parts = (shared, self.held, self.news, self.lease_keeper, claims, self.pools.start, turns)
         self.claimer = Claimer(*parts)
@@ -92,21 +98,38 @@ class Post:
 
     # -- the beginning
 
+    def look(self) -> str:
+        """Which database it is, if its schema is right, and we may write there; nothing is changed."""
+        with self._connected(soon_given_up(self.terms.url)) as conn:
+            migrate.require(conn, self.terms.schema)
+            with conn.transaction(force_rollback=True):
+                self._among.homes.rehearse(conn)
+                self._prepare(conn)
+            return run(conn, place())
+
     def begin(self) -> None:
         """Prepare the inbox: its schedules, its chores, what producers should know."""
-        patience = Patience(statement_seconds=30)
-        with connect(self.terms.url, patience=patience, schema=self.terms.schema, writes=True) as conn:
+        with self._connected(self.terms.url) as conn:
             migrate.require(conn, self.terms.schema)
             self._among.places.check(self.terms.inbox, run(conn, place()))
             with self._among.places.others(self.terms.inbox) as others:
                 self._among.dealer.join(conn, self.terms.inbox, others)
                 self._among.homes.plan_in(conn, self.terms.inbox, others)
-            for chore in self._chores.values():
-                run(conn, add_chore(chore.name, chore.seconds))
-            for statement in self.inbox.at_start:
-                run(conn, statement)
+            self._prepare(conn)
             self._declare(conn)
-        self._begun = True
+        self.begun = True
+
+    def _connected(self, url: str) -> QueueConnection:
+        return connect(url, patience=Patience(statement_seconds=30), schema=self.terms.schema, writes=True)
+
+    def _prepare(self, conn: QueueConnection) -> None:
+        for chore in self._chores.values():
+            run(conn, add_chore(chore.name, chore.seconds))
+        for statement in self.inbox.at_start:
+            run(conn, statement)
+
+    def _seen(self, alive: list[Worker]) -> None:
+        self._among.homes.saw(self.terms.inbox, alive)
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Handlers run on this loop."""
@@ -114,6 +137,7 @@ class Post:
 
     def start(self) -> None:
         """Start the threads."""
+        self.shared.bus.emit(WorkerStarted(self.shared.worker_id, ",".join(self.terms.queues), self.terms.slots))
         for thread in (self.watchdog, self.lease_keeper, self.claimer, self.housekeeper):
             thread.start()
 
@@ -127,7 +151,8 @@ class Post:
         while not self._ended.wait(pace.next(random.random())):  # noqa: S311
             try:
                 self.begin()
-            except (SchemaMismatch, BadSettings) as error:  # somebody mends it: the others need not stop for that
+            except (SchemaMismatch, BadSettings, InsufficientPrivilege) as error:
+                # Somebody mends it: the others need not stop for that.
                 told = told or self.tell_away(error)
             except Exception as error:
                 if trouble_of(error) == "bug":
@@ -161,12 +186,17 @@ class Post:
     @property
     def away(self) -> bool:
         """True while its database does not answer."""
-        return not self._begun or self.lease_keeper.away
+        return not self.begun or self.lease_keeper.away
 
     @property
     def idle(self) -> bool:
-        """True if nothing runs and nothing is left to settle."""
-        return not self.held.slots_used and not self.claimer.unsettled
+        """True if nothing runs and nothing is left to settle; nobody waits for an inbox that has nothing of ours."""
+        return not self.held.slots_used and (not self.claimer.unsettled or self._empty_handed)
+
+    @property
+    def _empty_handed(self) -> bool:
+        """True if it holds no row, and cannot come to hold one: its database does not answer."""
+        return not self.held.all() and not self.claimer.connected
 
     @property
     def left(self) -> int:
@@ -193,7 +223,8 @@ class Post:
     @property
     def leaving(self) -> bool:
         """True while the last words are being said."""
-        return not self.left and not self.lease_keeper.away and self.lease_keeper.is_alive()
+        speakers = (self.lease_keeper, self.housekeeper) if self.terms.inbox else (self.lease_keeper,)
+        return not self.left and any(not each.away and each.is_alive() for each in speakers)
 
     def end(self) -> None:
         """Stop all threads."""

@@ -15,9 +15,9 @@ from typing import Any
 from .. import __version__
 from ..app.inbox import Inbox
 from ..errors import BUG, TRY_LATER, BadSettings, LifespanFailed
-from ..events import Bus, WorkerDraining, WorkerExit, WorkerStarted
+from ..events import Bus, WorkerDraining, WorkerExit
 from ..postgres import migrate
-from ..postgres.sqlstates import trouble_of
+from .beginning import Away, begin
 from .config import Terms, at_inbox, new_worker_id
 from .cpu import CpuShare
 from .dealing import Dealer
@@ -47,7 +47,7 @@ class Worker:
         self._over: asyncio.Event | None = None
         self._started, self._returned = threading.Event(), threading.Event()
         self._code = 0
-        self._away: dict[Post, Exception] = {}  # whose database did not answer at the start
+        self._away: Away = {}  # whose database did not answer at the start
         self._at_last: Callable[[int], None] | None = None
         self.slots = Slots(terms.slots)
         self._name = new_worker_id(terms)
@@ -109,7 +109,7 @@ class Worker:
         exit code, and may end the process.
         """
         self._at_last = at_last
-        self._begin()
+        self._away = begin(self.posts, self._among.places)
         loop = asyncio.new_event_loop()
         if self.inbox.bus is not self.bus:
             self.inbox.bus.join(self.bus)  # events of what its handlers enqueue
@@ -123,22 +123,6 @@ class Worker:
         if self._error is not None:
             raise self._error
         return self._code
-
-    def _begin(self) -> None:
-        """Prepare every inbox; those that are away are waited for, unless all are."""
-        away: dict[Post, Exception] = {}
-        for post in self.posts:
-            try:
-                post.begin()
-            except Exception as error:
-                if post.terms.inbox:
-                    error.add_note(f"inbox {post.terms.inbox}")
-                if trouble_of(error) != "away":
-                    raise
-                away[post] = error
-        if len(away) == len(self.posts):
-            raise away[self.posts[0]]
-        self._away = away
 
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._over = loop, asyncio.Event()
@@ -159,7 +143,6 @@ class Worker:
 
     def _start(self) -> None:
         for post in self.posts:
-            self.bus.emit(WorkerStarted(post.shared.worker_id, ",".join(self.terms.queues), self.terms.slots))
             if post in self._away:
                 post.start_later(self._away[post])
             else:
@@ -185,7 +168,6 @@ class Worker:
         if not self._draining:
             self.posts.append(post)
             post.open(asyncio.get_running_loop())
-            self.bus.emit(WorkerStarted(post.shared.worker_id, ",".join(self.terms.queues), self.terms.slots))
             post.start()
 
     def _drain(self) -> None:
@@ -194,7 +176,8 @@ class Worker:
         self._nodes.end()
         try:
             for post in self.posts:
-                self.bus.emit(WorkerDraining(post.shared.worker_id, post.held.slots_used))
+                if post.begun:
+                    self.bus.emit(WorkerDraining(post.shared.worker_id, post.held.slots_used))
                 post.drain()
             self._until(lambda: self._idle or self._leave_now, self.terms.drain_seconds)
             self._give_back()
@@ -232,8 +215,10 @@ class Worker:
         left = self._left()
         self._code = BUG if self._error is not None else TRY_LATER if left else 0
         error = str(self._error) if isinstance(self._error, LifespanFailed) else f"bug: {self._error!r}"
-        reason = error if self._error else f"{left} rows left behind" if left else "drained"
-        self.bus.emit(WorkerExit(self.id, reason))
+        for post in self.posts:
+            if post.begun:  # of an inbox that was never there nothing ends
+                reason = error if self._error else f"{post.left} rows left behind" if post.left else "drained"
+                self.bus.emit(WorkerExit(post.shared.worker_id, reason))
         if self._loop is not None and self._over is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._over.set)

@@ -1,0 +1,166 @@
+"""A rolling restart with another list of inboxes: old and new workers run side by side, and each tick is fired once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from crew import Process, eventually, processes
+from guarantees.test_schedule_homes import fired, planned
+from pairs import Pair, at
+from tenure import postgres
+from tenure.model.rows import Worker
+from tenure.postgres import migrate
+from tenure.worker.homes import home_of
+from tenure.worker.lists import Lists
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+NAMES = [f"s{n}" for n in range(6)]
+AT_C = [name for name in NAMES if home_of(f"schedule:{name}", "abc") == "c"]
+APP = """from tenure import Cron, Inbox
+
+inbox = Inbox()
+
+
+@inbox.handler("ticked")
+def ticked(of: str) -> None: ...
+
+
+for n in range(6):
+    inbox.schedule(f"s{n}", Cron("* * * * * *", misfire="all"), ticked, of=f"s{n}")
+"""
+WITHOUT_THE_GUARD = """
+from tenure.worker.homes import Homes
+
+Homes.tend = lambda *_, **__: ""
+Homes._may_fire_beyond = lambda *_: False
+"""
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def trio(pair: Pair) -> Iterator[dict[str, World]]:
+    """A third inbox beside the pair."""
+    pair.a.conn.execute(b"CREATE DATABASE third_of_lists")
+    url = at(pair.a.url, "third_of_lists")
+    try:
+        with postgres.connect(url) as conn:
+            migrate.apply(conn, "tenure")
+        with contextlib.closing(World(url, "tenure")) as third:
+            yield {"a": pair.a, "b": pair.b, "c": third}
+    finally:
+        pair.a.conn.execute(b"DROP DATABASE third_of_lists WITH (FORCE)")
+
+
+def started(trio: dict[str, World], names: str, folder: Path, text: str = APP) -> Process:
+    """A worker process with this list."""
+    (folder / "ticks.py").write_text(text)
+    shards = ",".join(f"{name}={trio[name].url}" for name in names)
+    options = ("--shards", shards, "--poll-seconds", "0.3")
+    return Process(trio["a"], f"{folder / 'ticks.py'}:inbox", folder, *options)
+
+
+def ticks(trio: dict[str, World]) -> Counter[tuple[str, datetime]]:
+    """How often each tick was fired, in all inboxes together."""
+    return Counter(tick for world in trio.values() for tick in fired(world))
+
+
+def here(world: World) -> set[str]:
+    """The schedules that fire in this inbox."""
+    return {name for name, each in planned(world).items() if not each.rests}
+
+
+def goes_on(trio: dict[str, World], names: list[str]) -> None:
+    """Until each of these has fired three ticks from now on."""
+    now = datetime.now(UTC)
+    eventually(lambda: all(sum(1 for of, tick in ticks(trio) if of == name and tick > now) > 2 for name in names))
+
+
+def single_and_whole(trio: dict[str, World]) -> None:
+    """No tick was fired twice, and none between the first and the last was missed."""
+    found = ticks(trio)
+    assert [tick for tick, n in found.items() if n > 1] == []
+    for name in NAMES:
+        times = sorted(tick for of, tick in found if of == name)
+        assert times == [times[0] + n * SECOND for n in range(len(times))]
+
+
+def test_an_inbox_leaves_the_list_in_a_rolling_restart_and_each_tick_is_fired_once(
+    trio: dict[str, World], tmp_path: Path
+) -> None:
+    old = started(trio, "abc", tmp_path)
+    with processes(old):
+        goes_on(trio, NAMES)
+        assert here(trio["c"]) == set(AT_C)
+        new = started(trio, "ab", tmp_path)
+        with processes(new):
+            eventually(lambda: not here(trio["c"]))
+            goes_on(trio, NAMES)
+            assert here(trio["a"]) | here(trio["b"]) == set(NAMES)
+            assert old.end() == 0
+            goes_on(trio, NAMES)
+            again = started(trio, "abc", tmp_path)  # it comes back to the list
+            with processes(again):
+                eventually(lambda: here(trio["c"]) == set(AT_C))
+                goes_on(trio, NAMES)
+    single_and_whole(trio)
+
+
+def test_control_without_the_guard_ticks_are_fired_twice(trio: dict[str, World], tmp_path: Path) -> None:
+    old = started(trio, "abc", tmp_path, APP + WITHOUT_THE_GUARD)
+    with processes(old):
+        goes_on(trio, NAMES)
+        with processes(started(trio, "ab", tmp_path, APP + WITHOUT_THE_GUARD)):
+            eventually(lambda: max(ticks(trio).values()) > 1)
+
+
+def test_one_inbox_takes_the_place_of_another(trio: dict[str, World], tmp_path: Path) -> None:
+    """The old worker does not serve the new home: it gives its schedules to an inbox that both serve."""
+    old = started(trio, "ac", tmp_path)
+    with processes(old):
+        goes_on(trio, NAMES)
+        with processes(started(trio, "ab", tmp_path)):
+            eventually(lambda: here(trio["b"]) == {n for n in NAMES if home_of(f"schedule:{n}", "ab") == "b"})
+            eventually(lambda: not here(trio["c"]))
+            goes_on(trio, NAMES)
+            assert old.end() == 0
+            goes_on(trio, NAMES)
+    single_and_whole(trio)
+
+
+def test_a_new_list_begins_when_the_last_worker_of_the_old_one_is_gone(trio: dict[str, World], tmp_path: Path) -> None:
+    """Killed, it gives nothing up: its schedules begin elsewhere once nobody can fire them there."""
+    old = started(trio, "abc", tmp_path)
+    with processes(old):
+        goes_on(trio, NAMES)
+        old.end(9)
+        with processes(started(trio, "ab", tmp_path)):
+            goes_on(trio, NAMES)
+            assert here(trio["a"]) | here(trio["b"]) == set(NAMES)
+    assert max(ticks(trio).values()) == 1
+
+
+def worker_of(*inboxes: str, minutes: int) -> Worker:
+    """One that was started so many minutes past noon."""
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    return Worker("w", "alive", noon, noon + timedelta(minutes=minutes), {"inboxes": list(inboxes)})
+
+
+def test_the_newest_list_is_that_of_the_worker_that_started_last() -> None:
+    lists = Lists()
+    assert lists.newest("ab") == {"a", "b"}
+    lists.saw("a", [worker_of("a", "b", "c", minutes=1), worker_of("a", "b", minutes=2)])
+    lists.saw("c", [worker_of("a", "b", "c", minutes=1)])
+    assert lists.newest("abc") == {"a", "b"}
+    assert not lists.beyond("abc")
+    assert lists.beyond("ab") == {frozenset("abc")}
+    told_nothing = worker_of(minutes=9)._replace(metadata={})
+    lists.saw("b", [worker_of("a", "b", "c", minutes=3), told_nothing])
+    assert lists.newest("ab") == set("abc")
