@@ -14,7 +14,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 import citus_cluster
 import servers
-from pairs import Pair, databases, new_pair
+from pairs import Pair, databases, new_pair, third
 from slices import left_out, left_to_the_first, server_of
 from spares import Spares
 from standstill import AskAgain, Watch
@@ -71,6 +71,13 @@ def pair(pair_urls: tuple[str, str]) -> Iterator[Pair]:
     """Two inboxes, each in a database of its own."""
     with new_pair(*pair_urls) as made:
         yield made
+
+
+@pytest.fixture
+def trio(pair: Pair) -> Iterator[dict[str, World]]:
+    """The inboxes `a`, `b` and `c`: a third beside the pair."""
+    with third(pair) as c:
+        yield {"a": pair.a, "b": pair.b, "c": c}
 
 
 @pytest.fixture(scope="session")

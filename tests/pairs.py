@@ -68,6 +68,20 @@ def new_pair(*urls: str) -> Iterator[Pair]:
             world.close()
 
 
+@contextlib.contextmanager
+def third(pair: Pair) -> Iterator[World]:
+    """An inbox in one more database, dropped when the block ends."""
+    name = f"third_{os.getpid()}_{next(_numbers)}"
+    pair.a.conn.execute(f"CREATE DATABASE {name}".encode())
+    try:
+        with postgres.connect(at(pair.a.url, name)) as conn:
+            migrate.apply(conn, "tenure")
+        with contextlib.closing(World(at(pair.a.url, name), "tenure")) as world:
+            yield world
+    finally:
+        pair.a.conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
 def _filled(world: World) -> set[str]:
     asked = "SELECT relname FROM pg_class WHERE relnamespace IN ('tenure'::regnamespace, 'public'::regnamespace)"
     return {name for (name,) in world.sql(f"{asked} AND relkind = 'r' AND pg_relation_size(oid) > 0")}
@@ -76,9 +90,15 @@ def _filled(world: World) -> set[str]:
 @contextlib.contextmanager
 def serving(pair: Pair, inbox: Inbox, *, urls: dict[str, str] | None = None, **terms: Any) -> Iterator[Hired]:
     """One worker at both inboxes, drained at the end."""
+    with hired_at(inbox, {"a": pair.a.url, "b": pair.b.url, **(urls or {})}, **terms) as hired:
+        yield hired
+
+
+@contextlib.contextmanager
+def hired_at(inbox: Inbox, shards: dict[str, str], **terms: Any) -> Iterator[Hired]:
+    """One worker at these inboxes, drained at the end."""
     terms.setdefault("grace_seconds", SECONDS_MAX)
     terms.setdefault("poll_seconds", 0.3)
-    shards = {"a": pair.a.url, "b": pair.b.url, **(urls or {})}
     hired = Hired(inbox, Terms(shards=shards, **terms))
     try:
         eventually(lambda: any(ready(post) for post in hired.worker.posts))

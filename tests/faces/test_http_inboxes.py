@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -13,9 +14,12 @@ from faces.test_inboxes import NOWHERE, failed
 from faces.test_inboxes import tenure as in_both
 from faces.web_tools import Stream, said, served
 from pairs import Pair
+from patience import soon
 from tenure.cli.serve import check_schemas
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import BAD_SETTINGS
 from tenure.web import again, app, inboxes, local
+from world import World
 
 pytestmark = pytest.mark.one_server
 
@@ -131,6 +135,34 @@ def test_a_change_is_waited_for_as_long_as_it_takes(web: httpx.Client, monkeypat
 def test_health_is_well_while_one_inbox_answers(half: httpx.Client) -> None:
     found = said(half.get("/health"))
     assert (found["status"], found["inboxes"]["us"]["answers"]) == ("ready", False)
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics"])
+def test_a_silent_inbox_does_not_keep_a_probe_waiting(pair: Pair, path: str) -> None:
+    with FaultProxy(pair.b.url) as proxy, served(pair.a, shards={"eu": pair.a.url, "us": proxy.url}) as web:
+        assert web.get(path).status_code == 200
+        proxy.blackhole()
+        took = []
+        for _ in range(3):
+            begun = time.monotonic()
+            assert web.get(path).status_code == 200
+            took.append(time.monotonic() - begun)
+        assert max(took) < soon(1.0)
+        assert min(took) < 1.0, "whatever the machine does: who was silent a moment ago is not asked again"
+        found = said(web.get("/health"))["inboxes"]
+        assert (found["eu"], found["us"]["answers"]) == (BOTH["eu"], False)
+        proxy.heal()
+        eventually(lambda: said(web.get("/health"))["inboxes"] == BOTH)
+
+
+def test_an_act_tells_of_an_inbox_without_such_rows_too(trio: dict[str, World]) -> None:
+    failed(trio["a"])
+    shards = {"a": trio["a"].url, "b": NOWHERE, "c": trio["c"].url}
+    with served(trio["a"], shards=shards) as web:
+        for body in ({"dry_run": True}, {"dry_run": False, "expect": 1, "reason": "again"}):
+            done = said(web.post("/api/actions", json={"verb": "redrive", "filter": "status:failed", **body}))
+            told = {name: each["answers"] for name, each in done["inboxes"].items()}
+            assert told == {"a": True, "b": False, "c": True}
 
 
 def test_what_is_about_one_inbox_is_refused_before_it_begins(pair: Pair, web: httpx.Client) -> None:

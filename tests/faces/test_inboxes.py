@@ -264,3 +264,14 @@ def test_the_tail_of_all_inboxes_says_of_which_each_event_is(pair: Pair) -> None
     assert answer.returncode == 0
     assert "us says: the database does not answer" in answer.stderr
     assert "0 workers are alive" in answer.stderr
+
+
+def test_the_nodes_of_a_cluster_are_not_looked_for_in_a_list_of_databases(pair: Pair, tmp_path: Path) -> None:
+    env = {"TENURE_HOME": str(tmp_path), "TENURE_DATABASE_URL": "", "DATABASE_URL": ""}
+    for words in ((), ("drain", "2"), ("adopt", "--without", "2")):
+        answer = tenure(pair, "shards", *words, **env)
+        assert answer.returncode == BAD_SETTINGS
+        told = " ".join(answer.stderr.split())
+        assert "shards are the nodes of a Citus cluster: give its coordinator as --database-url" in told
+        assert "`tenure queues` looks into the inboxes of TENURE_SHARDS" in told
+    assert list(tmp_path.iterdir()) == [], "no server was started"

@@ -79,11 +79,35 @@ def told_of(hired: Hired, inbox: str) -> list[DatabaseUnreachable]:
     return [event for event in hired.of(DatabaseUnreachable) if event.worker.endswith(inbox)]
 
 
-def test_a_server_of_pages_is_refused_it_too(pair: Pair) -> None:
+def as_url(words: str) -> str:
+    """An address of libpq's as a URL."""
+    found = {name: str(word) for name, word in conninfo_to_dict(words).items()}
+    return f"postgresql:///?{urlencode(found, quote_via=quote)}"
+
+
+EU_AND_US = "tenure: inboxes 'eu' and 'us' are one database by two addresses: give each one of its own"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve", "--port", "0"),
+        ("queues", "limit", "mail", "--max-running", "4", "--across"),
+        ("queues", "pause", "mail"),
+        ("redrive", "status:dead_letter", "--yes"),
+    ],
+)
+def test_a_server_of_pages_and_an_act_are_refused_it_too(pair: Pair, command: tuple[str, ...]) -> None:
     with FaultProxy(pair.a.url) as proxy:
-        words = {name: str(word) for name, word in conninfo_to_dict(proxy.url).items()}
-        other = f"postgresql:///?{urlencode(words, quote_via=quote)}"
-        answer = tenure(pair, "serve", "--port", "0", b=other)
+        answer = tenure(pair, *command, b=as_url(proxy.url))
     assert answer.returncode == BAD_SETTINGS
-    told = "inboxes 'eu' and 'us' are one database by two addresses: give each one of its own"
-    assert " ".join(answer.stderr.split()) == f"tenure: {told}"
+    assert " ".join(answer.stderr.split()) == EU_AND_US
+    assert (pair.a.count("queues"), pair.a.count("audit")) == (0, 0)
+
+
+def test_who_reads_is_told_it(pair: Pair) -> None:
+    with FaultProxy(pair.a.url) as proxy:
+        answer = tenure(pair, "queues", b=as_url(proxy.url))
+    assert answer.returncode == 0
+    assert EU_AND_US in " ".join(answer.stderr.split())
+    assert "one database" not in tenure(pair, "queues").stderr

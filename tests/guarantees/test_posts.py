@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -234,6 +235,8 @@ def cut_off(pair: Pair, *, a_waits: bool) -> tuple[Hired, int]:
         if a_waits:
             time.sleep(3.0)
         else:
+            with Health(hired.worker, "127.0.0.1", 0) as health:
+                eventually(lambda: json.loads(health.answer("GET", "/readyz").body)["slots_used"] == 0)
             eventually(lambda: done(pair.a) == 20)
         meanwhile = done(pair.a)
         proxy.heal()
@@ -441,5 +444,6 @@ def test_its_metrics_have_the_name_of_the_inbox_and_tell_the_one_that_is_away(pa
         assert told('tenure_inbox_up{inbox="a"} 1')
         assert told(f'tenure_inbox_up{{inbox="b"}} {int(not away)}')
         assert told('tenure_connected{inbox="a",who="claimer"} 1')
+        assert told("tenure_slots 20"), "one set: a sum over inboxes must not count it for each"
         heads = [line for line in health.answer("GET", "/metrics").body.split("\n") if line.startswith("# HELP")]
         assert len(heads) == len(set(heads))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import warm
 from crew import eventually
 from faces.test_inboxes import tenure
-from pairs import Pair, both_ready, serving
+from pairs import Pair, both_ready, hired_at, serving
 from tenure.app.clock_times import Cron
 from tenure.app.inbox import Inbox
 from tenure.doctor import examine
@@ -204,6 +206,41 @@ def test_the_list_says_where_it_rests(pair: Pair) -> None:
     assert {(name, inbox) for name, inbox, *_, coming, _ in lines if coming == "elsewhere"} == {
         (name, "eu") for name in AT_B
     }
+
+
+def test_doctor_names_a_schedule_that_fires_in_two_inboxes(pair: Pair) -> None:
+    for here in "ab":
+        plan_in(pair, here, places=here)  # two lists that have no inbox in common
+    told = "schedules fire here and in another inbox, so each tick comes twice: s0 in us"
+    assert told in " ".join(tenure(pair, "doctor").stdout.split())
+    plan_in(pair, "a")
+    plan_in(pair, "b")
+    assert "each tick comes twice" not in " ".join(tenure(pair, "doctor").stdout.split())
+
+
+def test_a_schedule_that_waits_is_told_once_for_all_inboxes(trio: dict[str, World]) -> None:
+    away = "postgresql://tenure@127.0.0.1:1/tenure"
+    shards = {"a": trio["a"].url, "b": trio["b"].url, "c": away}
+    waits = {name for name in NAMES if home_of(f"schedule:{name}", "abc") == "c"}
+    with hired_at(scheduled(), shards) as hired:
+        eventually(lambda: all(set(told(trio[name])) == waits for name in "ab"))
+        every = ",".join(f"{name}={url}" for name, url in shards.items())
+        said = warm.run("schedules", env={**os.environ, "TENURE_SHARDS": every, "COLUMNS": "200"}).stderr
+        assert [said.count(f"{name} waits: its home is the inbox c") for name in sorted(waits)] == [1] * len(waits)
+        assert "a: " not in said.split("inboxes answer")[0]
+        assert hired.stop() == 0
+
+
+def test_it_is_told_at_once_that_an_inbox_is_away_and_back(pair: Pair) -> None:
+    with FaultProxy(pair.b.url) as proxy:
+        terms = {"urls": {"b": proxy.url}, "heartbeat_seconds": 3600.0, "ttl_seconds": 7200.0}
+        with serving(pair, scheduled(), **terms) as hired:  # type: ignore[arg-type]
+            both_ready(hired)
+            proxy.refuse()
+            proxy.cut()
+            eventually(lambda: set(told(pair.a)) == set(AT_B))
+            proxy.heal()
+            eventually(lambda: not told(pair.a))
 
 
 def test_on_citus_the_door_says_which_home_it_is(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,10 +10,7 @@ import pytest
 
 from crew import Process, eventually, processes
 from guarantees.test_schedule_homes import fired, planned
-from pairs import Pair, at
-from tenure import postgres
 from tenure.model.rows import Worker
-from tenure.postgres import migrate
 from tenure.worker.homes import home_of
 from tenure.worker.lists import Lists
 from world import World
@@ -43,20 +38,6 @@ Homes.tend = lambda *_, **__: ""
 Homes._may_fire_beyond = lambda *_: False
 """
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-def trio(pair: Pair) -> Iterator[dict[str, World]]:
-    """A third inbox beside the pair."""
-    pair.a.conn.execute(b"CREATE DATABASE third_of_lists")
-    url = at(pair.a.url, "third_of_lists")
-    try:
-        with postgres.connect(url) as conn:
-            migrate.apply(conn, "tenure")
-        with contextlib.closing(World(url, "tenure")) as third:
-            yield {"a": pair.a, "b": pair.b, "c": third}
-    finally:
-        pair.a.conn.execute(b"DROP DATABASE third_of_lists WITH (FORCE)")
 
 
 def started(trio: dict[str, World], names: str, folder: Path, text: str = APP) -> Process:

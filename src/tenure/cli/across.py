@@ -97,10 +97,14 @@ def _take(conns: Mapping[str, QueueConnection], deal: Deal, given: Mapping[str, 
     said = {"max_running": deal.max_running, "rate_per_second": deal.rate_per_second, "burst": deal.burst}
     words = [f"{name}={value:g}" for name, value in said.items() if value is not None]
     target = " ".join([given["name"], *words, f"across={','.join(deal.inboxes)}"])
+    done: list[str] = []
     for inbox, conn in conns.items():
         taking = take_share(given["name"], deal, inbox)
         if not operate.noted(conn, taking, me(), "limit", target, schema, reason=given["reason"]):
+            for each in done:
+                echo(printable(f"{each}: {given['name']}: went down to its share"), err=True)
             raise BadSettings(f"inbox {inbox}: somebody dealt this limit at the same time: run it again")
+        done.append(inbox)
 
 
 def _raise(conns: Mapping[str, QueueConnection], urls: Mapping[str, str], queue: str, schema: str) -> None:

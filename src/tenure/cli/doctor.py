@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import settings
+from .. import postgres, settings
 from ..console.terminal import echo, sentence
 from ..errors import BUG, NO, NoDatabase
-from .database import opened, options
+from .database import Database, opened, options
 from .inbox_told import HERE
 from .output import lines
 from .table import painted
 
 if TYPE_CHECKING:
+    from psycopg import Connection
+
     from ..doctor import Finding
 
 Known = list[tuple[str, settings.Found | None]]
@@ -72,11 +74,31 @@ def _findings(database_url: str | None, schema: str | None, *, citus: bool = Fal
                 yield from examine_cluster(database.url, database.schema)
             else:
                 yield from examine(database.url, database.schema, flag=database.flag)
+                yield from _twice(database)
     except (psycopg.Error, NoDatabase) as error:
         sentence, code = explain(error)
         if code == BUG:
             raise
         yield Finding("database", "fault", code, sentence, "nothing else can be checked without it")
+
+
+def _twice(database: Database) -> Iterator[Finding]:
+    """Whether a schedule that fires in this inbox, one of several, fires in another one too."""
+    if not HERE.get():
+        return
+    from ..doctor.fleet import fires_twice
+    from ..verbs.schedules import schedules
+    from ..worker.places import Places
+
+    def firing(conn: Connection[Any]) -> set[str]:
+        return {each.name for each in postgres.run(conn, schedules(), database.schema) if not each.rests}
+
+    with (
+        postgres.connect(database.url) as conn,
+        Places(settings.shards(), database.schema).others(HERE.get()) as others,
+    ):
+        here, there = firing(conn), {inbox: firing(other) for inbox, other in others.items()}
+    yield fires_twice({name: [inbox for inbox, names in there.items() if name in names] for name in sorted(here)})
 
 
 def _line(finding: Finding) -> str:

@@ -82,13 +82,16 @@ def _tell_table(tables: Mapping[str, Lines], most: int | None) -> str:
 
 
 def _tell_remarks(of: Sequence[Told], cut: str) -> None:
-    """What was said on stderr, once if all say the same."""
+    """What was said on stderr; what all of them say is told once."""
     said = [(each.inbox, said.text) for each in of for said in each.said if said.err]
     more = [text for _, text in said if text.startswith(MORE)]
     said = [(inbox, text) for inbox, text in said if text not in more]
-    same = len({text for _, text in said}) == 1
-    for inbox, text in said[:1] if same else said:
-        echo(text if same else f"{inbox}: {text}", err=True)
+    once = {text for _, text in said if len({inbox for inbox, each in said if each == text}) == len(of)}
+    for text in dict.fromkeys(text for _, text in said if text in once):
+        echo(text, err=True)
+    for inbox, text in said:
+        if text not in once:
+            echo(f"{inbox}: {text}", err=True)
     if (cut or more) and sys.stderr.isatty():
         remark(f"{MORE}--before {cut}" if cut else more[0])
 

@@ -7,13 +7,15 @@ named on stderr, and does not keep the others' answers back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
 from .. import settings
-from ..console.terminal import KEPT, Said
+from ..console.terminal import KEPT, Said, sentence
 from ..errors import INTERRUPTED, NO, BadSettings, NoEndpoint
 from .inbox_told import HERE, Ask, Told, side_by_side
 
@@ -26,6 +28,7 @@ ALONE = (
     *("flow check", "flow listen"),
 )
 OF_ONE = {"audit": "before", "audit verify": "tip"}  # options whose value means something in one inbox alone
+LOOK_SECONDS = 3.0  # how long who has answered waits to know whether two of them are one database
 WATCHING = ("top", "tail")  # until they are told to end
 
 
@@ -48,10 +51,13 @@ def in_each(command: F) -> F:
             ((name, url),) = urls.items()
             HERE.set(name)
             return command(*args, **{**given, "database_url": url})
-        if given.get("across"):
-            return command(*args, **{**given, "across": urls})
-        _check_many(path, given, urls)
-        return _in_all(path, {name: _ask(ctx, command, args, given, name, url) for name, url in urls.items()}, given)
+        if not given.get("across"):
+            _check_many(path, given, urls)
+        with _places_checked(urls, given["schema"], acts=changes(path, given)):
+            if given.get("across"):
+                return command(*args, **{**given, "across": urls})
+            asks = {name: _ask(ctx, command, args, given, name, url) for name, url in urls.items()}
+            return _in_all(path, asks, given)
 
     return run  # type: ignore[return-value]
 
@@ -69,6 +75,26 @@ def _check_many(path: str, given: Mapping[str, Any], urls: Mapping[str, str]) ->
         raise click.UsageError(f"{path} works in one inbox: {one}")
     if path in OF_ONE and given[OF_ONE[path]] is not None:
         raise click.UsageError(f"--{OF_ONE[path]} is of one inbox: {one}")
+
+
+@contextmanager
+def _places_checked(urls: Mapping[str, str], schema: str | None, *, acts: bool) -> Iterator[None]:
+    """Two addresses of one database: an act is refused before it begins; who reads is told, and waits no longer."""
+    from .one_place import one_place
+
+    found: list[BadSettings | None] = []
+    looking = threading.Thread(target=lambda: found.append(one_place(urls, schema)), daemon=True)
+    looking.start()
+    if acts:
+        looking.join()
+    if acts and found and found[0]:
+        raise found[0]
+    try:
+        yield
+    finally:
+        looking.join(LOOK_SECONDS)
+        for refused in filter(None, found):
+            sentence(f"tenure: {refused}", err=True)
 
 
 def _in_all(path: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import click
 from psycopg import Error
 
-from .. import operate, postgres
+from .. import operate, postgres, settings
 from ..console.terminal import echo
 from ..errors import TRY_LATER, BadSettings
 from ..postgres.citus_door import Node, nodes
@@ -48,7 +50,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         given = {"database_url": database_url, "schema": schema, "as_json": as_json}
         ctx.default_map = {"drain": given, "adopt": given}
         return
-    with opened(database_url, schema) as database:
+    with _cluster(database_url, schema) as database:
         told = [_told(node, database) for node in _nodes(database)]
     if as_json:
         echo(json.dumps({"schema": 1, "shards": [_fields(each) for each in told]}, sort_keys=True))
@@ -70,7 +72,7 @@ def drain(inbox: int, as_json: bool, database_url: str | None, schema: str | Non
 
     Its ended rows must be redriven or deleted, too. Citus does not know of them: it would let you remove the node.
     """
-    with opened(database_url, schema) as database:
+    with _cluster(database_url, schema) as database:
         node = _node(database, inbox)
         with connect(database.url, application_name="tenure shards") as conn:
             postgres.run(conn, drain_node(inbox), database.schema)
@@ -91,7 +93,7 @@ def adopt_without(without: int, reason: str, as_json: bool, database_url: str | 
     If that inbox has ordered rows and comes back, they run beside later ones of their keys: say this of a lost node.
     """
     done = {}
-    with opened(database_url, schema) as database:
+    with _cluster(database_url, schema) as database:
         for node in _nodes(database):
             if node.group != without:
                 with connect(node.url(database.url), application_name="tenure shards", patience=PATIENCE) as conn:
@@ -111,6 +113,16 @@ def _adopted(conn: QueueConnection, url: str, schema: str, without: str, reason:
         postgres.run(conn, operators.mark(action, done.adopted.rows, done=True), schema)
     operate.sealed(conn, schema)
     return done
+
+
+@contextmanager
+def _cluster(database_url: str | None, schema: str | None) -> Iterator[Database]:
+    """The coordinator that the settings name: no embedded server is one, and TENURE_SHARDS names plain databases."""
+    if settings.load(database_url=database_url, schema=schema).database_url is None:
+        others = "; `tenure queues` looks into the inboxes of TENURE_SHARDS" if settings.shards() else ""
+        raise BadSettings(f"shards are the nodes of a Citus cluster: give its coordinator as --database-url{others}")
+    with opened(database_url, schema) as database:
+        yield database
 
 
 def _nodes(database: Database) -> list[Node]:

@@ -97,6 +97,17 @@ def schedules(workers: list[Member]) -> Finding:
     return Finding("schedules", "warn", waiting, told, "they go on when it is back: see its log")
 
 
+def fires_twice(also_in: Mapping[str, list[str]]) -> Finding:
+    """Whether schedules that fire in this inbox fire in others too; by the name of each, which those are."""
+    twice = {name: inboxes for name, inboxes in also_in.items() if inboxes}
+    if not twice:
+        return Finding("homes", "ok", {}, "no schedule of this inbox fires in another one")
+    said = ", ".join(f"{quoted(name)} in {', '.join(inboxes)}" for name, inboxes in list(twice.items())[:3])
+    more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
+    told = f"schedules fire here and in another inbox, so each tick comes twice: {said}{more}"
+    return Finding("homes", "warn", twice, told, "start a worker with all of these inboxes: it keeps one home for each")
+
+
 def unserved(lags: Mapping[str, float], queues: list[Queue], workers: list[Member]) -> dict[str, float]:
     """The queues with due rows that no living worker serves, and for how long; paused ones are meant to wait."""
     paused = {queue.queue for queue in queues if queue.paused}

@@ -9,6 +9,9 @@ from ..errors import BadSettings
 from .known import BETWEEN_SHARDS, masked
 
 SHARD_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_SWALLOWED = re.compile(
+    r",\s*([a-z0-9][a-z0-9_-]{0,31}\s*=[^,]*)", re.IGNORECASE
+)  # after a URL, without one of its own
 EXAMPLE = "write e.g. eu=postgresql://…,us=postgresql://…"
 
 
@@ -19,6 +22,9 @@ def parse_shards(text: str, source: str) -> dict[str, str]:
         name, parted, url = part.strip().partition("=")
         if not parted or not url.strip().startswith(("postgresql://", "postgres://")):
             raise BadSettings(f"{source} has {masked('', part)!r}: each inbox must have a name and a URL; {EXAMPLE}")
+        if swallowed := _SWALLOWED.search(url.rpartition("@")[2]):  # a password may have a comma
+            wrong = masked("", swallowed[1])
+            raise BadSettings(f"{source} has {wrong!r}: each inbox must have a name and a URL; {EXAMPLE}")
         if name in found:
             raise BadSettings(f"{source} names {name!r} twice: give each inbox a name of its own")
         found[name] = url.strip()
@@ -31,7 +37,7 @@ def check_shards(shards: Mapping[str, str]) -> None:
     for name, url in shards.items():
         if not SHARD_NAME.fullmatch(name):
             raise BadSettings(f"{name!r} must be a short name of a-z, 0-9, - and _ for an inbox; {EXAMPLE}")
-        if not url or list(shards.values()).count(url) > 1:
+        if not url:
             raise BadSettings(f"inbox {name!r} must have a URL of its own; {EXAMPLE}")
     places: dict[tuple[str, ...], str] = {}
     for name, url in shards.items():

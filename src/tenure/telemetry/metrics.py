@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import __version__
@@ -159,9 +159,9 @@ class Metrics:
             with self._lock:
                 hear(event)
 
-    def text(self, only: Family | None = None) -> str:
-        """Everything in the text format of Prometheus, or one metric."""
-        known = [only] if only else self.families()
+    def text(self, only: Container[str] | None = None, but: Container[str] = ()) -> str:
+        """Every metric in the text format of Prometheus; or only those of these names, or all but those."""
+        known = [each for each in self.families() if (only is None or each.name in only) and each.name not in but]
         with self._lock:
             found = [(family, family.lines()) for family in known]
         return "".join(line for family, lines in found for line in written(family, lines))

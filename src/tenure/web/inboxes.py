@@ -18,12 +18,11 @@ from starlette.responses import Response
 from ..events import Bus
 from ..model.merged import merged
 from ..postgres.connection import soon_given_up
-from ..telemetry.inbox_metrics import labelled
-from ..telemetry.metrics import CONTENT_TYPE
 from . import overview
 from .feed import Feed
 from .http_errors import Refused, refusal
-from .route import Ask, Reply, Route, encoded
+from .inbox_probes import apart
+from .route import Ask, Reply, Route
 from .site import Site
 from .store import Store
 
@@ -92,7 +91,7 @@ async def run_in_all(route: Route, ask: Ask[Any, Any]) -> Any:
     if chosen:
         return told_at(chosen, await route.run(_at(ask, _named(sites, chosen))))
     if route.path in APART:
-        return await _apart(route, ask)
+        return await apart(route, ask, _asked, ANSWER_SECONDS)
     if len(sites) == 1:
         ((only, site),) = sites.items()
         return told_at(only, await route.run(_at(ask, site)))
@@ -146,7 +145,9 @@ def _most(ask: Ask[Any, Any]) -> int | None:
     return getattr(ask.query, "n", None) or getattr(ask.query, "limit", None)
 
 
-async def _asked(run: Run, ask: Ask[Any, Any], sites: Mapping[str, Site], seconds: int | None = None) -> dict[str, Any]:
+async def _asked(
+    run: Run, ask: Ask[Any, Any], sites: Mapping[str, Site], seconds: float | None = None
+) -> dict[str, Any]:
     """What each answered, or the refusal; side by side. With `seconds`, who needs longer is away."""
     sites = dict(sites)  # one more may join meanwhile
 
@@ -236,32 +237,7 @@ async def _changed(route: Route, ask: Ask[Any, Any]) -> Any:
             continue  # none of these rows is there
         body = ask.body if expect is None else msgspec.structs.replace(ask.body, expect=counts.get(name, 0))
         answers |= await _asked(route.run, replace(ask, body=body), {name: site})
-    return _as_one(answers, None)
-
-
-async def _apart(route: Route, ask: Ask[Any, Any]) -> Response:
-    """Probes and metrics: who is away is a fact among others."""
-    answers = await _asked(route.run, ask, ask.site.inboxes, ANSWER_SECONDS)
-    return _metrics(answers) if route.path == "/metrics" else _ready(answers)
-
-
-def _metrics(answers: Mapping[str, Any]) -> Response:
-    if all(isinstance(each, Refused) for each in answers.values()):
-        raise next(iter(answers.values()))
-    texts = {name: None if isinstance(each, Refused) else each.body.decode() for name, each in answers.items()}
-    return Response(labelled(texts), headers={"cache-control": "no-store", "content-type": CONTENT_TYPE})
-
-
-def _ready(answers: Mapping[str, Any]) -> Response:
-    well = {name: each for name, each in answers.items() if not isinstance(each, Response | Refused)}
-    inboxes = {
-        name: {"answers": True} if name in well else {"answers": False, "error": _why(each)}
-        for name, each in answers.items()
-    }
-    if not well:
-        return encoded(Reply(503, {"status": "not ready", "error": "no inbox answers", "inboxes": inboxes}))
-    return encoded(Reply(200, {**_plain(next(iter(well.values()))), "inboxes": inboxes}))
-
-
-def _why(answer: Any) -> str:
-    return str(answer) if isinstance(answer, Refused) else str(msgspec.json.decode(answer.body).get("error", ""))
+    whole = _as_one(answers, None)
+    for name in counts.keys() - answers.keys():
+        whole.body["inboxes"][name] = {"answers": True}
+    return whole

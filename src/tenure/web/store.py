@@ -49,6 +49,7 @@ class Store:
     def __init__(self, url: str, schema: str) -> None:
         self.url, self.schema = url, schema
         self.closed = False
+        self.silent_until = 0.0  # it has not answered a probe: others need not wait for it before
         self._reading: list[AsyncQueueConnection] = []
         self._changing: list[QueueConnection] = []
         self._busy: set[QueueConnection] = set()

@@ -98,8 +98,8 @@ class DbThread(threading.Thread):
         self._pace.reset()
         if self._away_since is not None:
             self.shared.away_seconds = away_seconds = time.monotonic() - self._away_since
-            self.shared.bus.emit(DatabaseBack(self.shared.worker_id, self.who, away_seconds))
             self._away_since = None
+            self.shared.bus.emit(DatabaseBack(self.shared.worker_id, self.who, away_seconds))
 
     def _lost(self, error: Exception) -> None:
         self.connected = False

@@ -31,6 +31,7 @@ STILL_SECONDS_MAX = 120.0  # the lease keeper gives up a silent database after 2
 CLIENT_SECONDS_MAX = 3.0  # for the whole request, and again for its answer
 CLIENTS_MAX = 64  # at once; one more, and the oldest is closed
 REQUEST_BYTES_MAX = 8192
+SLOTS = "tenure_slots"  # one set for all inboxes
 ACCEPT_SECONDS = 0.2  # how long the exit of a worker may wait for this thread
 
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
@@ -116,8 +117,9 @@ class Health:
         self._follow()
         if not self._of_inboxes:
             return Answer(200, self._metrics.text(), CONTENT_TYPE)
-        texts = {"": self._metrics.text(only=self._metrics.enqueued)}  # by handlers, wherever the row went
-        texts |= {post.terms.inbox: metrics.text() for post, metrics in self._of_inboxes.items()}
+        # Of the whole process: rows that handlers have enqueued, wherever they went, and its slots.
+        texts = {"": self._metrics.text(only=(self._metrics.enqueued.name, SLOTS))}
+        texts |= {post.terms.inbox: metrics.text(but=(SLOTS,)) for post, metrics in self._of_inboxes.items()}
         there = {post.terms.inbox: post.connected for post in self._of_inboxes}
         return Answer(200, inbox_metrics.joined(texts) + inbox_metrics.up(there), CONTENT_TYPE)
 
@@ -125,7 +127,7 @@ class Health:
         return Reading(
             schema=migrate.newest(),  # it starts on no other
             slots=self._worker.terms.slots,
-            slots_used=sum(post.held.slots_used for post in posts),
+            slots_used=sum(post.held.slots_running for post in posts),
             buckets_owned=sum(len(post.lease_keeper.ring.buckets_of(post.shared.worker_id)) for post in posts),
             wakeup="notify" if all(post.lease_keeper.listening for post in posts) else "poll",
             database={

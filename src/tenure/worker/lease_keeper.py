@@ -86,6 +86,10 @@ class LeaseKeeper(DbThread):
         """Leave the ring: the others take over our buckets."""
         self._asked.append(self._member.drain)
 
+    def beat_soon(self) -> None:
+        """There is something to tell with a heartbeat."""
+        self._due["heartbeat"] = 0.0
+
     def leave(self) -> None:
         """Leave the registry: nothing is left to do."""
         self._asked.append(self._leave)

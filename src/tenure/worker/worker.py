@@ -15,7 +15,7 @@ from typing import Any
 from .. import __version__
 from ..app.inbox import Inbox
 from ..errors import BUG, TRY_LATER, BadSettings, LifespanFailed
-from ..events import Bus, WorkerDraining, WorkerExit
+from ..events import Bus, DatabaseBack, DatabaseUnreachable, Event, WorkerDraining, WorkerExit, WorkerStarted
 from ..postgres import migrate
 from .beginning import Away, begin
 from .config import Terms, at_inbox, new_worker_id
@@ -57,6 +57,8 @@ class Worker:
         self._among = Among(places, Homes(inbox.schedules, terms, places), Dealer(places))
         self._refused: set[str] = set()  # nodes that have joined and cannot be served
         self.posts = [self._post(each) for each in terms.posts]
+        if len(self.posts) > 1:
+            self.bus.subscribe(self._hear, each_job=False)
         first = self.posts[0]
         self.shared, self.held = first.shared, first.held
         self.lease_keeper, self.claimer = first.lease_keeper, first.claimer
@@ -230,6 +232,12 @@ class Worker:
     def _failed(self, error: BaseException) -> None:
         self._error = self._error or error
         self.stop()
+
+    def _hear(self, event: Event) -> None:
+        """An inbox went away or came back: its neighbours say at once which schedules wait for it."""
+        if isinstance(event, WorkerStarted | DatabaseBack | DatabaseUnreachable):
+            for post in self.posts:
+                post.lease_keeper.beat_soon()
 
     def _asked_to_drain(self) -> None:
         """An operator's request comes with every heartbeat; it never means: leave at once."""
