@@ -17,7 +17,9 @@ from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TRY_LATER, BadSettings, SchemaMismatch
 from tenure.events import DatabaseUnreachable, ExecutionStarted, WorkerExit, WorkerStarted
 from tenure.postgres import migrate
+from tenure.verbs.statement import Statement
 from tenure.worker import beginning
+from tenure.worker.claim_rule import SentClaim
 from tenure.worker.config import Terms
 from tenure.worker.homes import home_of
 from tenure.worker.worker import Worker
@@ -137,6 +139,16 @@ def test_an_idle_worker_does_not_drain_for_an_inbox_that_has_gone_silent(pair: P
         asked = time.monotonic()
         assert hired.stop() == 0
         assert time.monotonic() - asked < 15
+
+
+def test_a_claim_without_a_reply_may_hold_rows_and_is_drained_for(pair: Pair) -> None:
+    away = pair.b.url.replace("/posts_", "/nowhere_")
+    with serving(pair, scheduled(), urls={"b": away}) as hired:
+        post = hired.worker.posts[1]
+        post.claimer.drain()
+        assert post.idle
+        post.claimer.claims.send(SentClaim("unordered", 1, 1, 0.0, Statement("ping", {}, lambda _: [])))
+        assert not post.idle
 
 
 def test_the_end_names_the_inbox_that_has_rows_left(pair: Pair) -> None:

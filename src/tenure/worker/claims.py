@@ -77,6 +77,11 @@ class Claims:
             self._sent = None
         self.rule.look_again()
 
+    @property
+    def in_doubt(self) -> bool:
+        """True if a claim was sent whose reply has not come: we may hold its rows."""
+        return self._sent is not None or bool(self._lost)
+
     def lost(self) -> list[tuple[float, SentClaim]]:
         """The lost claims to ask about now."""
         at = time.monotonic()

@@ -195,8 +195,8 @@ class Post:
 
     @property
     def _empty_handed(self) -> bool:
-        """True if it holds no row, and cannot come to hold one: its database does not answer."""
-        return not self.held.all() and not self.claimer.connected
+        """True if it holds no row, not by a lost reply either, and comes to hold none: its database does not answer."""
+        return not self.held.all() and not self.claimer.connected and not self.claimer.claims.in_doubt
 
     @property
     def left(self) -> int:
