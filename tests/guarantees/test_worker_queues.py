@@ -195,7 +195,7 @@ def test_workers_share_the_ring_and_each_claims_the_ordered_keys_of_its_own_buck
         owned = [set(each.worker.lease_keeper.ring.buckets_of(each.worker.id)) for each in hired]
         assert owned[0] | owned[1] == set(range(1024))
         assert not owned[0] & owned[1]
-        assert all(each.of(RingChanged) for each in hired)
+        eventually(lambda: all(each.of(RingChanged) for each in hired))
         for n in range(50):
             world.enqueue("work", key=f"k{n}", ordered=True)
         eventually(lambda: sum(len(each.of(JobCompleted)) for each in hired) == 50)

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import tenure
-import tenure.web
 from crew import eventually
-from faces.web_tools import running
 from shapes.test_webhook_receive import Shop, standard
 from tenure.app.inbox import Inbox
 from tenure.contrib.beside import Beside
@@ -84,19 +81,12 @@ def by_a_worker_beside(world: World) -> bool:
         return bool(eventually(lambda: world.sql("SELECT 1 FROM workers")))
 
 
-def by_the_dashboard(world: World) -> bool:
-    with running(tenure.web.app(access=tenure.web.local)) as url:
-        return httpx.get(f"{url}/api/queues").status_code == 200
-
-
 def by_connect(world: World) -> bool:
     with tenure.connect() as conn:
         return conn.info.dbname == world.conn.info.dbname
 
 
-@pytest.mark.parametrize(
-    "found", [by_connect, by_result, by_result_blocking, by_receive, by_delay, by_a_worker_beside, by_the_dashboard]
-)
+@pytest.mark.parametrize("found", [by_connect, by_result, by_result_blocking, by_receive, by_delay, by_a_worker_beside])
 @pytest.mark.usefixtures("named")
 def test_the_database_is_found(world: World, found: Callable[[World], bool]) -> None:
     assert found(world)

@@ -16,7 +16,6 @@ from starlette.routing import Route as Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import settings
-from ..embedded.default_database import address
 from ..errors import BadSettings
 from . import overview, pages
 from .access import PUBLIC, Access, Door, Open, check_not_embedded, check_same_site
@@ -63,10 +62,11 @@ def app(
     if shards:
         settings.check_shards(shards)
         database_url = next(iter(shards.values()))
-    url = address(database_url, "database_url")
-    schema = settings.load(schema=schema).schema
+    chosen = settings.load(database_url=database_url, flag="database_url", schema=schema)
+    if chosen.database_url is None:
+        raise BadSettings("no database is given: pass database_url=…, or set TENURE_DATABASE_URL")
     names = [*redact, *_setting("TENURE_WEB_REDACT").split(",")]
-    store, door = Store(url, schema), access or _door()
+    store, door = Store(chosen.database_url, chosen.schema), access or _door()
     site = Site(
         store,
         Feed(store, lambda: overview.tick(store)),
@@ -74,7 +74,7 @@ def app(
         redaction_of(names),
         hide_payloads,
         read_only,
-        _hosts(url, door) if drills else None,
+        _hosts(chosen.database_url, door) if drills else None,
         None if access else _oidc(door),
         None if access else _proxy(),
         citus,

@@ -15,7 +15,7 @@ from .core import Core
 from .effects import Ask, Doing, Effect, Nap
 from .losers import closed_waits, given_back
 from .sleepers import BRANCH, Branch
-from .trouble import BranchClosed, FlowBroken, FlowStops, RecordsEnd
+from .trouble import BranchClosed, FlowBroken, FlowCancelled, FlowStops, RecordsEnd
 from .undoing import Root, is_of
 
 
@@ -48,7 +48,7 @@ class Walk:
             raise asyncio.CancelledError
         except StopIteration as end:
             return end.value
-        except BranchClosed:
+        except (BranchClosed, FlowCancelled):  # a step in doubt of a flow that undoes: not run again
             raise asyncio.CancelledError from None
         finally:
             if self.over and self.task is not None:
@@ -119,11 +119,11 @@ class Fork:
         ends = True
         try:
             return await coroutine
-        except RecordsEnd:
+        except (RecordsEnd, FlowStops):
             ends = False
             raise
         finally:
-            if ends and self._races and not self._decided and self._driver.sleepers.ended is None:
+            if ends and self._races and not self._decided and not self._core.cleaning:
                 self._win(i)
             self._leave(branch)
 
@@ -173,6 +173,8 @@ async def as_tasks(
         fork.judge(values)
     except FlowStops as why:
         raise driver.sleepers.stop(why) from None
+    if fork.won is None and core.cleaning:  # nobody wins any more
+        raise driver.sleepers.stop(FlowCancelled(core.cancel or "on request"))
     if fork.won is None:  # its own branch had lost before this race was decided
         raise asyncio.CancelledError
     if winner is None:

@@ -179,6 +179,8 @@ class Core:
 
     def _hold(self, call: Call, tries: int, seconds: float | None, error: str | None) -> Doing:
         """Until the next try; a flow that is cancelled meanwhile has no next try."""
+        if call.undoes is None:
+            yield from self._stop_if_asked(call.path, call.n, call.name)
         if self.riders or self.shown:
             yield from self.write()
         by = self.instance.deadline if call.undoes is None else None

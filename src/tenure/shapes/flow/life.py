@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
+
+import msgspec
 
 from ...events import DefinitionDiffered
 from ...model.outcome import DeadLetter, Fail, Release, Snooze
@@ -32,6 +34,7 @@ def life(core: Core, main: Main, *, recalled: bool, token: int, worker: str) -> 
         core.know((yield Recall(core.instance.run)))
     if CANCEL in core.records:
         core.cleaning, core.cancelled_at = True, core.records[CANCEL].recorded_at
+    core.cleaning = core.cleaning or UNDONE in core.records
     try:
         return (yield from _lived(core, main))
     except Asleep:
@@ -52,27 +55,60 @@ def life(core: Core, main: Main, *, recalled: bool, token: int, worker: str) -> 
         return DeadLetter(str(error))
 
 
+class Ending(NamedTuple):
+    """How a flow ends that undoes what it did: failed, dead_letter or cancelled; recorded before the first undo."""
+
+    how: str
+    said: str
+
+
 def _lived(core: Core, main: Main) -> Doing:
+    ending, value = yield from _ended(core, main)
+    if ending is None:
+        core.check_end()
+        if core.riders or core.shown:
+            yield Sub(core.write())
+        return value
+    yield Sub(_undone(core, ending))
+    if ending.how == "cancelled":
+        yield Stop(ending.said)
+        return Release(f"cancelled: {ending.said}")
+    return DeadLetter(ending.said) if ending.how == "dead_letter" else Fail(ending.said)
+
+
+def _ended(core: Core, main: Main) -> Doing:
+    """What the function returned, or how the flow ends; once it undoes, it ends as was recorded then."""
+    begun, value = _recorded(core), None
     try:
-        value: Any = yield main
+        value = yield main
     except StepFailed as error:
         value = Fail(str(error))
     except FlowCancelled as error:
-        return (yield from _stopped(core, error.reason))
+        return begun or Ending("cancelled", _said(core) or error.reason), None
     except Exception as error:
-        if not of_the_step(error) or not (core.cleaning or core.reason_to_stop()):
+        if not of_the_step(error):
+            raise
+        if begun is None and not core.reason_to_stop():
+            yield Sub(core.write())  # it may have been cancelled since
+        if begun is None and not core.cleaning and not core.reason_to_stop():
             raise  # tried again like a crash: a deploy may mend it
-        yield Sub(_noted(core))
-        return (yield from _stopped(core, core.records[CANCEL].error or ""))
-    if CANCEL in core.records:
-        return (yield from _stopped(core, core.records[CANCEL].error or ""))
+        if begun is None:
+            yield Sub(_noted(core))
+    if begun is None and CANCEL in core.records:
+        return Ending("cancelled", _said(core)), None
     if isinstance(value, Fail | DeadLetter):
-        yield Sub(_undone(core))
-        return value
-    core.check_end()
-    if core.riders or core.shown:
-        yield Sub(core.write())
-    return value
+        return begun or Ending("failed" if isinstance(value, Fail) else "dead_letter", value.error), None
+    return begun, value
+
+
+def _recorded(core: Core) -> Ending | None:
+    mark = core.records.get(UNDONE)
+    return Ending(msgspec.json.decode(mark.result or '"failed"'), mark.error or "") if mark is not None else None
+
+
+def _said(core: Core) -> str:
+    """Why it was cancelled between two steps."""
+    return core.records[CANCEL].error or "" if CANCEL in core.records else ""
 
 
 def _noted(core: Core) -> Doing:
@@ -84,13 +120,7 @@ def _noted(core: Core) -> Doing:
         core.records[CANCEL] = stop
 
 
-def _stopped(core: Core, reason: str) -> Doing:
-    yield Sub(_undone(core))
-    yield Stop(reason)
-    return Release(f"cancelled: {reason}")
-
-
-def _undone(core: Core) -> Doing:
+def _undone(core: Core, ending: Ending) -> Doing:
     """Undo all, between two marks: a redrive goes on with it after the first, and begins a new run after the second.
 
     What there is to undo the records say. They are asked for anew: an answer may have been lost, or its branch closed.
@@ -100,10 +130,11 @@ def _undone(core: Core) -> Doing:
     left = to_undo(core.undoable, core.records)
     if not left:
         return
+    mark = Step(*UNDONE, "undone", "begun", result=encode(ending.how), error=ending.said)
     if UNDONE not in core.records:
-        yield from core.write(Step(*UNDONE, "undone", "begun"))
+        yield from core.write(mark)
     yield from _undo(core, left)
-    yield from core.write(Step(*UNDONE, "undone", "done"))
+    yield from core.write(mark._replace(state="done"))
 
 
 def _undo(core: Core, left: list[tuple[Call, Step]]) -> Doing:
@@ -112,7 +143,7 @@ def _undo(core: Core, left: list[tuple[Call, Step]]) -> Doing:
         result = core.read(call, known.result) if known.state == "done" else None
         rest = ", ".join(each.name for each, _ in left[n:])
         since = max(core.cancelled_at, core.instance.redriven_at)
-        if core.cleaning and core.now() - since > core.instance.cleanup_seconds:
+        if core.cancelled_at and core.now() - since > core.instance.cleanup_seconds:
             raise UndoFailed(f"its time to clean up was over after {core.instance.cleanup_seconds:g} s", rest)
         try:
             yield from core.step(undo_of(call, result, core.key_of(undo_path(call.path), call.n)))

@@ -18,7 +18,7 @@ from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Recorded, Wait
 from .core import Core
 from .recorder import Done, Recorder
-from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled
+from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled, FlowStops
 from .undoing import Root, is_undo
 from .writing import named
 
@@ -65,7 +65,8 @@ class Sleepers:
         self._works = 0
         self._waits: dict[tuple[str, int], tuple[Wait, Done]] = {}
         self._parking = False
-        self.ended: BaseException | None = None  # why nothing more may be done
+        self.ended: BaseException | None = None  # why nothing more may be asked for
+        self.cancelled: FlowCancelled | None = None  # then only what is recorded is answered: the core sees to that
 
     # -- what is at work
 
@@ -121,6 +122,8 @@ class Sleepers:
         with self._lock:
             self._works -= 1
             self._waits[wait.path, wait.n] = (wait, done)
+            if self.cancelled is not None and not is_undo(wait.path):
+                done(None)
             self._look()
         return future
 
@@ -131,7 +134,7 @@ class Sleepers:
             self._waits.pop((wait.path, wait.n), None)
 
     def _look(self) -> None:
-        if self.ended is not None or self._parking or self._works or not self._waits:
+        if self.ended is not None or self.cancelled is not None or self._parking or self._works or not self._waits:
             return
         if any(not branch.open for branch in self._branches):
             return
@@ -180,16 +183,22 @@ class Sleepers:
         for _, done in list(self._waits.values()):
             done(why)
 
-    def stop(self, why: BaseException) -> BaseException:
-        """This ends the attempt, and nothing more may be asked for; whoever waits is told. Returns it, to be raised."""
+    def stop(self, why: FlowStops) -> FlowStops:
+        """This ends the attempt; whoever waits is told. Returns it, to be raised.
+
+        Nothing more may be asked for, except by a flow that is cancelled: its other branches go on to where their
+        records end, so that all they did is known, and can be undone.
+        """
         with self._lock:
-            if self.ended is None or isinstance(self.ended, FlowCancelled):
-                self.ended = why
-                self._wake(None if isinstance(why, FlowCancelled) else why)
+            if isinstance(why, FlowCancelled):
+                self.cancelled = self.cancelled or why
+                self._wake(None)
+            elif self.ended is None:
+                self._end(why)
         return why
 
     def settle(self) -> None:
         """The function has ended: raise what stopped it, though it may have caught that; after it, undos may run."""
-        if (why := self.ended) is not None:
-            self.ended = None if isinstance(why, FlowCancelled) else why
+        cancelled, self.cancelled = self.cancelled, None
+        if (why := self.ended or cancelled) is not None:
             raise why
