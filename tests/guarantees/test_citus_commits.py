@@ -21,7 +21,11 @@ from tenure import postgres, verbs
 from tenure.model.rows import NewRow
 
 ENQUEUE = "SELECT tenure_door.enqueue('kept', '{}', %s)"
-GUTTED = "CREATE OR REPLACE FUNCTION tenure_door.commit_together(writes_here boolean) RETURNS void LANGUAGE sql AS ''"
+NO_RANGES = (
+    "CREATE OR REPLACE FUNCTION tenure_door.ranges_here() RETURNS TABLE (range bigint, placed bigint)"
+    " LANGUAGE sql AS 'SELECT 0::bigint, 0::bigint WHERE false'"
+)
+GUTTED = "CREATE OR REPLACE FUNCTION tenure_door.commit_together() RETURNS void LANGUAGE sql AS ''"
 
 
 @pytest.fixture(params=["coordinator", "node", "node without ranges"])
@@ -30,8 +34,7 @@ def place(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[str | No
     where = None if request.param == "coordinator" else next(iter(cluster.nodes))
     with contextlib.ExitStack() as stack:
         if request.param == "node without ranges":
-            none = "CREATE OR REPLACE FUNCTION tenure_door.ranges_here() RETURNS TABLE (range bigint, placed bigint)"
-            stack.enter_context(changed(cluster, f"{none} LANGUAGE sql AS 'SELECT 0::bigint, 0::bigint WHERE false'"))
+            stack.enter_context(changed(cluster, NO_RANGES))
         with cluster.at(where) as conn:
             conn.execute("SET citus.enable_ddl_propagation TO off")
             conn.execute("CREATE TABLE skewed (n int)")
@@ -105,7 +108,6 @@ def test_rows_of_this_node_and_of_another_take_two_phases(cluster: Cluster) -> N
     here, there = cluster.nodes
     mine, theirs = cluster.keys(here, 1, "mine")[0], cluster.keys(there, 1, "theirs")[0]
     with cluster.at(here) as conn:
-        conn.execute("SET citus_door.plain_tables TO off")
         for keys in ([mine, theirs], [theirs, mine]):
             with phases(conn) as asked:
                 with conn.transaction():
@@ -124,13 +126,19 @@ def test_an_idempotency_key_elsewhere_is_not_taken_without_its_row_here(cluster:
     assert asked == ["PREPARE", "COMMIT"]
 
 
-def test_who_writes_to_tables_of_citus_alone_can_have_one_phase(cluster: Cluster) -> None:
-    key = elsewhere(cluster, None)
-    with cluster.at() as conn:
-        conn.execute("SET citus_door.plain_tables TO off")
-        with phases(conn) as asked, conn.transaction():
+def test_a_drained_node_goes_on_though_the_coordinator_has_an_inbox(cluster: Cluster) -> None:
+    here, there = cluster.nodes
+    key = cluster.keys(there, 1, "drained")[0]
+    none = "CREATE OR REPLACE FUNCTION tenure_door.ranges_here() RETURNS TABLE (range bigint, placed bigint)"
+    with (
+        changed(cluster, f"{none} LANGUAGE sql AS 'SELECT 0::bigint, 0::bigint WHERE false'"),
+        cluster.at(here) as conn,
+    ):
+        conn.execute("INSERT INTO tenure_door.inboxes VALUES (0)")
+        with phases(conn) as asked:
             conn.execute(ENQUEUE, [key])
-        assert asked == ["COMMIT"]
+        conn.execute("DELETE FROM tenure_door.inboxes WHERE group_id = 0")
+    assert asked == ["PREPARE", "PREPARE", "COMMIT", "COMMIT"]
 
 
 def test_sql_that_may_write_more_takes_two_phases(cluster: Cluster) -> None:

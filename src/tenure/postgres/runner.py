@@ -151,7 +151,7 @@ def _text(conn: Connection[Any] | AsyncConnection[Any], name: str, given: str | 
     schema = _schema_of(conn, given)
     text = sql.prepared(name, schema)
     if schema.endswith(DOOR) and _is_alone(conn):
-        return b"-- alone\n" + text
+        return text.replace(b"SELECT ", b"SELECT /* alone */ ", 1)
     return text
 
 

@@ -65,10 +65,9 @@ DECLARE
   hash bytea := CASE WHEN idempotency_key IS NOT NULL AND verb IN ('keyed', 'given')
                      THEN sha256(convert_to(kind || chr(31) || content, 'UTF8')) END;
   now timestamptz := clock_timestamp();
-  is_here CONSTANT boolean := tenure_door.home(routing_key) = tenure_door.here();
 BEGIN
-  IF NOT tenure_door.alone() OR (hash IS NOT NULL AND is_here) THEN
-    PERFORM tenure_door.commit_together(is_here);
+  IF NOT tenure_door.alone() OR (hash IS NOT NULL AND tenure_door.home(routing_key) = tenure_door.here()) THEN
+    PERFORM tenure_door.commit_together();
   END IF;
   IF hash IS NOT NULL THEN
     INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at) VALUES (idempotency_key, hash, now) ON CONFLICT (key) DO NOTHING;
@@ -153,7 +152,7 @@ DECLARE
   ids uuid[] := array_fill(NULL::uuid, ARRAY[cardinality(kinds)]);
   outcomes text[] := array_fill('enqueued'::text, ARRAY[cardinality(kinds)]);
 BEGIN
-  PERFORM tenure_door.commit_together(true);
+  PERFORM tenure_door.commit_together();
   FOR one IN SELECT s.n, s.key FROM unnest(idempotency_keys) WITH ORDINALITY AS s (key, n) WHERE s.key IS NOT NULL ORDER BY s.key, s.n LOOP
     SELECT s.row_id, s.outcome INTO sent FROM tenure_door.send(
       'keyed', kinds[one.n], payloads[one.n], partition_keys[one.n], queues[one.n], priorities[one.n], ats[one.n], delays[one.n],

@@ -85,7 +85,7 @@ $$;
 -- A transaction with one other node is committed there first, then here, in one phase: a crash between the two would tear it. If Citus knows
 -- of a write here, it takes two. But it sees writes to its own tables only, neither those to an inbox nor those to a plain table of yours:
 -- so it is shown one, of no row.
-CREATE OR REPLACE FUNCTION tenure_door.commit_together(writes_here boolean) RETURNS void LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION tenure_door.commit_together() RETURNS void LANGUAGE plpgsql VOLATILE
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
@@ -95,20 +95,15 @@ BEGIN
   IF current_setting('citus_door.together', true) = 'yes' THEN
     RETURN;
   END IF;
-  IF NOT writes_here AND current_setting('citus_door.plain_tables', true) = 'off' THEN
-    RETURN;
-  END IF;
   IF EXISTS (SELECT FROM tenure_door.ranges_here()) THEN
     WHILE near IS NULL OR near = '' OR tenure_door.home(near) <> here LOOP
       near := gen_random_uuid()::text;
     END LOOP;
     PERFORM set_config('citus_door.key_here', near, false);
     DELETE FROM tenure_door.keys AS k WHERE k.partition_key = near;
+  ELSIF here <> 0 AND EXISTS (SELECT FROM tenure_door.inboxes AS i WHERE i.group_id = 0) THEN
+    UPDATE tenure_door.inboxes AS i SET group_id = i.group_id WHERE i.group_id = -1;  -- on all nodes: senders wait for each other
   ELSE
-    IF here <> 0 AND EXISTS (SELECT FROM tenure_door.inboxes AS i WHERE i.group_id = 0) THEN
-      RAISE EXCEPTION 'this node has no ranges of keys, so its transactions cannot send rows: send them through the coordinator'
-        USING ERRCODE = 'TN002';
-    END IF;
     DELETE FROM tenure_door.together AS t WHERE t.n = 0;  -- from another node, the coordinator is a second one: that takes two phases, too
   END IF;
   PERFORM set_config('citus_door.together', 'yes', true);
@@ -118,7 +113,7 @@ $$;
 -- Only who sends a statement knows that it is no part of a transaction. Whoever does not say so pays for a second phase, no more.
 CREATE OR REPLACE FUNCTION tenure_door.alone() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  RETURN starts_with(current_query(), '-- alone');
+  RETURN current_query() ~ '^(--[^\n]*\n)*\s*SELECT /\* alone \*/';
 END
 $$;
 
