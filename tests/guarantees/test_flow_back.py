@@ -146,6 +146,19 @@ def test_a_flow_that_has_not_begun_is_deleted_though_another_has(world: World) -
     assert world.run(delete([id, fresh])) == [fresh]
 
 
+def test_a_dead_letter_that_has_not_undone_what_it_did_is_not_deleted(world: World) -> None:
+    plain = world.enqueue("plain")
+    world.run(settle.dead_letter([world.claim_one().lease], ["boom"]))
+    world.sql("INSERT INTO steps SELECT %s, 1, '', 0, 'x', 'done', 1, 0, 1, now()", plain)
+    again = _dead(world, DONE, run=2, headers={"tenure-run": "2"})
+    world.sql("INSERT INTO steps SELECT %s, 1, 'undone', 0, 'undone', 'done', 1, 0, 1, now()", again)
+    left = [_dead(world, DONE), _dead(world, DONE, UNDOING), again]
+    free = [_dead(world), _dead(world, DONE, UNDONE), _dead(world, DONE, FAILED, status="failed"), plain]
+    gone = world.run(delete([*left, *free]))
+    assert sorted(gone) == sorted(free)
+    assert [world.run(steps.cancel_flow(id))[1] for id in left] == ["asked"] * 3
+
+
 def test_a_sleep_whose_time_is_up_is_done_and_a_wait_for_children_has_timed_out(world: World) -> None:
     group = world.run(batches.open_group([NewRow("part", {}, queue="other")])).id
     world.enqueue("checkout", headers=FLOW)

@@ -50,7 +50,8 @@ def delete(ids: Sequence[UUID]) -> Statement[list[UUID]]:
     """Delete rows that nobody holds, in any state, with their tape, their effects and the ordered key they blocked.
 
     Their idempotency keys stay until retention ends, as those of other rows: a late duplicate is still a duplicate.
-    Rows that are held or locked are skipped, and flows that have begun: cancel_flow undoes what they did.
+    Rows that are held or locked are skipped, and flows that have begun, dead letters too until what they did is
+    undone: cancel_flow undoes it.
     """
     return Statement("delete", {"ids": array(sorted(ids))}, _ids)
 

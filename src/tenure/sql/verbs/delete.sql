@@ -2,8 +2,8 @@
 -- in: ids uuid[]
 -- out: id, woken
 -- why: the idempotency key stays until retention forgets it, so that a late duplicate does not run what was deleted. A
--- locked row is skipped: it is being claimed, redriven or deleted right now. So is a flow that has begun: cancel_flow undoes what it did, erase
--- does not.
+-- locked row is skipped: it is being claimed, redriven or deleted right now. So is a flow that
+-- has begun, and its dead letter until what it did is undone: cancel_flow undoes it, erase does not.
 WITH waiting AS (
   DELETE FROM tenure.live AS i
   WHERE i.id = ANY (ARRAY(
@@ -19,6 +19,8 @@ WITH waiting AS (
   WHERE d.id = ANY (ARRAY(
     SELECT p.id FROM tenure.dead AS p
     WHERE p.id = ANY (:ids::uuid[])
+      AND NOT (p.status = 'dead_letter' AND (p.headers ? 'tenure-flow') IS TRUE AND EXISTS (SELECT FROM tenure.steps AS s WHERE s.row_id = p.id)
+        AND NOT EXISTS (SELECT FROM tenure.steps AS s WHERE s.row_id = p.id AND s.run = COALESCE((p.headers ->> 'tenure-run')::int, 1) AND s.path = 'undone' AND s.state = 'done'))
     ORDER BY p.id
     FOR UPDATE SKIP LOCKED))
   RETURNING d.id, d.seq, d.ordered, d.queue, d.partition_key
