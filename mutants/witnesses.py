@@ -148,7 +148,7 @@ WORDS = {
     "park": ("_park(",),
     "signal": ("_signal(",),
     "record": ("_record(",),
-    **dict.fromkeys(("reopen", "cancel_flow"), ("cancel_flow(",)),
+    **dict.fromkeys(("reopen", "went_on", "stop_flow", "cancel_flow"), ("cancel_flow(",)),
     **dict.fromkeys(("anew", "wake", "say"), ("steps.anew(", "steps.wake(", "steps.say(")),
     "keep_flows": ("verbs.archive(", "steps", "days"),
     "replay": ("outboxes.replay(",),

@@ -6,10 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from guarantees.facts import Beside, user_connection, waits_for_a_lock
 from tenure.model.rows import NewRow
 from tenure.verbs import batches, cancel, redrive, settle, steps
 from tenure.verbs.batches import group
-from tenure.verbs.operators import delete
+from tenure.verbs.operators import delete, erase
+from tenure.verbs.questions import why
 from tenure.verbs.steps import Parking, Recording, Step, Wait
 from world import World
 
@@ -101,6 +103,41 @@ def test_a_cancel_brings_back_a_dead_letter_that_has_something_to_undo_and_no_ot
         assert world.run(steps.cancel_flow(id, reason="no stock"))[1] == "asked"
         assert (world.status(id), _header(world, id, "tenure-cancel")) == ("pending", "no stock")
         assert world.count("live") == n
+
+
+def test_a_cancel_that_waited_for_a_redrive_reaches_the_flow_that_runs_again(world: World) -> None:
+    id, plain = _dead(world, DONE, FAILED), _dead(world, DONE)
+    first, second = user_connection(world), world.connect()
+    for each, end, outcome in ((id, redrive, "asked"), (plain, erase, "unknown")):
+        assert world.run(end([each]), first) == [each]
+        late = Beside(lambda each=each: world.run(steps.cancel_flow(each, reason="no stock"), second))  # type: ignore[misc]
+        waits_for_a_lock(world, second)
+        first.commit()
+        assert late.result() == (each, outcome)
+    assert _header(world, id, "tenure-cancel") == "no stock"
+
+
+BEHIND = Step("", 2, "pack", "done")
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([DONE, FAILED], "redrive tries step ship again"),
+        ([DONE, FAILED, BEHIND], "redrive goes on from its records"),
+        ([FAILED._replace(path="1.0", n=3), BEHIND], "redrive goes on from its records"),
+        ([FAILED, FAILED._replace(n=2, name="pack")], "redrive tries step pack again"),
+        ([BEHIND._replace(path="1.1"), FAILED._replace(path="1.0")], "redrive tries step ship again"),
+    ],
+)
+def test_why_names_the_step_that_a_redrive_tries_again(world: World, records: list[Step], said: str) -> None:
+    other, id = _dead(world, DONE, Step("", 9, "last", "done")), _dead(world, *records)
+    world.sql("UPDATE steps SET recorded_at = now() - n * interval '1 s'")  # the last of them is not the last in time
+    world.sql("INSERT INTO steps SELECT %s, 2, '', 9, 'x', 'done', 1, 0, 1, now()", id)
+    assert f"{said}, `tenure flow cancel` undoes what it did." in world.run(why(id))
+    world.run(redrive([id, other]))
+    tried = [name for name, state, _ in _states(world, id) if state == "retrying"]
+    assert tried == ([said.split()[3]] if "step" in said else [])
 
 
 def _parked(world: World) -> UUID:

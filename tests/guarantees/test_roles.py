@@ -25,8 +25,9 @@ from tenure.events import ChoreDone, ChoreFailed, JobCompleted
 from tenure.model.filter import Filter
 from tenure.model.rows import NewRow
 from tenure.postgres import migrate
-from tenure.verbs import fleet, operators, questions, queues, schedules, settle, witness
+from tenure.verbs import fleet, operators, questions, queues, schedules, settle, steps, witness
 from tenure.verbs.statement import Statement
+from tenure.verbs.steps import Step
 from world import World
 
 ROLES = ("producer", "worker", "operator", "readonly")
@@ -393,7 +394,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_roles |= {"enqueue_group", "count_ends", "count_again", "make_due", "follow"}
     of_roles |= {"append_events", "horizon", "keep_journal", "erase_stream", "plan_projection"}
     of_roles |= {"forget_projection", "skip_stopped", "ask_rebuild"}
-    of_roles |= {"anew", "signal", "cancel_flow", "reopen", "keep_flows"}
+    of_roles |= {"anew", "signal", "stop_flow", "reopen", "keep_flows"}
     of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
     of_roles |= {"endpoint_states"}
     of_roles |= {"enqueue_unique", "declare_limits", "take_share", "raise_share"}
@@ -402,6 +403,30 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     of_reading = {"note_reading", "end_reading", "seal_audit", "use_token"}
     assert {name for name, _ in found} == of_roles | of_notes | of_reading | triggers
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
+
+
+def test_only_an_operator_brings_a_dead_flow_back_to_undo_what_it_did(cast: Cast) -> None:
+    world = cast.world
+    ids = [
+        world.enqueue("checkout", headers={"tenure-flow": "checkout"}, idempotency_key=f"flow {n}") for n in range(2)
+    ]
+    dead = world.claim_one()
+    undoing = [Step("", 0, "pay", "done"), Step("undo", 0, "undo:pay", "failed"), Step("undone", 0, "undone", "begun")]
+    world.run(steps.record([steps.Recording(dead, 1, undoing)]))
+    world.run(settle.dead_letter([dead.lease], ["boom"]))
+    for role in ("producer", "worker"):
+        conn = cast.connect(role)
+        for how in ({"row_id": dead.id}, {"row_id": None, "named": f"flow {ids.index(dead.id)}"}):
+            assert postgres.run(conn, steps.cancel_flow(**how), world.schema) == (dead.id, "ended")
+        (living,) = (id for id in ids if id != dead.id)
+        assert postgres.run(conn, steps.cancel_flow(living), world.schema) == (living, "asked")
+        assert not cast.may(role, f"SELECT reopen('{dead.id}', '{{}}')")
+    assert world.status(dead.id) == "dead_letter"
+    assert world.sql("SELECT state FROM steps WHERE path = 'undo'") == [("failed",)]
+    operator = cast.connect("operator")
+    assert postgres.run(operator, steps.cancel_flow(dead.id), world.schema) == (dead.id, "asked")
+    assert world.status(dead.id) == "pending"
+    assert world.sql("SELECT state FROM steps WHERE path = 'undo'") == [("retrying",)]
 
 
 # -- what each is there for

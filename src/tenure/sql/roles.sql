@@ -49,8 +49,9 @@ GRANT EXECUTE ON FUNCTION tenure.bucket TO tenure_producer, tenure_worker, tenur
 --   append_events  appends to a stream, and tells its version; horizon reads locks and a number; erase_stream deletes what it is named;
 --   keep_journal   makes partitions and forgets what is past the retention that an operator has set; all are made so by their migration.
 --   keep_flows     makes and drops partitions, like keep_archive.   anew   gives a held flow another payload, under its lease.
---   signal, cancel_flow   reach one flow by its id or its name; the caller learns its id and what became of the signal. reopen   lets a redriven
---                  flow try again what failed. These are made so by their migration.
+--   signal, stop_flow   reach one flow that lives, by its id or its name; the caller learns its id and what became of the signal.
+--                  cancel_flow is stop_flow, and brings a dead letter back to undo what it did with the caller's own rights: an operator's.
+--   reopen         lets a flow that comes back try again what failed. These are made so by their migration.
 --   send_webhook   keeps a webhook and sends rows for it; rotate_secret   replaces a secret that nobody may read;
 --   begin_delivery   tells the secrets of an endpoint to who holds a row for it; begin_webhooks   sets one limit where none is set;
 --   endpoint_states   counts endpoints, and those whose secret is in clear;
@@ -79,9 +80,10 @@ GRANT EXECUTE ON FUNCTION tenure.publish, tenure.enqueue, tenure.enqueue_as_give
 GRANT INSERT (kind, payload, partition_key, queue, priority, available_at, max_attempts, ordered, hold, headers) ON tenure.live
   TO tenure_producer, tenure_worker, tenure_operator;
 
--- Flows: whoever may enqueue may signal.
-GRANT EXECUTE ON FUNCTION tenure.signal, tenure.cancel_flow TO tenure_producer, tenure_worker, tenure_operator;
+-- Flows: whoever may enqueue may signal, and ask a flow that lives to stop. To raise a dead one is the operator's.
+GRANT EXECUTE ON FUNCTION tenure.signal, tenure.stop_flow, tenure.cancel_flow TO tenure_producer, tenure_worker, tenure_operator;
 GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_readonly, tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.went_on TO tenure_readonly, tenure_operator;
 GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_operator;  -- erase
 GRANT SELECT, INSERT, UPDATE (state, fence_token, tries, recorded_at, until, result, error) ON tenure.steps TO tenure_worker;
 GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;

@@ -182,7 +182,10 @@ def signal(
 def cancel_flow(
     row_id: UUID | None, *, named: str | None = None, reason: str = "cancelled by an operator"
 ) -> Statement[tuple[UUID | None, str]]:
-    """Ask an instance to undo what it has done and end as cancelled: asked, ended or unknown."""
+    """Ask an instance to undo what it has done and end as cancelled: asked, ended or unknown.
+
+    A dead letter comes back to undo what it did if the login may redrive, as an operator may; to others it has ended.
+    """
     params = {"row_id": row_id, "named": named, "reason": clean_error(reason)}
     return Statement("cancel_flow", params, lambda rows: (rows[0][0], rows[0][1]))
 

@@ -115,7 +115,10 @@ class InstanceHandle:
         return run(conn, signal(self._id, name, payload, named=self._named, once=once), self._schema.schema)
 
     def cancel(self, conn: Any, reason: str = "on request") -> Any:
-        """Ask it to undo what it has done, and to end as cancelled."""
+        """Ask it to undo what it has done, and to end as cancelled: its id, and asked, ended or unknown.
+
+        A dead letter comes back to undo what it did, if the login may redrive; to a producer or worker it has ended.
+        """
         return run(conn, cancel_flow(self._id, named=self._named, reason=reason), self._schema.schema)
 
     def state(self, conn: Any) -> Any:

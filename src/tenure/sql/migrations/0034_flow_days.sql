@@ -1,10 +1,20 @@
 -- Days of steps: a partition for the instances that began on each, made ahead and dropped by retention. And how a flow comes back: redriven, or to be undone.
 -- kind: expand
 
+-- Whether a flow went on after this step: something is recorded behind it, on its path or on one that its path branched off.
+CREATE FUNCTION tenure.went_on(of_row uuid, of_run int, of_path text, of_n int) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (
+    SELECT FROM (SELECT of_path, of_n
+                 UNION ALL
+                 SELECT array_to_string(p.parts[1:k - 1], '/'), substring(p.parts[k] FROM '^[0-9]+')::int
+                 FROM (SELECT string_to_array(of_path, '/') AS parts) AS p CROSS JOIN LATERAL generate_subscripts(p.parts, 1) AS k) AS place (path, n)
+    JOIN tenure.steps AS l ON l.row_id = of_row AND l.run = of_run AND l.path = place.path AND l.n > place.n)
+$$;
+
 -- What a redrive makes of a flow: its headers. What failed is opened again with fresh tries, and finished records stay; one that was
 -- undoing goes on with that, and its time to clean up begins again. One that was undone completely begins its next run, without records:
 -- its steps have other keys then, and nobody outside takes them for those that were undone.
--- A failure that the function went on after stays: something is recorded behind it, on its path or on one that its path branched off.
+-- A failure that the function went on after stays.
 CREATE FUNCTION tenure.reopen(of_row uuid, headers jsonb) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -19,12 +29,7 @@ BEGIN
     AND s.run = this_run
     AND s.state = 'failed'
     AND (s.path = 'undo' OR s.path LIKE 'undo/%') = (undoing IS NOT NULL)
-    AND (undoing IS NOT NULL OR NOT EXISTS (
-      SELECT FROM (SELECT s.path, s.n
-                   UNION ALL
-                   SELECT array_to_string(p.parts[1:k - 1], '/'), substring(p.parts[k] FROM '^[0-9]+')::int
-                   FROM (SELECT string_to_array(s.path, '/') AS parts) AS p CROSS JOIN LATERAL generate_subscripts(p.parts, 1) AS k) AS place (path, n)
-      JOIN tenure.steps AS l ON l.row_id = of_row AND l.run = this_run AND l.path = place.path AND l.n > place.n));
+    AND (undoing IS NOT NULL OR NOT tenure.went_on(of_row, this_run, s.path, s.n));
   IF undoing IS NULL THEN
     headers := headers - 'tenure-cancel';
   END IF;
@@ -32,9 +37,8 @@ BEGIN
 END
 $$;
 
--- Ask an instance to stop: it undoes what it has done, and ends as cancelled. Asked twice is asked once. A dead letter that has not
--- undone what it did comes back to do so.
-CREATE FUNCTION tenure.cancel_flow(of_row uuid, named text, reason text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql
+-- Ask an instance that lives to stop: it undoes what it has done, and ends as cancelled. Asked twice is asked once.
+CREATE FUNCTION tenure.stop_flow(of_row uuid, named text, reason text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -45,9 +49,26 @@ BEGIN
   UPDATE tenure.live AS i
   SET headers = i.headers || jsonb_build_object('tenure-cancel', COALESCE(i.headers ->> 'tenure-cancel', reason)),
       available_at = CASE WHEN i.status = 'pending' THEN LEAST(i.available_at, clock_timestamp()) ELSE i.available_at END
-  WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow'
+  WHERE i.id = stop_flow.row_id AND i.headers ? 'tenure-flow'
   RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
-  IF NOT FOUND THEN
+  IF FOUND THEN
+    PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
+    outcome := 'asked';
+  ELSE
+    outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = stop_flow.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
+  END IF;
+END
+$$;
+
+-- The same; and a dead letter that has not undone what it did comes back to do so, if the caller may take it from there, as an operator
+-- may: it does so with the caller's own rights. One that was redriven while its row was waited for lives, and is asked once more.
+CREATE FUNCTION tenure.cancel_flow(of_row uuid, named text, reason text, OUT row_id uuid, OUT outcome text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  place record;
+BEGIN
+  SELECT s.row_id, s.outcome INTO row_id, outcome FROM tenure.stop_flow(of_row, named, reason) AS s;
+  IF outcome = 'ended' AND has_table_privilege('tenure.dead', 'DELETE') THEN
     WITH raised AS (
       DELETE FROM tenure.dead AS d
       WHERE d.id = cancel_flow.row_id
@@ -65,12 +86,12 @@ BEGIN
            payload, last_error, tenure.reopen(id, headers) || jsonb_build_object('tenure-cancel', reason), tenure.count_again(counted)
     FROM raised
     RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
-  END IF;
-  IF FOUND THEN
-    PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
-    outcome := 'asked';
-  ELSE
-    outcome := CASE WHEN EXISTS (SELECT FROM tenure.inbox AS i WHERE i.id = cancel_flow.row_id AND i.headers ? 'tenure-flow') THEN 'ended' ELSE 'unknown' END;
+    IF FOUND THEN
+      PERFORM tenure.rouse(ARRAY[place.queue], ARRAY[place.bucket]);
+      outcome := 'asked';
+    ELSE
+      outcome := (SELECT s.outcome FROM tenure.stop_flow(cancel_flow.row_id, NULL, reason) AS s);
+    END IF;
   END IF;
 END
 $$;

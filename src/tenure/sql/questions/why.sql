@@ -10,7 +10,7 @@
 -- out: sweep_every_seconds, swept_seconds (ago), fleet text (JSON: the workers that are not dead)
 -- out: batch bigint (the one it waits for), batch_open int (rows of it that have not ended), batch_size int
 -- out: step text (what a flow waits for, the next to end), step_tried boolean (it is tried again then), step_tries int, step_seconds (since), step_until timestamptz
--- out: flow text (what an ended flow has left: undone, undoing, or begun), failed text (its last step that failed)
+-- out: flow text (what an ended flow has left: undone, undoing, or begun), failed text (the last step that failed and that redrive tries again)
 WITH asked AS (
   SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, i.claimed_by, i.finished_by,
          i.lease_expires_at, i.available_at, i.created_at, i.last_error, i.cancel_asked, i.ordered, i.priority, i.id,
@@ -139,7 +139,7 @@ LEFT JOIN LATERAL (
 ) AS step ON true
 LEFT JOIN LATERAL (
   SELECT CASE WHEN bool_or(s.path = 'undone' AND s.state = 'done') THEN 'undone' WHEN bool_or(s.path = 'undone') THEN 'undoing' ELSE 'begun' END AS flow,
-         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed'))[1] AS failed
+         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed' AND NOT tenure.went_on(i.id, i.run, s.path, s.n)))[1] AS failed
   FROM tenure.steps AS s
   WHERE i.flow AND i.status IN ('failed', 'dead_letter') AND s.row_id = i.id AND s.run = i.run
   HAVING count(*) > 0
