@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from crew import eventually, working
+from guarantees.flow_shop import Crash
 from tenure import Inbox
 from tenure.shapes.flow import Flow, Flows, Tries, step_key, undone_key
 from tenure.verbs import steps
@@ -14,12 +15,6 @@ from world import World
 
 pytestmark = pytest.mark.one_server
 STEPS = ("reserve", "charge", "ship")
-
-
-class Crash(Exception):
-    """The attempt ends here, as if its process had died: nothing is recorded of it."""
-
-    of_the_flow = True
 
 
 class Ledger:

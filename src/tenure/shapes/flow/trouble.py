@@ -113,4 +113,4 @@ class Permanent(Exception):
 
 def of_the_step(error: BaseException) -> bool:
     """Whether it is the step that failed, and not its flow."""
-    return not isinstance(error, StepFailed) and not getattr(error, "of_the_flow", False)
+    return not isinstance(error, StepFailed)
