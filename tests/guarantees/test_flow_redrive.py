@@ -9,7 +9,7 @@ import pytest
 from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure import DeadLetter, Fail, Fixed
-from tenure.shapes.flow import Flow, StepFailed, Tries, step_key
+from tenure.shapes.flow import Flow, StepFailed, Tries, core, step_key
 from tenure.verbs import cancel, redrive, steps
 from tenure.verbs.flows import stuck_flows
 from tenure.verbs.operators import delete, erase
@@ -85,6 +85,21 @@ def test_a_redriven_saga_goes_on_undoing_where_it_stopped(shop: Rigged) -> None:
         shop.redrive(sent.id)
         shop.ended(sent.id, "failed")
     assert shop.did == ["untwo", "unone"]
+
+
+def test_undos_are_free_of_the_limits_of_steps(shop: Rigged, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "RECORDS_MAX", 3)
+    names = [letter * core.NAME_BYTES_MAX for letter in "abc"]
+
+    @shop.flows.workflow("long")
+    async def long(flow: Flow) -> Any:
+        for name in names:
+            await flow.step(name, shop.step, name, undo=shop.undo, retry=ONCE)
+        return Fail("no")
+
+    with shop.work():
+        shop.ended(long.start(shop.world.conn).id, "failed")
+    assert shop.did == [*names, *(f"un{name}" for name in reversed(names))]
 
 
 @pytest.mark.parametrize("broken", ["unone", "untwo", "unthree"])

@@ -34,7 +34,7 @@ from .trouble import (
     StepFailed,
     of_the_step,
 )
-from .undoing import Root, is_asked_for, is_of
+from .undoing import Root, is_asked_for, is_of, is_undo
 
 RECORDS_MAX = 10_000
 NAME_BYTES_MAX = 128
@@ -77,11 +77,12 @@ class Core:
         self.asked.setdefault((path, n), len(self.asked))
 
     def ask(self, path: str, n: int, name: str) -> Step | None:
-        """What is recorded there; DefinitionDiffers if it is something else."""
-        if not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+        """What is recorded there; DefinitionDiffers if it is something else. What is done can be undone: no limit."""
+        limited = not is_undo(path)
+        if limited and (not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES_MAX):
             raise FlowLimit(f"step name {name!r} must be text of 1 to {NAME_BYTES_MAX} bytes: shorten it")
         self.reach(path, n)
-        if len(self.asked) > RECORDS_MAX:
+        if limited and len(self.asked) > RECORDS_MAX:
             raise FlowLimit(
                 f"a run has at most {RECORDS_MAX} steps: go on with flow.anew(…), or move work into children"
             )
