@@ -93,7 +93,7 @@ OPERATOR_VERBS = {
             on="rows",
             role="operate",
             does="Cancel pending rows, and ask the workers that hold processing rows to stop; they do not run again, "
-            "but for a flow that has begun, which undoes what it did.",
+            "but for a flow that has begun, which undoes what it did; flow cancel has a dead letter do so.",
             past="cancelled",
             command="cancel",
             statement="cancel",

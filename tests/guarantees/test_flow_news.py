@@ -142,6 +142,15 @@ def test_flows_that_wait_as_they_should_are_not_stuck(world: World) -> None:
     assert world.run(stuck_flows("other")) == []
 
 
+def test_a_flow_whose_function_fails_says_its_attempts_and_no_tries_of_a_step(world: World) -> None:
+    id = world.enqueue("checkout", headers=FLOW)
+    lease = world.claim_one()
+    world.run(steps.record([Recording(lease, 1, [Step("", 0, "charge", "retrying", tries=7)])]))
+    world.retry(lease.lease, "a bug", 9999.0)
+    (stuck,) = world.run(stuck_flows())
+    assert (stuck.id, stuck.reason, stuck.tries) == (id, "failing", 1)
+
+
 def test_each_reason_to_look_at_a_flow_is_named(world: World) -> None:
     alone = world.enqueue("checkout", headers=FLOW)
     world.run(settle.release([world.claim_one().lease], errors=["no worker for version 2 of 'checkout'"], delays=[30]))

@@ -1,6 +1,6 @@
 -- stuck_flows: flows that somebody should look at, the oldest first, each with the first reason that applies
 -- in: workflow text (or NULL), n int
--- out: id, workflow, version, name, reason (differs, no_version, cleaning, cancel, failing, deadline, retrying, waits, signal), step, tries, seconds (since), said
+-- out: id, workflow, version, name, reason (differs, no_version, cleaning, cancel, failing, deadline, retrying, waits, signal), step, tries (of a step that is tried again; else, and of one that is failing, the attempts of the flow), seconds (since), said
 -- why: what is usual for a wait is read off the newest steps: the time from the step before it. Behind 10,000 flows nobody looks.
 WITH flow AS MATERIALIZED (
   SELECT i.id, i.kind, i.headers, i.status, i.last_error, i.idempotency_key, i.available_at, i.attempts, COALESCE((i.headers ->> 'tenure-run')::int, 1) AS run
@@ -28,7 +28,7 @@ WITH flow AS MATERIALIZED (
               WHEN s.retrying IS NOT NULL THEN 'retrying'
               WHEN s.waiting_since < clock_timestamp() - 3 * u.p99 THEN 'waits'
               WHEN g.name IS NOT NULL THEN 'signal' END AS reason,
-         s.retrying, CASE WHEN s.retrying IS NULL THEN f.attempts ELSE s.tries END AS tries, s.waits, g.name AS signal, s.latest, s.waiting_since, g.sent_at
+         s.retrying, s.tries, f.attempts, s.waits, g.name AS signal, s.latest, s.waiting_since, g.sent_at
   FROM flow AS f
   CROSS JOIN LATERAL (
     SELECT bool_or(s.state IN ('waiting', 'retrying') AND s.until = f.available_at) AS parked, bool_or(s.path = 'undone') AS cleaning,
@@ -44,7 +44,8 @@ WITH flow AS MATERIALIZED (
   ) AS g ON true
 )
 SELECT j.id, j.kind, j.version, j.idempotency_key, j.reason,
-       CASE j.reason WHEN 'retrying' THEN j.retrying WHEN 'waits' THEN j.waits WHEN 'signal' THEN j.signal END, COALESCE(j.tries, 0),
+       CASE j.reason WHEN 'retrying' THEN j.retrying WHEN 'waits' THEN j.waits WHEN 'signal' THEN j.signal END,
+       CASE WHEN j.reason = 'failing' OR j.retrying IS NULL THEN j.attempts ELSE j.tries END,
        date_part('epoch', clock_timestamp() - CASE j.reason WHEN 'signal' THEN j.sent_at WHEN 'waits' THEN j.waiting_since ELSE j.latest END),
        j.last_error
 FROM judged AS j
