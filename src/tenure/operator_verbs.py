@@ -108,8 +108,8 @@ OPERATOR_VERBS = {
             on="rows",
             role="admin",
             does="Delete rows that nobody holds; their attempts and effects are deleted too, an ordered key goes on "
-            "with its next row, idempotency keys stay until retention deletes them, and a flow that has begun is left: "
-            "cancel undoes what it did, erase does not.",
+            "with its next row, idempotency keys stay until retention deletes them, and a flow that has begun is left "
+            "until what it did is undone: flow cancel undoes it, erase does not.",
             past="deleted",
             command="delete",
             statement="delete",
