@@ -21,7 +21,6 @@ from .trouble import (
     FlowCancelled,
     StepFailed,
     UndoFailed,
-    of_the_step,
 )
 from .undoing import CANCEL, UNDONE, to_undo, undo_of, undo_path
 
@@ -85,9 +84,7 @@ def _ended(core: Core, main: Main) -> Doing:
         value = Fail(str(error))
     except FlowCancelled as error:
         return begun or Ending("cancelled", _said(core) or error.reason), None
-    except Exception as error:
-        if not of_the_step(error):
-            raise
+    except Exception:
         if begun is None and not core.reason_to_stop():
             yield Sub(core.write())  # it may have been cancelled since
         if begun is None and not core.cleaning and not core.reason_to_stop():
