@@ -18,6 +18,7 @@ from tenure.drills.stage.proxy import FaultProxy
 from tenure.verbs import schedules
 from tenure.verbs.questions import waiting_of, workers
 from tenure.verbs.schedules import RESTS_UNTIL, Planned
+from tenure.verbs.statement import Statement
 from tenure.worker import homes
 from tenure.worker.config import Terms
 from tenure.worker.homes import Homes, home_of
@@ -122,6 +123,27 @@ def test_a_schedule_that_fires_while_it_is_moved_is_not_moved_with_a_tick_that_i
     pair.a.sql("UPDATE schedules SET next_at = next_at + interval '1 day'")
     assert not pair.a.run(schedules.rest(found))
     assert not planned(pair.a)[AT_B[0]].rests
+
+
+@pytest.mark.parametrize("begins", ["a", "b"])
+def test_one_that_fires_in_the_moment_of_its_move_fires_in_one_inbox_after_it(
+    pair: Pair, begins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_in(pair, "a", places="a")
+    plan_in(pair, "b", places="b")
+    rest, fires = schedules.rest, dict.fromkeys(AT_B, "a") | {AT_B[0]: "b"}
+
+    def rest_too_late(found: Planned) -> Statement[bool]:
+        for world in filter(None, [getattr(pair, fires.pop(found.name, ""), None)]):
+            world.sql("UPDATE schedules SET next_at = next_at + interval '1 day' WHERE name = %s", found.name)
+        return rest(found)
+
+    monkeypatch.setattr(homes, "rest", rest_too_late)
+    plan_in(pair, begins)
+    a, b = map(planned, pair)
+    moved = [name for name in AT_B if name not in fires]
+    assert moved == AT_B
+    assert all(a[name].rests and not b[name].rests for name in moved)
 
 
 def test_the_moment_that_it_rests_is_that_of_the_verb_and_not_of_its_transaction(pair: Pair) -> None:

@@ -11,8 +11,12 @@ import pytest
 from crew import Process, eventually, processes
 from guarantees.test_schedule_homes import fired, planned
 from tenure.model.rows import Worker
-from tenure.worker.homes import home_of
+from tenure.verbs.fleet import leave, register
+from tenure.verbs.schedules import Schedule
+from tenure.worker.config import Terms
+from tenure.worker.homes import Homes, home_of
 from tenure.worker.lists import Lists
+from tenure.worker.places import Places
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -126,6 +130,39 @@ def test_a_new_list_begins_when_the_last_worker_of_the_old_one_is_gone(trio: dic
             goes_on(trio, NAMES)
             assert here(trio["a"]) | here(trio["b"]) == set(NAMES)
     assert max(ticks(trio).values()) == 1
+
+
+def told_of(trio: dict[str, World], inboxes: str) -> None:
+    """A worker with this list is alive in the first of them."""
+    trio["a"].run(register("old@a", {"inboxes": list(inboxes)}))
+
+
+def homes_of(trio: dict[str, World], *names: str, inboxes: str = "ab") -> Homes:
+    """What a worker of these inboxes knows of these schedules, when it has begun in all of them."""
+    places = Places({name: trio[name].url for name in inboxes}, "tenure")
+    made = {name: Schedule(name, "* * * * * *", "ticked", misfire="all") for name in names}
+    found = Homes(made, Terms(shards=places.urls), places)
+    for inbox in inboxes:
+        with places.others(inbox) as others:
+            found.plan_in(trio[inbox].conn, inbox, others)
+    return found
+
+
+def alone(trio: dict[str, World], found: Homes, *turns: str) -> list[str]:
+    """The old worker is gone, and these inboxes have their turn one after the other: what each has begun."""
+    trio["a"].run(leave("old@a"))
+    for inbox in turns:
+        found.saw(inbox, [])
+    return [found.tend(trio[inbox].conn, inbox) for inbox in turns]
+
+
+def test_an_inbox_that_lacks_nothing_does_not_keep_another_from_what_it_awaits(trio: dict[str, World]) -> None:
+    name = next(each for each in AT_C if home_of(f"schedule:{each}", "ab") == "b")
+    told_of(trio, "abc")
+    found = homes_of(trio, name)
+    assert not here(trio["b"]), "a living worker may fire it in c"
+    assert alone(trio, found, "a", "b") == ["", name]
+    assert here(trio["b"]) == {name}
 
 
 def worker_of(*inboxes: str, minutes: int) -> Worker:

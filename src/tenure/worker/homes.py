@@ -30,6 +30,7 @@ from .places import Places
 
 Conns = Mapping[str, Connection[Any]]  # by inbox
 WAITING_MAX = 20  # schedules that are told of with a heartbeat
+TRIES = 3  # of a move: who fires in between has another next tick
 CHORE, SECONDS = "inboxes:schedules", 2.0
 
 
@@ -47,7 +48,7 @@ class Homes:
         self._lists = Lists()
         self.known: dict[str, str] = {}  # as it was when somebody last asked
         self._awaited: dict[str, datetime] = {}  # fired in an inbox that is not on our list; until when at least
-        self._unsure = False  # there were other lists: schedules may have moved since they were planned
+        self._unsure: set[str] = set()  # inboxes whose schedules may have moved: there were other lists
 
     def rehearse(self, conn: Connection[Any]) -> None:
         """Plan one, in a transaction that is rolled back: a role that may not is found before anything is changed."""
@@ -78,38 +79,52 @@ class Homes:
             elif home in others and name in firing:
                 self._go_on(others[home], schedule, [conn])
 
-    def _go_on(self, home: Connection[Any], schedule: Schedule, others: Sequence[Connection[Any]]) -> None:
+    def _go_on(self, home: Connection[Any], schedule: Schedule, others: Sequence[Connection[Any]]) -> bool:
         """Plan it in its home, and let it rest in the others; one that is paused in another stays there.
 
         It goes on with the latest tick that any of them has next: what another inbox has fired since is not fired
-        again. While it changes hands it rests everywhere: whoever is stopped in between has no tick fired twice.
+        again. While it changes hands it rests everywhere: whoever is stopped in between has no tick fired twice. If it
+        fires in this very moment it is looked at again. False if it is not planned there.
         """
-        found = _firing(home).get(schedule.name)
-        elsewhere = [(conn, each) for conn in others if (each := _firing(conn).get(schedule.name))]
-        if found is None and any(each.paused for _, each in elsewhere):
-            return
-        if found and elsewhere and not run(home, rest(found)):
-            return  # it has fired in this very moment
-        taken = [each for conn, each in elsewhere if not each.paused and run(conn, rest(each))]
-        before = max([*taken, *([found] if found else [])], key=lambda each: each.next_at, default=None)
+        taken: list[Planned] = []
+        for _ in range(TRIES):
+            found = _firing(home).get(schedule.name)
+            elsewhere = [(conn, each) for conn in others if (each := _firing(conn).get(schedule.name))]
+            if not found and not taken and any(each.paused for _, each in elsewhere):
+                return False
+            moving = [(conn, each) for conn, each in elsewhere if not each.paused]
+            if found and (elsewhere or taken):
+                moving = [(home, found), *moving]
+            rested = [each for conn, each in moving if run(conn, rest(each))]
+            taken += rested
+            if len(rested) == len(moving):
+                return self._plan_after(home, schedule, [*taken, *([found] if found else [])])
+        self._unsure.update(self._urls)  # the next round looks again
+        return False
+
+    def _plan_after(self, home: Connection[Any], schedule: Schedule, had: Sequence[Planned]) -> bool:
+        """Plan it as it was in these inboxes; False if it is awaited."""
+        before = max(had, key=lambda each: each.next_at, default=None)
         if before is None and self._may_fire_beyond(schedule.name):
             self._awaited[schedule.name] = run(home, clock())
-        else:
-            run(home, plan(schedule, before, self._awaited.pop(schedule.name, None)))
+            return False
+        run(home, plan(schedule, before, self._awaited.pop(schedule.name, None)))
+        return True
 
     # -- while there are workers with other lists
 
     def saw(self, inbox: str, alive: Sequence[Worker]) -> None:
         """These workers are alive in this inbox."""
         self._lists.saw(inbox, alive)
-        self._unsure = self._unsure or bool(self._lists.beyond(self._urls))
+        if self._lists.beyond(self._urls):
+            self._unsure.update(self._urls)
 
     def tend(self, conn: Connection[Any], here: str) -> str:
         """One round: an inbox that is not on the newest list gives its schedules up; what was awaited begins."""
         newest = self._lists.newest(self._urls)
         if here not in newest:
             return self._give_up(conn, here, newest)
-        return self._begin_awaited(conn, here) if self._unsure and newest == set(self._urls) else ""
+        return self._begin_awaited(conn, here) if here in self._unsure and newest == set(self._urls) else ""
 
     def _give_up(self, conn: Connection[Any], here: str, newest: Collection[str]) -> str:
         """What fires here goes to its home by the newest list; if we do not serve that, to one that those workers do.
@@ -141,7 +156,7 @@ class Homes:
                 for schedule in missing:
                     self._go_on(conn, schedule, list(others.values()))
         elif not self._lists.beyond(self._urls):
-            self._unsure = False
+            self._unsure.discard(here)
         return ", ".join(each.name for each in missing if each.name not in self._awaited)
 
     def _may_fire_beyond(self, name: str) -> bool:
