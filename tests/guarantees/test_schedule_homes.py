@@ -82,7 +82,7 @@ def test_of_two_inboxes_one_fires_each_tick(pair: Pair) -> None:
 def test_control_planned_in_both_each_tick_fires_twice(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_both(plans: Homes, conn: object, here: str, others: object) -> None:
         plans._urls = {here: ""}
-        plan_here(plans, conn, here, others)  # type: ignore[arg-type]
+        plan_here(plans, conn, here, {})  # type: ignore[arg-type]
 
     plan_here = Homes.plan_in
     monkeypatch.setattr(Homes, "plan_in", in_both)

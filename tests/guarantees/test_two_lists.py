@@ -165,6 +165,38 @@ def test_an_inbox_that_lacks_nothing_does_not_keep_another_from_what_it_awaits(t
     assert here(trio["b"]) == {name}
 
 
+def test_what_was_awaited_begins_after_all_that_the_old_worker_can_have_fired(trio: dict[str, World]) -> None:
+    """Another worker had the turns since: it would have known that the old one was still alive."""
+    told_of(trio, "abc")
+    found = homes_of(trio, AT_C[0])
+    found._awaited[AT_C[0]] -= timedelta(hours=1)
+    now = datetime.now(UTC)
+    alone(trio, found, "a", "b")
+    (begun,) = (each for name in "ab" for each in planned(trio[name]).values())
+    assert begun.next_at > now - timedelta(seconds=Terms().grace_seconds)
+
+
+def test_a_list_of_one_inbox_awaits_what_the_old_workers_may_fire_too(trio: dict[str, World]) -> None:
+    name = next(each for each in NAMES if home_of(f"schedule:{each}", "ab") == "b")
+    told_of(trio, "ab")
+    found = homes_of(trio, name, inboxes="a")
+    assert not here(trio["a"]), "a living worker may fire it in b"
+    assert alone(trio, found, "a") == [name]
+
+
+def test_of_two_inboxes_one_is_left_and_each_tick_is_fired_once(trio: dict[str, World], tmp_path: Path) -> None:
+    old = started(trio, "ab", tmp_path)
+    with processes(old):
+        goes_on(trio, NAMES)
+        with processes(started(trio, "a", tmp_path)):
+            eventually(lambda: here(trio["a"]) == set(NAMES))
+            goes_on(trio, NAMES)
+            assert not here(trio["b"])
+            assert old.end() == 0
+            goes_on(trio, NAMES)
+    single_and_whole(trio)
+
+
 def worker_of(*inboxes: str, minutes: int) -> Worker:
     """One that was started so many minutes past noon."""
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

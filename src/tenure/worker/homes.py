@@ -12,7 +12,7 @@ fires here ───────────────────────
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
@@ -57,7 +57,7 @@ class Homes:
 
     def plan_in(self, conn: Connection[Any], here: str, others: Conns) -> None:
         """Plan those whose home this inbox is; those that it has from before go to their homes."""
-        if len(self._urls) == 1:
+        if not self._terms.shards:  # one database, without a name and so without a list
             self.known = dict.fromkeys(self._schedules, here)
             for schedule in self._schedules.values():
                 run(conn, plan(schedule))
@@ -108,8 +108,16 @@ class Homes:
         if before is None and self._may_fire_beyond(schedule.name):
             self._awaited[schedule.name] = run(home, clock())
             return False
-        run(home, plan(schedule, before, self._awaited.pop(schedule.name, None)))
+        run(home, plan(schedule, before, self._fired_until(home, schedule.name)))
         return True
+
+    def _fired_until(self, home: Connection[Any], name: str) -> datetime | None:
+        """Until when others may have fired what we awaited: they are gone, but only since they did not count as alive.
+
+        Who is killed counts as alive for some time, in which another worker may have had every turn of this chore.
+        """
+        awaited = self._awaited.pop(name, None)
+        return awaited and max(awaited, run(home, clock()) - timedelta(seconds=self._terms.grace_seconds))
 
     # -- while there are workers with other lists
 
@@ -174,7 +182,7 @@ class Homes:
         That there are none is told too: what a heartbeat does not name stays as it was.
         """
         waiting = sorted((name, home) for name, home in self.known.items() if home not in here)
-        return {"schedules_waiting": dict(waiting[:WAITING_MAX])} if len(self._urls) > 1 else {}
+        return {"schedules_waiting": dict(waiting[:WAITING_MAX])} if self._terms.shards else {}
 
     def _asked(self, inboxes: Collection[str]) -> dict[str, str]:
         """The home of each: on Citus the inbox of its key, else the one of these with the greatest weight."""
