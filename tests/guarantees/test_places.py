@@ -111,3 +111,10 @@ def test_who_reads_is_told_it(pair: Pair) -> None:
     assert answer.returncode == 0
     assert EU_AND_US in " ".join(answer.stderr.split())
     assert "one database" not in tenure(pair, "queues").stderr
+
+
+@pytest.mark.parametrize("command", [["rows"], ["queues", "pause", "mail"]])
+def test_a_schema_that_is_no_name_is_refused_once(pair: Pair, command: list[str]) -> None:
+    answer = tenure(pair, *command, "--schema", "no name")
+    assert answer.returncode == BAD_SETTINGS
+    assert answer.stderr.count("no name") == 1

@@ -13,6 +13,8 @@ from faces.test_inboxes import tenure
 from pairs import Pair, both_ready, hired_at, serving
 from tenure.app.clock_times import Cron
 from tenure.app.inbox import Inbox
+from tenure.cli import doctor, inbox_told, inboxes
+from tenure.cli.database import Database
 from tenure.doctor import examine
 from tenure.drills.stage.proxy import FaultProxy
 from tenure.verbs import schedules
@@ -238,6 +240,26 @@ def test_doctor_names_a_schedule_that_fires_in_two_inboxes(pair: Pair) -> None:
     plan_in(pair, "a")
     plan_in(pair, "b")
     assert "each tick comes twice" not in " ".join(tenure(pair, "doctor").stdout.split())
+
+
+def test_doctor_does_not_say_of_an_inbox_that_is_away_that_nothing_fires_there(pair: Pair) -> None:
+    plan_in(pair, "a")
+    said = " ".join(tenure(pair, "doctor", b="postgresql://tenure@127.0.0.1:1/tenure").stdout.split())
+    assert "not known whether schedules of this inbox fire in us too: no answer" in said
+    assert "no schedule of this inbox fires in another one" not in said
+
+
+def test_doctor_looks_into_the_other_nodes_of_a_citus_cluster(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    for here in "ab":
+        plan_in(pair, here, places=here)
+    monkeypatch.setenv("TENURE_CITUS", "on")
+    monkeypatch.setattr(inboxes, "nodes_of", lambda *_: {"1": pair.a.url, "2": pair.b.url})
+    at = inbox_told.HERE.set("1")
+    try:
+        (found,) = doctor._twice(Database(pair.a.url, "tenure", "", ""))
+    finally:
+        inbox_told.HERE.reset(at)
+    assert found.value == {name: ["2"] for name in NAMES}
 
 
 def test_a_schedule_that_waits_is_told_once_for_all_inboxes(trio: dict[str, World]) -> None:

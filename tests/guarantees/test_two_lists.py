@@ -12,7 +12,7 @@ from crew import Process, eventually, processes
 from guarantees.test_schedule_homes import fired, planned
 from tenure.model.rows import Worker
 from tenure.verbs.fleet import leave, register
-from tenure.verbs.schedules import Schedule
+from tenure.verbs.schedules import Schedule, pause_schedule, plan
 from tenure.worker.config import Terms
 from tenure.worker.homes import Homes, home_of
 from tenure.worker.lists import Lists
@@ -182,6 +182,18 @@ def test_a_list_of_one_inbox_awaits_what_the_old_workers_may_fire_too(trio: dict
     found = homes_of(trio, name, inboxes="a")
     assert not here(trio["a"]), "a living worker may fire it in b"
     assert alone(trio, found, "a") == [name]
+
+
+def test_one_that_is_paused_elsewhere_is_looked_for_once_and_not_told_as_begun(
+    trio: dict[str, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = next(each for each in AT_C if home_of(f"schedule:{each}", "ab") == "b")
+    trio["a"].run(plan(Schedule(name, "* * * * * *", "ticked")))
+    trio["a"].run(pause_schedule(name))
+    told_of(trio, "abc")
+    found = homes_of(trio, name)
+    monkeypatch.setattr(Places, "others", lambda *_: pytest.fail("it is not looked for again"))
+    assert alone(trio, found, "a", "b", "b") == ["", "", ""]
 
 
 def test_of_two_inboxes_one_is_left_and_each_tick_is_fired_once(trio: dict[str, World], tmp_path: Path) -> None:

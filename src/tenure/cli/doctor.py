@@ -84,7 +84,8 @@ def _findings(database_url: str | None, schema: str | None, *, citus: bool = Fal
 
 def _twice(database: Database) -> Iterator[Finding]:
     """Whether a schedule that fires in this inbox, one of several, fires in another one too."""
-    if not HERE.get():
+    every = _inboxes(database) if HERE.get() else {}
+    if len(every) < 2:
         return
     from ..doctor.fleet import fires_twice
     from ..verbs.schedules import schedules
@@ -93,12 +94,17 @@ def _twice(database: Database) -> Iterator[Finding]:
     def firing(conn: Connection[Any]) -> set[str]:
         return {each.name for each in postgres.run(conn, schedules(), database.schema) if not each.rests}
 
-    with (
-        postgres.connect(database.url) as conn,
-        Places(settings.shards(), database.schema).others(HERE.get()) as others,
-    ):
+    with postgres.connect(database.url) as conn, Places(every, database.schema).others(HERE.get()) as others:
         here, there = firing(conn), {inbox: firing(other) for inbox, other in others.items()}
-    yield fires_twice({name: [inbox for inbox, names in there.items() if name in names] for name in sorted(here)})
+    also_in = {name: [inbox for inbox, names in there.items() if name in names] for name in sorted(here)}
+    yield fires_twice(also_in, unseen=sorted(every.keys() - there.keys() - {HERE.get()}))
+
+
+def _inboxes(database: Database) -> dict[str, str]:
+    """The addresses of all inboxes, also if one of them was chosen; on Citus every node knows them."""
+    from .inboxes import nodes_of
+
+    return nodes_of(database.url, database.schema) if settings.on_citus() else settings.shards()
 
 
 def _line(finding: Finding) -> str:

@@ -82,8 +82,8 @@ def _places_checked(urls: Mapping[str, str], schema: str | None, *, acts: bool) 
     """Two addresses of one database: an act is refused before it begins; who reads is told, and waits no longer."""
     from .one_place import one_place
 
-    found: list[BadSettings | None] = []
-    looking = threading.Thread(target=lambda: found.append(one_place(urls, schema)), daemon=True)
+    named, found = settings.load(schema=schema).schema, list[BadSettings | None]()
+    looking = threading.Thread(target=lambda: found.append(one_place(urls, named)), daemon=True)
     looking.start()
     if acts:
         looking.join()

@@ -97,9 +97,15 @@ def schedules(workers: list[Member]) -> Finding:
     return Finding("schedules", "warn", waiting, told, "they go on when it is back: see its log")
 
 
-def fires_twice(also_in: Mapping[str, list[str]]) -> Finding:
-    """Whether schedules that fire in this inbox fire in others too; by the name of each, which those are."""
+def fires_twice(also_in: Mapping[str, list[str]], unseen: list[str]) -> Finding:
+    """Whether schedules that fire in this inbox fire in others too; by the name of each, which those are.
+
+    Of inboxes that did not answer nobody can know it.
+    """
     twice = {name: inboxes for name, inboxes in also_in.items() if inboxes}
+    if not twice and unseen:
+        told = f"not known whether schedules of this inbox fire in {', '.join(map(quoted, unseen))} too: no answer"
+        return Finding("homes", "warn", {}, told, "look again when all inboxes answer")
     if not twice:
         return Finding("homes", "ok", {}, "no schedule of this inbox fires in another one")
     said = ", ".join(f"{quoted(name)} in {', '.join(inboxes)}" for name, inboxes in list(twice.items())[:3])

@@ -48,6 +48,9 @@ class Homes:
         self._lists = Lists()
         self.known: dict[str, str] = {}  # as it was when somebody last asked
         self._awaited: dict[str, datetime] = {}  # fired in an inbox that is not on our list; until when at least
+        self._paused: set[str] = (
+            set()
+        )  # in another inbox: no round looks for them, but the next worker that starts does
         self._unsure: set[str] = set()  # inboxes whose schedules may have moved: there were other lists
 
     def rehearse(self, conn: Connection[Any]) -> None:
@@ -91,6 +94,7 @@ class Homes:
             found = _firing(home).get(schedule.name)
             elsewhere = [(conn, each) for conn in others if (each := _firing(conn).get(schedule.name))]
             if not found and not taken and any(each.paused for _, each in elsewhere):
+                self._paused.add(schedule.name)
                 return False
             moving = [(conn, each) for conn, each in elsewhere if not each.paused]
             if found and (elsewhere or taken):
@@ -158,14 +162,14 @@ class Homes:
             if schedule.name in there and schedule.name in self._awaited:
                 del self._awaited[schedule.name]
                 run(conn, plan(schedule))
-        missing = [each for each in ours if each.name not in there]
+        missing = [each for each in ours if each.name not in there and each.name not in self._paused]
+        begun = []
         if missing:
             with self._places.others(here) as others:
-                for schedule in missing:
-                    self._go_on(conn, schedule, list(others.values()))
+                begun = [each.name for each in missing if self._go_on(conn, each, list(others.values()))]
         elif not self._lists.beyond(self._urls):
             self._unsure.discard(here)
-        return ", ".join(each.name for each in missing if each.name not in self._awaited)
+        return ", ".join(begun)
 
     def _may_fire_beyond(self, name: str) -> bool:
         """Does a living worker serve an inbox that we do not, where this may be planned?"""
