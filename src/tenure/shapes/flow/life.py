@@ -9,9 +9,11 @@ import msgspec
 from ...events import DefinitionDiffered
 from ...model.outcome import DeadLetter, Fail, Release, Snooze
 from ...model.payload import encode
+from ...model.rows import Row
+from ...verbs.questions import row
 from ...verbs.steps import Step
 from .core import Core
-from .effects import Call, Doing, Main, Recall, Stop, Sub, Tell
+from .effects import Ask, Call, Doing, Main, Recall, Stop, Sub, Tell
 from .trouble import (
     Again,
     Asleep,
@@ -86,7 +88,7 @@ def _ended(core: Core, main: Main) -> Doing:
         return begun or Ending("cancelled", _said(core) or error.reason), None
     except Exception:
         if begun is None and not core.reason_to_stop():
-            yield Sub(core.write())  # it may have been cancelled since
+            yield Sub(_asked_since(core))
         if begun is None and not core.cleaning and not core.reason_to_stop():
             raise  # tried again like a crash: a deploy may mend it
         if begun is None:
@@ -96,6 +98,13 @@ def _ended(core: Core, main: Main) -> Doing:
     if isinstance(value, Fail | DeadLetter):
         return begun or Ending("failed" if isinstance(value, Fail) else "dead_letter", value.error), None
     return begun, value
+
+
+def _asked_since(core: Core) -> Doing:
+    """Whether it was asked to stop since it last wrote. Not by a write: that is progress, and attempts begin anew."""
+    found: Row | None = yield Ask(row(core.instance.id))
+    if found is not None and found.headers:
+        core.cancel = msgspec.json.decode(found.headers).get("tenure-cancel", "")
 
 
 def _recorded(core: Core) -> Ending | None:
