@@ -28,7 +28,7 @@ from .output import show
 from .suggest import Suggesting
 
 LOOK_SECONDS = 0.3
-KEYS_MAX = 10_000  # live flows among which a key is looked for
+NAMES_MAX = 10_000  # live flows among which a name is looked for
 HEAD = ("step", "name", "state", "tries", "recorded", "until", "result or error")
 UNKNOWN = "tenure: no flow {}: `tenure flows` lists them"
 ENDED = "ended: it takes no more signals and cannot be cancelled, `tenure flow show {}` says how it ended"
@@ -38,7 +38,7 @@ ENDED = "ended: it takes no more signals and cannot be cancelled, `tenure flow s
 def command() -> None:
     """One flow: show, listen, signal, cancel; check new code against what is recorded.
 
-    FLOW is its id or its key: order:9182, or with its workflow checkout:order:9182, which also finds a completed one.
+    FLOW is its id or its name: order:9182, or with its workflow checkout:order:9182, which also finds a completed one.
     """
 
 
@@ -47,7 +47,7 @@ def command() -> None:
 @click.option("--json", "form", flag_value="json", help="One JSON document.")
 @options
 def show_one(flow: str, form: str | None, database_url: str | None, schema: str | None) -> None:
-    """Show where a flow stands, by its id or its key: its steps, what it waits for, what it shows."""
+    """Show where a flow stands, by its id or its name: its steps, what it waits for, what it shows."""
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         state = _state(conn, _id(conn, flow, database.schema), database.schema)
@@ -72,13 +72,13 @@ def show_one(flow: str, form: str | None, database_url: str | None, schema: str 
 
 
 def _id(conn: QueueConnection, given: str, schema: str) -> UUID:
-    """Of the flow with this id or this key; its workflow need not be named where only one has such a key."""
+    """Of the flow with this id or this name; its workflow need not be said where only one has such a flow."""
     with contextlib.suppress(ValueError):
         return UUID(given.strip())
     whole = given if given.startswith("flow:") else f"flow:{given}"
     if (state := postgres.run(conn, flow_state(None, named=whole), schema)) is not None:
         return state.id
-    listed = postgres.run(conn, flows(n=KEYS_MAX), schema)
+    listed = postgres.run(conn, flows(n=NAMES_MAX), schema)
     found = [each for each in listed if each.name == f"flow:{each.workflow}:{given}"]
     if len({each.workflow for each in found}) > 1:
         raise BadSettings(f"several workflows have a flow {given!r}: name one, {found[0].workflow}:{given}")
