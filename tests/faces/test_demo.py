@@ -180,7 +180,7 @@ def test_the_tour_ends_with_five_proofs_and_leaves_nothing(home: Path) -> None:
     assert ended(pids)
     assert not is_served(address)
     (folder,) = home.glob("pg*")
-    assert not processes_of(folder)
+    until(lambda: not processes_of(folder), "the end of its Postgres")
     with embedded.attach(folder, linger_seconds=0.1) as server:
         assert schemas(server.url) == []
     embedded.wait_for_end(folder)
@@ -277,7 +277,7 @@ def test_a_killed_demo_leaves_only_its_schema_and_reset_removes_that(home: Path)
         terminal.until(" completed · ")
         terminal.process.terminate()
         assert terminal.end() == 128 + signal.SIGTERM
-    assert not processes_of(folder)
+    until(lambda: not processes_of(folder), "the end of its Postgres")
     with embedded.attach(folder, linger_seconds=0.1) as server:
         assert schemas(server.url) == []
     embedded.wait_for_end(folder)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from faces import embedded_tools as tools
 from tenure import embedded
 from tenure.cli import main
 from tenure.embedded import attach, binaries, stop
+from tenure.embedded.folder import Folder
 from tenure.embedded.project import in_database
 from tenure.errors import BAD_SETTINGS, USAGE, BadSettings, NoDatabase
 
@@ -60,6 +62,25 @@ def test_four_processes_racing_on_an_empty_folder_get_one_server(folder: Path) -
     assert len([line for line in tools.processes_of(folder).values() if " -D " in line]) == 1
     for racer in racers:
         tools.kill(racer)
+
+
+def test_who_waits_for_the_end_is_not_misled_by_a_look_of_the_guardian(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    place, looks = Folder(folder), iter([True, False] * 4)  # the guardian's look falls between our two locks
+    boot = place.claim_boot()
+    assert boot is not None
+    monkeypatch.setattr(Folder, "in_use", lambda _: next(looks, False))
+    threading.Timer(1.0, os.close, [boot]).start()
+    embedded.wait_for_end(folder)
+    assert place.guardian_pid() is None
+
+
+def test_who_waits_for_the_end_leaves_a_server_to_its_users(folder: Path) -> None:
+    with attach(folder):
+        embedded.wait_for_end(folder)
+        assert Folder(folder).guardian_pid()
 
 
 def test_a_server_whose_users_were_all_killed_stops_by_itself(folder: Path) -> None:
