@@ -18,10 +18,10 @@ from tenure.errors import TRY_LATER, BadSettings, SchemaMismatch
 from tenure.events import DatabaseUnreachable, ExecutionStarted, WorkerExit, WorkerStarted
 from tenure.postgres import migrate
 from tenure.verbs.statement import Statement
-from tenure.worker import beginning
 from tenure.worker.claim_rule import SentClaim
 from tenure.worker.config import Terms
 from tenure.worker.homes import home_of
+from tenure.worker.post import LOOK_SECONDS
 from tenure.worker.worker import Worker
 
 pytestmark = pytest.mark.one_server
@@ -121,7 +121,23 @@ def test_a_silent_inbox_keeps_the_others_waiting_no_longer_than_a_look(pair: Pai
             eventually(lambda: set(planned(pair.b)) == set(AT_B))
             both_ready(hired)
             assert [event.worker[-2:] for event in hired.of(WorkerStarted)] == ["@a", "@b"]
-    assert took < 2 * beginning.LOOK_SECONDS
+    assert took < 2 * LOOK_SECONDS
+
+
+@pytest.mark.parametrize("statement", ["SELECT FROM schedules FOR UPDATE", "SELECT FROM chores FOR UPDATE"])
+def test_a_lock_in_one_inbox_keeps_the_others_waiting_no_longer_than_a_look(pair: Pair, statement: str) -> None:
+    """Nor does the worker end for it: what is locked now is served later."""
+    with serving(pair, scheduled()) as hired:
+        both_ready(hired)
+        assert hired.stop() == 0
+    with psycopg.connect(pair.b.url, options="-c search_path=tenure") as neighbour:
+        neighbour.execute(statement.encode())
+        with serving(pair, scheduled()) as hired:
+            eventually(lambda: ready(hired.worker.posts[0]))
+            assert not hired.worker.posts[1].begun
+            neighbour.rollback()
+            both_ready(hired)
+            assert hired.stop() == 0
 
 
 def test_an_idle_worker_does_not_drain_for_an_inbox_that_is_away(pair: Pair) -> None:

@@ -209,20 +209,50 @@ def test_of_two_inboxes_one_is_left_and_each_tick_is_fired_once(trio: dict[str, 
     single_and_whole(trio)
 
 
-def worker_of(*inboxes: str, minutes: int) -> Worker:
+def worker_of(*inboxes: str, minutes: int, schedules: list[str] | None = None) -> Worker:
     """One that was started so many minutes past noon."""
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    return Worker("w", "alive", noon, noon + timedelta(minutes=minutes), {"inboxes": list(inboxes)})
+    told = {"inboxes": list(inboxes), "schedules": schedules}
+    return Worker("w", "alive", noon, noon + timedelta(minutes=minutes), told)
 
 
 def test_the_newest_list_is_that_of_the_worker_that_started_last() -> None:
     lists = Lists()
-    assert lists.newest("ab") == {"a", "b"}
+    assert lists.newest("ab", "s") == {"a", "b"}
     lists.saw("a", [worker_of("a", "b", "c", minutes=1), worker_of("a", "b", minutes=2)])
     lists.saw("c", [worker_of("a", "b", "c", minutes=1)])
-    assert lists.newest("abc") == {"a", "b"}
-    assert not lists.beyond("abc")
-    assert lists.beyond("ab") == {frozenset("abc")}
+    assert lists.newest("abc", "s") == {"a", "b"}
+    assert not lists.beyond("abc", ["s"])
+    assert lists.beyond("ab", ["s"]) == {frozenset("abc")}
     told_nothing = worker_of(minutes=9)._replace(metadata={})
     lists.saw("b", [worker_of("a", "b", "c", minutes=3), told_nothing])
-    assert lists.newest("ab") == set("abc")
+    assert lists.newest("ab", "s") == set("abc")
+
+
+def test_a_worker_without_a_schedule_has_no_say_about_it() -> None:
+    lists = Lists()
+    lists.saw("a", [worker_of("a", "b", minutes=1, schedules=["s"]), worker_of("a", "c", minutes=2, schedules=["t"])])
+    assert (lists.newest("ab", "s"), lists.newest("ab", "t")) == (frozenset("ab"), frozenset("ac"))
+    assert lists.beyond("ab", ["s"]) == set()
+    assert lists.beyond("ab", ["s", "t"]) == {frozenset("ac")}
+
+
+@pytest.mark.parametrize("first", ["ab", "ac"])
+def test_two_services_that_share_an_inbox_leave_each_other_their_schedules(
+    trio: dict[str, World], tmp_path: Path, first: str
+) -> None:
+    """Whichever starts last: its list is not that of the other."""
+    services = {"ab": tmp_path / "shop", "ac": tmp_path / "mail"}
+    for folder in services.values():
+        folder.mkdir()
+    (last,) = set(services) - {first}
+    other = APP.replace('f"s{n}"', 'f"m{n}"')
+    begun = {names: started(trio, names, folder, APP if names == "ab" else other) for names, folder in services.items()}
+    with processes(begun[first]):
+        goes_on(trio, NAMES if first == "ab" else [f"m{n}" for n in range(6)])
+        with processes(begun[last]):
+            goes_on(trio, [*NAMES, *(f"m{n}" for n in range(6))])
+            homes = {name: home_of(f"schedule:{name}", "ab") for name in NAMES}
+            homes |= {f"m{n}": home_of(f"schedule:m{n}", "ac") for n in range(6)}
+            assert {name: inbox for inbox in "abc" for name in here(trio[inbox])} == homes
+    assert max(ticks(trio).values()) == 1

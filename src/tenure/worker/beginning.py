@@ -10,9 +10,7 @@ from psycopg import OperationalError
 
 from ..postgres.sqlstates import trouble_of
 from .places import Places
-from .post import Post
-
-LOOK_SECONDS = 4.0  # an inbox that has said nothing by then is away, and the others begin
+from .post import LOOK_SECONDS, Post
 
 Away = dict[Post, Exception]  # and why
 
@@ -26,7 +24,7 @@ def begin(posts: Sequence[Post], places: Places) -> Away:
     for post in posts:
         if post not in away and len(away) < len(posts):
             try:
-                post.begin()
+                post.begin(LOOK_SECONDS) if len(posts) > 1 else post.begin()
             except Exception as error:
                 away[post] = _if_away(post, error)
     if len(away) == len(posts):
@@ -69,9 +67,9 @@ def _check(post: Post, places: Places, place: str) -> None:
 
 
 def _if_away(post: Post, error: Exception) -> Exception:
-    """The error, with the name of the inbox; any that waiting does not mend is raised."""
+    """The error, with the name of the inbox; one that neither waiting nor another try mends is raised."""
     if post.terms.inbox:
         error.add_note(f"inbox {post.terms.inbox}")
-    if trouble_of(error) != "away":
+    if trouble_of(error) == "bug":
         raise error
     return error

@@ -30,6 +30,7 @@ from .places import Places
 
 Conns = Mapping[str, Connection[Any]]  # by inbox
 WAITING_MAX = 20  # schedules that are told of with a heartbeat
+NAMES_MAX = 300  # who has more tells none, and counts as having any
 TRIES = 3  # of a move: who fires in between has another next tick
 CHORE, SECONDS = "inboxes:schedules", 2.0
 
@@ -128,22 +129,25 @@ class Homes:
     def saw(self, inbox: str, alive: Sequence[Worker]) -> None:
         """These workers are alive in this inbox."""
         self._lists.saw(inbox, alive)
-        if self._lists.beyond(self._urls):
+        if self._lists.beyond(self._urls, self._schedules):
             self._unsure.update(self._urls)
 
     def tend(self, conn: Connection[Any], here: str) -> str:
-        """One round: an inbox that is not on the newest list gives its schedules up; what was awaited begins."""
-        newest = self._lists.newest(self._urls)
-        if here not in newest:
-            return self._give_up(conn, here, newest)
-        return self._begin_awaited(conn, here) if here in self._unsure and newest == set(self._urls) else ""
+        """One round: what has a newest list without this inbox leaves it; what was awaited begins."""
+        by_list: dict[frozenset[str], set[str]] = {}
+        for name in self._schedules:
+            by_list.setdefault(self._lists.newest(self._urls, name), set()).add(name)
+        said = [self._give_up(conn, here, told, names) for told, names in by_list.items() if here not in told]
+        if here in self._unsure:
+            said.append(self._begin_awaited(conn, here, by_list.get(frozenset(self._urls), set())))
+        return "; ".join(filter(None, said))
 
-    def _give_up(self, conn: Connection[Any], here: str, newest: Collection[str]) -> str:
+    def _give_up(self, conn: Connection[Any], here: str, newest: Collection[str], names: Container[str]) -> str:
         """What fires here goes to its home by the newest list; if we do not serve that, to one that those workers do.
 
         They take it from there.
         """
-        leaving = [name for name, each in _firing(conn).items() if name in self._schedules and not each.paused]
+        leaving = [name for name, each in _firing(conn).items() if name in names and not each.paused]
         if not leaving:
             return ""
         wanted = self._asked(newest)
@@ -154,10 +158,10 @@ class Homes:
                 self._go_on(others[home], self._schedules[name], [conn])
         return f"{', '.join(leaving)}: given to {', '.join(near)}" if near else ""
 
-    def _begin_awaited(self, conn: Connection[Any], here: str) -> str:
+    def _begin_awaited(self, conn: Connection[Any], here: str, names: Container[str]) -> str:
         """Fetch what was given to another inbox of ours; begin with what no living worker can fire elsewhere."""
         there = _firing(conn)
-        ours = [each for name, each in self._schedules.items() if self.known.get(name) == here]
+        ours = [each for name, each in self._schedules.items() if name in names and self.known.get(name) == here]
         for schedule in ours:  # a worker of the old list has planned it as its own code says
             if schedule.name in there and schedule.name in self._awaited:
                 del self._awaited[schedule.name]
@@ -167,26 +171,29 @@ class Homes:
         if missing:
             with self._places.others(here) as others:
                 begun = [each.name for each in missing if self._go_on(conn, each, list(others.values()))]
-        elif not self._lists.beyond(self._urls):
+        elif not self._lists.beyond(self._urls, self._schedules):
             self._unsure.discard(here)
         return ", ".join(begun)
 
     def _may_fire_beyond(self, name: str) -> bool:
-        """Does a living worker serve an inbox that we do not, where this may be planned?"""
-        beyond = self._lists.beyond(self._urls)
+        """Does a living worker that has it serve an inbox that we do not, where it may be planned?"""
+        beyond = self._lists.beyond(self._urls, [name])
         if self._terms.citus:
             return bool(beyond)
         return any(home_of(f"schedule:{name}", told) not in self._urls for told in beyond)
 
     # -- which home it is
 
-    def told(self, here: Container[str]) -> dict[str, dict[str, str]]:
-        """For the registry: which schedules wait, because their home is none of these inboxes, and which it is.
+    def told(self, here: Container[str]) -> dict[str, object]:
+        """For the registry: the schedules we have, and which wait, because their home is none of these inboxes.
 
-        That there are none is told too: what a heartbeat does not name stays as it was.
+        That none waits is told too: what a heartbeat does not name stays as it was.
         """
+        if not self._terms.shards:
+            return {}
         waiting = sorted((name, home) for name, home in self.known.items() if home not in here)
-        return {"schedules_waiting": dict(waiting[:WAITING_MAX])} if self._terms.shards else {}
+        told = sorted(self._schedules) if len(self._schedules) <= NAMES_MAX else None
+        return {"schedules_waiting": dict(waiting[:WAITING_MAX]), "schedules": told}
 
     def _asked(self, inboxes: Collection[str]) -> dict[str, str]:
         """The home of each: on Citus the inbox of its key, else the one of these with the greatest weight."""

@@ -52,6 +52,7 @@ from .shared import Shared
 from .slots import Slots
 from .watchdog import Watchdog
 
+LOOK_SECONDS = 4.0  # an inbox that has said nothing by then is away, and the others begin
 # What is done is more than these questions.
 ADOPTING = Chore(handoff.CHORE, handoff.SECONDS, waiting_ranges)
 DEALING = Chore(dealing.CHORE, dealing.SECONDS, shares)
@@ -100,16 +101,16 @@ class Post:
 
     def look(self) -> str:
         """Which database it is, if its schema is right, and we may write there; nothing is changed."""
-        with self._connected(soon_given_up(self.terms.url)) as conn:
+        with self._connected(soon_given_up(self.terms.url), LOOK_SECONDS) as conn:
             migrate.require(conn, self.terms.schema)
             with conn.transaction(force_rollback=True):
                 self._among.homes.rehearse(conn)
                 self._prepare(conn)
             return run(conn, place())
 
-    def begin(self) -> None:
+    def begin(self, statement_seconds: float = 30) -> None:
         """Prepare the inbox: its schedules, its chores, what producers should know."""
-        with self._connected(self.terms.url) as conn:
+        with self._connected(self.terms.url, statement_seconds) as conn:
             migrate.require(conn, self.terms.schema)
             self._among.places.check(self.terms.inbox, run(conn, place()))
             with self._among.places.others(self.terms.inbox) as others:
@@ -119,8 +120,9 @@ class Post:
             self._declare(conn)
         self.begun = True
 
-    def _connected(self, url: str) -> QueueConnection:
-        return connect(url, patience=Patience(statement_seconds=30), schema=self.terms.schema, writes=True)
+    def _connected(self, url: str, statement_seconds: float) -> QueueConnection:
+        patience = Patience(statement_seconds=statement_seconds)
+        return connect(url, patience=patience, schema=self.terms.schema, writes=True)
 
     def _prepare(self, conn: QueueConnection) -> None:
         for chore in self._chores.values():
