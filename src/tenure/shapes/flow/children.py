@@ -1,4 +1,8 @@
-"""Children of a flow: rows that are counted when they end. The last makes the parent due, which is parked meanwhile."""
+"""Children of a flow: rows that are counted when they end. The last makes the parent due, which is parked meanwhile.
+
+How they ended is recorded, as what a step returned: what the flow has seen once stays so, whether a child is redriven,
+deleted or past its retention afterwards. Of many with large values only the failures are, and the values stay theirs.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,24 @@ import msgspec
 
 from ...app.handler import Handler
 from ...errors import BadSettings
-from ...model.ended import Ended, EndedRow
+from ...model.ended import OPEN, Ended, EndedRow
 from ...model.rows import NewRow
 from ...postgres.runner import run
 from ...verbs.batches import open_group
 from ...verbs.flows import children
 from ...verbs.lifecycle import cancel
 from ...verbs.results import ended
-from .core import Core
+from ...verbs.steps import Step
+from .core import ENDED, Core
 from .effects import Ask, Call, Doing
+from .step_values import RESULT_BYTES_MAX
 from .tries import DEFAULT
 from .trouble import FlowCancelled, FlowLimit, StepFailed
 
 CHILDREN_MAX = 100_000
+NUMBERS = 3  # that one group takes: it is sent, it is waited for, its ends are recorded
+ENDS = "ends"
+NOT_WANTED = "another of its map has failed"
 WAIT_SECONDS = 400 * 86_400.0
 
 
@@ -47,10 +56,10 @@ def kind_of(what: Any) -> str:
 def mapped_in_parts(
     core: Core, place: tuple[str, int], name: str, parts: list[list[NewRow]], schema: str, *, blocking: bool, stop: bool
 ) -> Doing:
-    """Part after part; uses two numbers for each."""
+    """Part after part."""
     (path, n), ends = place, list[Ended[Any]]()
     for i, part in enumerate(parts):
-        ends += yield from mapped(core, (path, n + 2 * i), name, part, schema, blocking=blocking, stop=stop)
+        ends += yield from mapped(core, (path, n + NUMBERS * i), name, part, schema, blocking=blocking, stop=stop)
     return ends
 
 
@@ -62,7 +71,7 @@ def called(core: Core, place: tuple[str, int], name: str, rows: list[NewRow], sc
 def mapped(
     core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, *, blocking: bool, stop: bool
 ) -> Doing:
-    """Send these as one group, wait for its end, and read how each ended; uses two numbers."""
+    """Send these as one group, wait for its end, and read how each ended."""
     path, n = place
     parent = core.instance.id
 
@@ -84,15 +93,38 @@ def mapped(
         ids, _ = yield Ask(children(group))
         yield Ask(cancel(ids, reason="its flow was cancelled"))  # those that are flows undo what they did
         raise
+    return (yield from _ends(core, path, n + 2, group)) if rows else []
+
+
+def _ends(core: Core, path: str, n: int, group: int) -> Doing:
+    """How each ended, as it was seen first; a redrive of the flow looks again at those that had not completed."""
+    known = core.ask(path, n, ENDS)
+    found = msgspec.json.decode(known.result) if known and known.state in ENDED and known.result else None
+    if isinstance(found, list):
+        return [Ended(*each) for each in found]
     ids, over = yield Ask(children(group))
     if not over:  # one has failed, and the rest is not wanted
-        yield Ask(cancel(ids, reason="another of its map has failed"))
-    return [_ended(each) for each in (yield Ask(ended(ids)))]
+        yield Ask(cancel(ids, reason=NOT_WANTED))
+    ends = [_ended(each) for each in (yield Ask(ended(ids)))]
+    if found is not None:
+        return [Ended(*found[str(i)]) if str(i) in found else end for i, end in enumerate(ends)]
+    state = "done" if all(end.status == "completed" for end in ends) else "failed"
+    core.riders.append(Step(path, n, ENDS, state, result=_kept(ends)))
+    return ends
+
+
+def _kept(ends: Sequence[Ended[Any]]) -> str | None:
+    """All of them; else those that did not complete, by their number; None if even these are too large to keep."""
+    bad = {str(i): (end.status, None, end.error) for i, end in enumerate(ends) if end.status != "completed"}
+    texts = (msgspec.json.encode(each).decode() for each in (ends, bad))
+    return next((text for text in texts if len(text) <= RESULT_BYTES_MAX), None)
 
 
 def _ended(row: EndedRow) -> Ended[Any]:
     if row.status == "unknown":
         return Ended("cancelled", None, "its row is gone: it was deleted, or its retention is over")
+    if row.status in OPEN:  # a flow undoes what it did before it ends
+        return Ended("cancelled", None, NOT_WANTED)
     value = msgspec.json.decode(row.value) if row.value is not None else None
     return Ended(row.status, value, row.error)  # type: ignore[arg-type]
 

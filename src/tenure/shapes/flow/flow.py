@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from ...errors import BadSettings
 from ...verbs.steps import Step
 from .branches import as_branch, as_tasks, in_threads, nothing_to_close
-from .children import called, kind_of, mapped_in_parts, rows_of
+from .children import NUMBERS, called, kind_of, mapped_in_parts, rows_of
 from .core import Core
 from .effects import Call, Doing, Nap
 from .sleepers import BRANCH, Branch
@@ -125,14 +125,14 @@ class Flow:
         rows, name = rows_of(what, list(inputs)), f"map:{kind_of(what)}"
         size = max(1, window or len(rows))
         parts = [rows[at : at + size] for at in range(0, len(rows), size)] or [[]]
-        place = self._reserve_some(name, 2 * len(parts))
+        place = self._reserve_some(name, NUMBERS * len(parts))
         terms = {"blocking": self._driver.blocking, "stop": stop_on_failure}
         return self._driver.go(mapped_in_parts(self._core, place, name, parts, self._driver.job.schema, **terms))
 
     def call(self, handler: Any, **fields: Any) -> Any:
         """A job as a step, in its own queue and pool: its value, or StepFailed. The handler needs result=True."""
         name, rows, driver = f"call:{kind_of(handler)}", rows_of(handler, [fields]), self._driver
-        place = self._reserve_some(name, 2)
+        place = self._reserve_some(name, NUMBERS)
         return driver.go(called(self._core, place, name, rows, driver.job.schema, blocking=driver.blocking))
 
     # -- waiting

@@ -49,6 +49,7 @@ function lane(steps, path, undone) {
   for (let i = 0; i < own.length; i += 1) {
     const sent = own[i];
     const waits = own[i + 1]?.name.startsWith("group:") ? own[(i += 1)] : null;
+    if (waits && own[i + 1]?.name === "ends") i += 1;
     const step = waits ?? sent;
     const branches = paths_below(steps, path, sent.n).map((below) => lane(steps, below, undone));
     nodes.push({ step, label: label_of(sent.name), undo: undone.get(sent) ?? null, branches });
