@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import psycopg
@@ -169,6 +170,36 @@ def test_progress_sets_attempts_back(world: World) -> None:
     world.sql("UPDATE live SET attempts = 7")
     world.run(advance("p", 0, 0, 5, lease))
     assert world.row(lease.id).attempts == 1
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("how", ["idle", "paused", "stopped", "busy"])
+def test_workers_that_end_while_a_shard_is_idle_cost_it_nothing(world: World, how: str) -> None:
+    """Else a quiet projection waits longer after each, and is a dead letter after twenty; one with work is in doubt."""
+    journal, called, go_on = journal_of(world), threading.Event(), threading.Event()
+
+    @journal.projection("totals", of=["order.*"])
+    def apply(tx: psycopg.Connection[Any], event: Event) -> None:
+        called.set()
+        assert go_on.wait(90)
+
+    with working(world, journal.inbox) as hired:
+        eventually(lambda: world.sql("SELECT 1 FROM live WHERE status = 'processing'"))
+        assert hired.stop() == 0
+    world.sql("UPDATE live SET attempts = 12")
+    if how == "paused":
+        world.run(pause_projection("totals"))
+    if how == "stopped":
+        world.sql("UPDATE checkpoints SET state = 'stopped'")
+    if how == "busy":
+        paid(world, "order:1", 1)
+    with working(world, journal.inbox):
+        if how == "busy":
+            assert called.wait(90)
+            assert world.sql("SELECT attempts FROM live") == [(13,)]
+        go_on.set()
+        eventually(lambda: world.sql("SELECT attempts FROM live") == [(1,)])
+    assert world.sql("SELECT state FROM checkpoints") == [("stopped" if how == "stopped" else "running",)]
 
 
 def test_control_without_the_compare_two_holders_apply_the_same_events_twice(world: World) -> None:

@@ -24,6 +24,7 @@ from ...events import Bus, ProjectionAdvanced, ProjectionStopped
 from ...model.journal import Event
 from ...model.outcome import Completed, Outcome, Release
 from ...postgres.sqlstates import trouble_of
+from ...verbs.journal import horizon as newest
 from ...verbs.journal import read_between
 from ...verbs.projections import (
     ShardState,
@@ -36,6 +37,7 @@ from ...verbs.projections import (
     stop_shard,
 )
 from ...verbs.statement import Statement
+from ...verbs.steps import Recorded, Recording, record
 from .projection import Projection
 
 BATCH_FAR = 5_000  # events in one transaction while it is far behind
@@ -98,6 +100,7 @@ class Shard:
         self._shards: int | None = None  # among how many the streams are dealt: a rebuild can deal them anew
         self._written_at = clock()
         self._most = projection.batch  # halved by an error, and doubled by each success after it
+        self._in_doubt = number >= 0 and job.attempt > 1  # what ended the workers before may be what it has to apply
 
     def steps(self) -> Steps:
         """Go on until the worker drains, or the projection is forgotten."""
@@ -122,6 +125,7 @@ class Shard:
     def _while(self, state: ShardState) -> Generator[Step, Any, Outcome | None]:
         """Under this state, until it may be another: somebody can pause it, or ask for skipped events."""
         if state.paused or state.state == "stopped":
+            yield from self._well()
             yield Rest(REST_SECONDS)
             return None
         if state.again:
@@ -131,11 +135,23 @@ class Shard:
             horizon: int = yield WaitPast(self.read_to)
             if horizon <= self.read_to:
                 yield from self._write_down(after=EMPTY_SECONDS)
+                yield from self._well_if_idle()
             elif not (yield from self._batch(state, horizon)):
                 return None
             if (ended := (yield from self.between(state, horizon))) is not None:
                 return ended
         return None
+
+    def _well_if_idle(self) -> Generator[Step, Any, None]:
+        """The tail may not have looked yet: it is asked for by itself."""
+        if self._in_doubt and (yield Ask(newest())).position <= self.read_to:
+            yield from self._well()
+
+    def _well(self) -> Generator[Step, Any, None]:
+        """It has nothing to apply, so its workers ended for another reason: its attempts begin anew."""
+        if self._in_doubt:
+            (answer,) = yield Ask(record([Recording(self.job.claimed, 1, ())]))
+            self._in_doubt = not isinstance(answer, Recorded)
 
     def all_streams(self, state: ShardState) -> ShardState:
         """The state as it is: a shard reads its own streams."""
@@ -237,6 +253,6 @@ class Shard:
 
     def _moved(self, to: int, n: int) -> None:
         self.written = self.read_to = to
-        self._written_at = self._clock()
+        self._written_at, self._in_doubt = self._clock(), False
         if n and self.bus.each_job:
             self.bus.emit(ProjectionAdvanced(self.projection.name, self.number, to, n))
