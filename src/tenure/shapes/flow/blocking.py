@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from concurrent.futures import Future
@@ -20,7 +21,7 @@ from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing
-from .trouble import FlowStops
+from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
     fenced_recording,
@@ -95,7 +96,7 @@ class Blocking:
     def _outer(self, effect: Any) -> Any:
         if isinstance(effect, Main):
             try:
-                return effect.function(*effect.args, **effect.fields)
+                return _own(effect.function, effect.args, effect.fields)
             finally:
                 self.sleepers.settle()
         if isinstance(effect, Sub):
@@ -117,7 +118,7 @@ class Blocking:
             token = RUNNING.set(StepContext(call.key, call.undoes))
             try:
                 held(self.job)
-                return call.function(*call.args, **call.kwargs)
+                return _own(call.function, call.args, call.kwargs)
             finally:
                 RUNNING.reset(token)
         if isinstance(effect, Fenced):
@@ -169,7 +170,7 @@ class Blocking:
                 try:
                     with conn.transaction():
                         run(conn, enter(job.claimed), job.schema)
-                        text = fenced_text(call, call.function(conn, *call.args, **call.kwargs))
+                        text = fenced_text(call, _own(call.function, (conn, *call.args), call.kwargs))
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():
@@ -188,3 +189,11 @@ class Blocking:
         self.core.riders = [each for each in self.core.riders if each not in recording_now.steps]
         told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text
+
+
+def _own(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call what the author wrote: a CancelledError is a failure of it, for nobody cancels a thread."""
+    try:
+        return function(*args, **kwargs)
+    except asyncio.CancelledError as error:
+        raise BodyCancelled from error

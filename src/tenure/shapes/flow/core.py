@@ -26,6 +26,7 @@ from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Run, Write
 from .step_values import cut_short, result_type, written
 from .trouble import (
     LATE,
+    BodyCancelled,
     BranchClosed,
     DefinitionDiffers,
     FlowCancelled,
@@ -168,7 +169,7 @@ class Core:
 
     def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
-        said = str(error) if isinstance(error, Permanent) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, Permanent | BodyCancelled) else f"{type(error).__name__}: {error}"
         if isinstance(error, Permanent | FlowLimit) or tries >= call.tries.most:
             yield from self.write(Step(call.path, call.n, call.name, "failed", call.args_hash, tries, error=said))
             raise StepFailed(call.name, said) from error

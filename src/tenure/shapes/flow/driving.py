@@ -19,7 +19,7 @@ from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing
-from .trouble import FlowStops
+from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
     fenced_recording,
@@ -101,7 +101,7 @@ class Awaiting:
     async def _outer(self, effect: Any) -> Any:
         if isinstance(effect, Main):
             try:
-                return await effect.function(*effect.args, **effect.fields)
+                return await _own(effect.function, effect.args, effect.fields)
             finally:
                 await self._stop_the_rest()
                 self.sleepers.settle()
@@ -132,10 +132,7 @@ class Awaiting:
             token = RUNNING.set(StepContext(call.key, call.undoes))
             try:
                 held(self.job)
-                value = call.function(*call.args, **call.kwargs)
-                if asyncio.iscoroutine(value):
-                    value = await (_within(value, call.timeout_seconds) if call.timeout_seconds else value)
-                return value
+                return await _own(call.function, call.args, call.kwargs, call.timeout_seconds)
             finally:
                 RUNNING.reset(token)
         if isinstance(effect, Fenced):
@@ -196,8 +193,7 @@ class Awaiting:
                 try:
                     async with conn.transaction():
                         await run(conn, enter(job.claimed), job.schema)
-                        value = call.function(conn, *call.args, **call.kwargs)
-                        text = fenced_text(call, await value if asyncio.iscoroutine(value) else value)
+                        text = fenced_text(call, await _own(call.function, (conn, *call.args), call.kwargs))
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():
@@ -216,6 +212,20 @@ class Awaiting:
         self.core.riders = [each for each in self.core.riders if each not in recording_now.steps]
         told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text
+
+
+async def _own(function: Any, args: Any, kwargs: Any, seconds: float | None = None) -> Any:
+    """Call what the author wrote: a CancelledError is a failure of it, unless somebody has cancelled this task."""
+    try:
+        value = function(*args, **kwargs)
+        if asyncio.iscoroutine(value):
+            value = await (_within(value, seconds) if seconds else value)
+        return value
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise BodyCancelled from error
 
 
 async def _within(value: Any, seconds: float) -> Any:

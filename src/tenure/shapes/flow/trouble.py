@@ -111,6 +111,13 @@ class Permanent(Exception):
     """The step says itself that it has failed for good."""
 
 
+class BodyCancelled(Exception):
+    """Code of the author's raised CancelledError itself, and nobody had cancelled it: a failure like any other."""
+
+    def __init__(self) -> None:
+        super().__init__("CancelledError: nobody cancelled it, its own code raised this")
+
+
 def of_the_step(error: BaseException) -> bool:
     """Whether it is the step that failed, and not its flow."""
     return not isinstance(error, StepFailed)
