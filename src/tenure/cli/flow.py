@@ -202,7 +202,9 @@ def check_all(app: str, n: int, database_url: str | None, schema: str | None) ->
                 continue
             found = postgres.run(conn, row(each.id), database.schema)
             records = postgres.run(conn, recall([(each.id, each.run)]), database.schema)[each.id]
-            error = check(workflow, found.payload if found else "{}", records, version=each.version)
+            error = check(
+                workflow, found.payload if found else "{}", records, version=each.version, id=each.id, run=each.run
+            )
             if error is not None:
                 echo(f"{each.id}: {printable(str(error))}")
                 differs += 1

@@ -24,6 +24,7 @@ from .step_values import nothing
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
+    fenced_learned,
     fenced_recording,
     fenced_step,
     fenced_text,
@@ -178,7 +179,7 @@ class Blocking:
                             if not locked(answer):
                                 break
                             time.sleep(seconds)
-                        self.core.learn(written_now(job, answer))
+                        fenced_learned(self.core, call, written_now(job, answer))
                 except psycopg.OperationalError as error:
                     raise in_doubt(error) from error
                 finally:

@@ -168,6 +168,7 @@ async def as_tasks(
     fork = Fork(driver, core, BRANCH.get(), paths, races=how == "first", winner=winner)
     values = await fork.run(given)
     if how == "parallel":
+        core.moments.join(here.path, [each.path for each in paths])
         return _values(values)
     try:
         fork.judge(values)
@@ -179,6 +180,8 @@ async def as_tasks(
         raise asyncio.CancelledError
     if winner is None:
         await driver.go(_won(driver, core, here, n, fork.won, paths))
+    else:
+        core.moments.passed(here.path, core.records[here.path, n].recorded_at)
     return _value(values[fork.won])
 
 
@@ -190,7 +193,7 @@ def _won(driver: Any, core: Core, here: Branch, n: int, won: int, paths: list[Br
     race = Step(here.path, n, "first", "done", len(paths), result=str(won))
     back = given_back(core, race, losers, driver.job.schema)
     if back is None:
-        yield from core.write(race, *closed)
+        yield from core.end(race, *closed)
     else:
         core.riders += closed
         yield back
@@ -234,6 +237,7 @@ def in_threads(driver: Any, here: Branch, how: str, given: tuple[Any, ...], path
             thread.join()
     finally:
         driver.sleepers.joined(join)
+    driver.core.moments.join(here.path, [each.path for each in paths])
     return _values(values)
 
 

@@ -11,9 +11,11 @@ from ...verbs.steps import Step
 from .core import Core
 from .effects import Doing, Effect, Instance
 from .flow import Flow
-from .flows import Workflow
+from .flows import Workflow, began_at
 from .sleepers import BRANCH, Branch, Join
 from .trouble import DefinitionDiffers, FlowStops, RecordsEnd, StepFailed
+
+NOBODY = UUID(int=0)
 
 
 class Frontier(RecordsEnd):
@@ -24,7 +26,7 @@ class _Noted(Core):
     """Remembers where it differs, also in a branch."""
 
     def __init__(self, instance: Instance, records: list[Step]) -> None:
-        super().__init__(instance, 0.0)
+        super().__init__(instance, began_at(instance.id))
         self.know(records)
         self.found: list[DefinitionDiffers] = []
 
@@ -61,8 +63,8 @@ class _NoSleepers:
 class _Dry:
     """A driver that does nothing."""
 
-    def __init__(self, blocking: bool) -> None:
-        self.blocking, self.sleepers, self.job = blocking, _NoSleepers(), _NoJob()
+    def __init__(self, blocking: bool, core: Core) -> None:
+        self.blocking, self.core, self.sleepers, self.job = blocking, core, _NoSleepers(), _NoJob()
 
     def me(self) -> object:
         """Who asks."""
@@ -95,14 +97,23 @@ def _recorded(doing: Doing) -> Any:
 
 
 def check(
-    workflow: Workflow, payload: str, records: list[Step], *, version: int | None = None
+    workflow: Workflow,
+    payload: str,
+    records: list[Step],
+    *,
+    version: int | None = None,
+    id: UUID = NOBODY,
+    run: int = 1,
 ) -> DefinitionDiffers | None:
-    """Where this definition differs from these records; None if it can go on with them."""
+    """Where this definition differs from these records; None if it can go on with them.
+
+    The id and the run say what flow.now(), uuid() and random() answer.
+    """
     definition = workflow.newest if version is None else workflow.versions[version]
-    core = _Noted(Instance(UUID(int=0), workflow.name, definition.version, strict=definition.strict), records)
+    core = _Noted(Instance(id, workflow.name, definition.version, run, strict=definition.strict), records)
     args, fields = definition.signature.arguments(None, payload)
     blocking = not asyncio.iscoroutinefunction(definition.function)
-    driver = _Dry(blocking)
+    driver = _Dry(blocking, core)
 
     def begin() -> Any:
         main = Branch("", driver.me())

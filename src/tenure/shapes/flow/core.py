@@ -22,7 +22,8 @@ import msgspec
 
 from ...model.outcome import Fail
 from ...verbs.steps import Recorded, Step, Wait
-from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Run, Write
+from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
+from .moments import Moments
 from .step_values import cut_short, result_type, written
 from .trouble import (
     LATE,
@@ -55,7 +56,7 @@ class Core:
         self.roots: WeakKeyDictionary[Any, list[Root]] = WeakKeyDictionary()  # of calls that are branches themselves
         self.riders: list[Step] = []  # recorded with the next step
         self.shown: dict[str, str] = {}
-        self.moment = began_at
+        self.moments = Moments(began_at)
         self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
         self.undoable: dict[tuple[str, int], Call] = {}  # what the function has asked for with undo=
         self._seen = max(began_at, instance.seen_at), time.monotonic()
@@ -90,12 +91,10 @@ class Core:
         known = self.records.get((path, n))
         if known is not None and known.name != name:
             raise self.differs(path, n, repr(known.name), repr(name))
-        if known is not None:
-            self.moment = known.recorded_at
-            if known.state == "cancelled" and is_of(self.closed, path, n):
+        if known is not None and known.state == "cancelled":
+            if is_of(self.closed, path, n):
                 raise BranchClosed
-            if known.state == "cancelled":
-                self.cleaning, self.cancelled_at = True, known.recorded_at
+            self.cleaning, self.cancelled_at = True, known.recorded_at
         return known
 
     def ask_branches(self, path: str, n: int, how: str, branches: int) -> Step | None:
@@ -164,14 +163,14 @@ class Core:
             if isinstance(value, Fail):
                 raise Permanent(value.error)
             text = written(call.name, value)
-            yield from self.write(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
+            yield from self.end(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
         return self.read(call, text)
 
     def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
         said = str(error) if isinstance(error, Permanent | BodyCancelled) else f"{type(error).__name__}: {error}"
         if isinstance(error, Permanent | FlowLimit) or tries >= call.tries.most:
-            yield from self.write(Step(call.path, call.n, call.name, "failed", call.args_hash, tries, error=said))
+            yield from self.end(Step(call.path, call.n, call.name, "failed", call.args_hash, tries, error=said))
             raise StepFailed(call.name, said) from error
         seconds = call.tries.wait_seconds(tries)
         if seconds < IN_PLACE_SECONDS:
@@ -191,6 +190,7 @@ class Core:
             yield from self.cancelled(call.path, call.n, call.name, self.cancel or "on request")
 
     def _recalled(self, call: Call, known: Step) -> Any:
+        self.moments.passed(call.path, known.recorded_at)
         if known.state == "cancelled":
             raise FlowCancelled(known.error or "")
         if known.state == "failed":
@@ -213,9 +213,17 @@ class Core:
         self.learn(answer)
         return answer
 
+    def end(self, step: Step, *others: Step) -> Doing:
+        """Record how this step ended: its time counts from now on. One that was there before keeps its own."""
+        answer = yield from self.write(step, *others)
+        if not answer.written:  # sent again, for its reply was lost
+            records = {(each.path, each.n): each for each in (yield Recall(self.instance.run))}
+            answer = answer._replace(moment=records[step.path, step.n].recorded_at)
+        self.moments.passed(step.path, answer.moment)
+        return answer
+
     def learn(self, answer: Recorded) -> None:
         """What the database said with a record."""
-        self.moment = answer.moment
         self._seen = answer.moment, time.monotonic()
         if answer.cancel_asked and not self.cancel:
             self.cancel = "on request"
@@ -234,8 +242,8 @@ class Core:
 
     def cancelled(self, path: str, n: int, name: str, reason: str, tries: int = 1) -> Doing:
         """Record that the flow was cancelled here, and raise it; without a try it has nothing to undo."""
-        yield from self.write(Step(path, n, name, "cancelled", tries=tries, error=reason))
-        self.cleaning, self.cancelled_at = True, self.moment
+        answer = yield from self.write(Step(path, n, name, "cancelled", tries=tries, error=reason))
+        self.cleaning, self.cancelled_at = True, answer.moment
         raise FlowCancelled(reason)
 
     # -- waiting
@@ -257,7 +265,6 @@ class Core:
             yield from self.cancelled(path, n, name, self.cancel or "on request")
         assert met is not None
         self.records[path, n] = met._replace(name=name)
-        self.moment = met.recorded_at
         return (yield from self._within(met, name))
 
     def _within(self, step: Step, name: str) -> Doing:
@@ -267,4 +274,5 @@ class Core:
                 yield from self.cancelled(step.path, step.n, name, LATE)
             self.cleaning, self.cancelled_at = True, step.recorded_at
             raise FlowCancelled(LATE)
+        self.moments.passed(step.path, step.until or 0.0 if step.state == "waiting" else step.recorded_at)
         return step

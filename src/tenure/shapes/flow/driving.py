@@ -22,6 +22,7 @@ from .step_values import nothing
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
+    fenced_learned,
     fenced_recording,
     fenced_step,
     fenced_text,
@@ -201,7 +202,7 @@ class Awaiting:
                             if not locked(answer):
                                 break
                             await asyncio.sleep(seconds)
-                        self.core.learn(written_now(job, answer))
+                        fenced_learned(self.core, call, written_now(job, answer))
                 except psycopg.OperationalError as error:
                     raise in_doubt(error) from error
                 finally:

@@ -194,6 +194,8 @@ class Flow:
             raise self._driver.sleepers.stop(differs) from None
         prefix = f"{here.path}/" if here.path else ""
         paths = [Branch(f"{prefix}{n}.{i}", None, here.depth + 1) for i in range(len(branches))]
+        for each in paths:
+            core.moments.begin(each.path, here.path)
         winner = int(known.result or 0) if how == "first" and known is not None else None
         if self._driver.blocking:
             return in_threads(self._driver, here, how, branches, paths)
@@ -203,8 +205,8 @@ class Flow:
     # -- what is stable, and what is shown
 
     def now(self) -> datetime:
-        """The time of the last record: the same in every attempt."""
-        return datetime.fromtimestamp(self._core.moment, UTC)
+        """When the last step or wait of this branch ended, by its record: the same in every attempt."""
+        return datetime.fromtimestamp(self._core.moments.at(BRANCH.get(self._main).path), UTC)
 
     def uuid(self) -> UUID:
         """An id, the same in every attempt."""

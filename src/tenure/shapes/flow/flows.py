@@ -214,7 +214,7 @@ def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = Fa
         args, fields = definition.signature.arguments(None, job.claimed.payload)
     except InvalidPayload as error:
         return DeadLetter(str(error)) if blocking else _ready(DeadLetter(str(error)))
-    began = (job.id.int >> 80) / 1000.0  # ids are time-ordered
+    began = began_at(job.id)
     core = made.flows.core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
     bus = made.flows.inbox.bus
     driver = Blocking(job, core, recorder, bus) if blocking else Awaiting(job, core, recorder, bus)
@@ -224,6 +224,11 @@ def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = Fa
     flow = Flow(driver, core, main)
     begun = Main(definition.function, (flow, *args), fields)
     return driver.live(life(core, begun, recalled=job.token > 1, token=job.token, worker=job.claimed.worker))
+
+
+def began_at(id: UUID) -> float:
+    """When an instance began, in seconds since 1970: ids are time-ordered."""
+    return (id.int >> 80) / 1000.0
 
 
 async def _ready(value: Any) -> Any:

@@ -121,8 +121,8 @@ def _noted(core: Core) -> Doing:
     """Record that it is cancelled where its own function has failed, so that it is so in every later attempt."""
     if CANCEL not in core.records:
         stop = Step(*CANCEL, "cancel", "cancelled", error=core.reason_to_stop() or "on request")
-        yield from core.write(stop)
-        core.cleaning, core.cancelled_at = True, core.moment
+        answer = yield from core.write(stop)
+        core.cleaning, core.cancelled_at = True, answer.moment
         core.records[CANCEL] = stop
 
 

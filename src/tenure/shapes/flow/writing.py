@@ -81,6 +81,12 @@ def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recordi
     return Recording(job.claimed, core.instance.run, (*core.riders, fenced_step(effect, text)), dict(core.shown))
 
 
+def fenced_learned(core: Core, call: Call, answer: Recorded) -> None:
+    """What the database said with the record of a fenced step."""
+    core.learn(answer)
+    core.moments.passed(call.path, answer.moment)
+
+
 def fenced_step(effect: Fenced, text: str) -> Step:
     """A fenced step as it is recorded."""
     call = effect.call

@@ -1,0 +1,35 @@
+"""The time as a flow knows it: from its records alone, so that every attempt reads the same clock.
+
+Each path has its own. What other branches do meanwhile does not move it, for they may be faster or slower the next
+time: at the join the latest time counts. Records that ride along with another, such as a patch, are written later than
+they are asked for, and do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Moments:
+    """When each path began, and the latest time of what has ended on it."""
+
+    def __init__(self, began_at: float) -> None:
+        self._began, self._last = {"": began_at}, dict[str, float]()
+
+    def at(self, path: str) -> float:
+        """The time there."""
+        return self._last.get(path, self._began.get(path, self._began[""]))
+
+    def begin(self, path: str, of: str) -> None:
+        """A branch begins, and reads the clock of the path that it is of."""
+        self._began[path] = self.at(of)
+
+    def passed(self, path: str, at: float) -> None:
+        """Something has ended on this path, and is recorded with this time."""
+        self._last[path] = max(at, self._last.get(path, at))
+
+    def join(self, path: str, branches: Iterable[str]) -> None:
+        """These branches of the path have ended."""
+        for each in branches:
+            if each in self._last:
+                self.passed(path, self._last[each])
