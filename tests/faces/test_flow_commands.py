@@ -64,6 +64,18 @@ def test_a_flow_is_listed_shown_signalled_checked_and_cancelled(world: World, tm
     assert _say(flow, world, "show", str(lease.id).replace("0", "1")).exit_code == 1
 
 
+def test_a_check_names_each_flow_whose_input_the_code_does_not_take_and_goes_on(world: World, tmp_path: Path) -> None:
+    headers = {"tenure-flow": "checkout", "tenure-version": "1"}
+    ids = [world.enqueue("checkout", payload, headers=headers) for payload in ({}, {"size": 0}, {"other": 1})]
+    app = APP.replace("checkout(flow)", "checkout(flow, size: int)").replace('"NAME"', '"charge" if 1 / size else ""')
+    (tmp_path / "app_sizes.py").write_text(app)
+    checked = _say(flow, world, "check", f"{tmp_path}/app_sizes.py:inbox")
+    assert checked.exit_code == 1, checked.output
+    for id, said in zip(ids, ("does not take the input", "raises ZeroDivisionError", "does not take"), strict=True):
+        assert re.search(f"{id}: .*{said}", checked.output)
+    assert "3 flows, 3 differ" in checked.output
+
+
 def test_flows_that_are_stuck_are_listed_with_their_reason(world: World) -> None:
     assert _say(flows, world, "--stuck").output == "no flow is stuck\n"
     world.enqueue("checkout", headers={"tenure-flow": "checkout"}, idempotency_key="flow:checkout:order:9")

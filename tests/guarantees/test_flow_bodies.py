@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from crew import eventually
 from guarantees.flow_shop import Shop
-from tenure import Fixed
+from tenure import Fail, Fixed
 from tenure.shapes.flow import Flow, Tries
+from tenure.shapes.flow.step_values import result_type
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -123,3 +125,135 @@ def test_a_function_that_raises_cancelled_error_itself_can_be_cancelled_and_undo
         broken.of(sent.id).cancel(shop.world.conn)
         shop.ended(sent.id, "cancelled", forward=True)
     assert shop.did == ["hold", "undo"]
+
+
+# -- a result that cannot be read back
+
+
+def _typed(shop: Shop, how: str, value: Any, undo: Any) -> Any:
+    def body(*given: Any) -> dict[str, int]:
+        shop.do("charge")
+        answer: dict[str, int] = value
+        return answer
+
+    return _one_step(shop, how, body, undo)
+
+
+@pytest.mark.parametrize("how", ["async", "fenced", "plain"])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "what it returned is not what its function says that it returns: Expected `object`, got `null`"),
+        ({"n": object()}, "what it returned cannot be recorded (result of type dict is not JSON"),
+        ({"n": float("nan")}, "what it returned cannot be recorded (result"),
+    ],
+)
+def test_a_result_that_cannot_be_read_back_is_a_failure_of_its_step_at_once(
+    shop: Shop, how: str, value: Any, said: str
+) -> None:
+    one = _typed(shop, how, value, lambda *_: shop.do("undo"))
+    with shop.work():
+        sent = one.start(shop.world.conn)
+        shop.ended(sent.id, "failed")
+    undone = ["undo"] if how == "fenced" else ["undo", "undo"]
+    assert shop.did == ["hold", "charge", *undone]
+    error = shop.world.row(sent.id).last_error or ""
+    assert f"step 'charge' failed: {said}" in error
+    assert "payload" not in error
+    assert "definition differs" not in error
+
+
+def test_what_an_undo_returns_is_not_read(shop: Shop) -> None:
+    async def undo(*given: Any) -> dict[str, int]:
+        answer: Any = shop.do("undo")
+        return answer  # type: ignore[no-any-return]
+
+    async def fails() -> Any:
+        return Fail("no")
+
+    one = _one_step(shop, "async", fails, undo)
+    with shop.work():
+        sent = one.start(shop.world.conn)
+        shop.ended(sent.id, "failed")
+    assert shop.did == ["hold", "undo", "undo"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_flow_that_differs_says_that_it_is_to_be_cancelled(shop: Shop, late: bool) -> None:
+    def body(*given: Any) -> Any:
+        return None
+
+    @shop.flows.workflow("typed", deadline_seconds=3 if late else None)
+    async def typed(flow: Flow) -> None:
+        await flow.step("charge", body, undo=lambda *_: shop.do("undo"))
+        await flow.wait_for("go")
+
+    def says(what: str) -> bool:
+        shop.world.due()
+        return what in (shop.world.row(sent.id).last_error or "")
+
+    with shop.work():
+        sent = typed.start(shop.world.conn)
+        shop.asleep(sent.id)
+        body.__annotations__["return"] = dict[str, int]
+        result_type.cache_clear()
+        eventually(lambda: says("definition differs"))
+        if not late:
+            typed.of(sent.id).cancel(shop.world.conn, "changed my mind")
+        reason = "its deadline has passed" if late else "changed my mind"
+        eventually(lambda: says(f"it is to be cancelled ({reason})"))
+        body.__annotations__["return"] = Any
+        result_type.cache_clear()
+        shop.ended(sent.id, "cancelled", forward=True)
+    assert shop.did == ["undo"]
+
+
+# -- a body that asks its flow for something
+
+
+ASKS: dict[str, Any] = {
+    "sleep": lambda flow: flow.sleep(5),
+    "short sleep": lambda flow: flow.sleep(0.1),
+    "sleep_until": lambda flow: flow.sleep_until(datetime.now(UTC)),
+    "wait_for": lambda flow: flow.wait_for("go"),
+    "step": lambda flow: flow.step("inner", print),
+    "fenced": lambda flow: flow.fenced("inner", print),
+    "parallel": lambda flow: flow.parallel(print),
+    "patched": lambda flow: flow.patched("new"),
+    "anew": lambda flow: flow.anew(),
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "asks"),
+    [*(("step", each) for each in ASKS), ("fenced", "step"), ("undo", "sleep"), ("plain", "sleep"), ("plain", "step")],
+)
+def test_a_body_that_asks_its_flow_for_something_fails_at_once_and_says_so(shop: Shop, where: str, asks: str) -> None:
+    flows = list[Flow]()
+
+    def body(*given: Any) -> Any:
+        shop.do("body")
+        return ASKS[asks](flows[-1])
+
+    async def fails(*given: Any) -> Any:
+        return Fail("no")
+
+    if where == "plain":
+
+        @shop.flows.workflow("asks")
+        def asking(flow: Flow) -> None:
+            flows.append(flow)
+            flow.step("outer", body)
+    else:
+
+        @shop.flows.workflow("asks")
+        async def asking(flow: Flow) -> None:
+            flows.append(flow)
+            call = flow.fenced if where == "fenced" else flow.step
+            await (flow.step("outer", fails, undo=body) if where == "undo" else call("outer", body))
+
+    with shop.work():
+        sent = asking.start(shop.world.conn)
+        shop.ended(sent.id, "dead_letter" if where == "undo" else "failed")
+    assert shop.did == ["body"]
+    assert "was asked for in the body of a step or an undo" in (shop.world.row(sent.id).last_error or "")

@@ -202,9 +202,11 @@ def check_all(app: str, n: int, database_url: str | None, schema: str | None) ->
                 continue
             found = postgres.run(conn, row(each.id), database.schema)
             records = postgres.run(conn, recall([(each.id, each.run)]), database.schema)[each.id]
-            error = check(
-                workflow, found.payload if found else "{}", records, version=each.version, id=each.id, run=each.run
-            )
+            payload = found.payload if found else "{}"
+            try:
+                error: object = check(workflow, payload, records, version=each.version, id=each.id, run=each.run)
+            except Exception as raised:  # by the function itself: the others are looked at all the same
+                error = f"its function raises {type(raised).__name__}: {raised}"
             if error is not None:
                 echo(f"{each.id}: {printable(str(error))}")
                 differs += 1

@@ -20,14 +20,13 @@ from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub
 from .recorder import Done, Recorder, settling
 from .sleepers import BRANCH, Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import nothing
+from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
     fenced_learned,
     fenced_recording,
     fenced_step,
-    fenced_text,
     held,
     in_doubt,
     locked,
@@ -171,7 +170,7 @@ class Blocking:
                 try:
                     with conn.transaction():
                         run(conn, enter(job.claimed), job.schema)
-                        text = fenced_text(call, _own(call.function, (conn, *call.args), call.kwargs))
+                        text = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():

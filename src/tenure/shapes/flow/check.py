@@ -7,13 +7,14 @@ import threading
 from typing import Any
 from uuid import UUID
 
+from ...errors import InvalidPayload
 from ...verbs.steps import Step
 from .core import Core
 from .effects import Doing, Effect, Instance
 from .flow import Flow
 from .flows import Workflow, began_at
 from .sleepers import BRANCH, Branch, Join
-from .trouble import DefinitionDiffers, FlowStops, RecordsEnd, StepFailed
+from .trouble import DefinitionDiffers, FlowStops, InputDiffers, RecordsEnd, StepFailed
 
 NOBODY = UUID(int=0)
 
@@ -111,14 +112,17 @@ def check(
     """
     definition = workflow.newest if version is None else workflow.versions[version]
     core = _Noted(Instance(id, workflow.name, definition.version, run, strict=definition.strict), records)
-    args, fields = definition.signature.arguments(None, payload)
+    try:
+        args, fields = definition.signature.arguments(None, payload)
+    except InvalidPayload as error:
+        return InputDiffers(id, workflow.name, definition.version, str(error))
     blocking = not asyncio.iscoroutinefunction(definition.function)
     driver = _Dry(blocking, core)
 
     def begin() -> Any:
         main = Branch("", driver.me())
         BRANCH.set(main)
-        return definition.function(Flow(driver, core, main), *args, **fields)
+        return definition.function(Flow(driver, core, main, definition.signature), *args, **fields)
 
     async def run_async() -> None:
         await begin()

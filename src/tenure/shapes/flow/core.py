@@ -20,11 +20,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ...model.outcome import Fail
 from ...verbs.steps import Recorded, Step, Wait
 from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
 from .moments import Moments
-from .step_values import cut_short, result_type, written
+from .step_values import cut_short, read, returned
 from .trouble import (
     LATE,
     BodyCancelled,
@@ -160,9 +159,7 @@ class Core:
             text = yield Fenced(call, tries)
         else:
             value = yield Run(call)
-            if isinstance(value, Fail):
-                raise Permanent(value.error)
-            text = written(call.name, value)
+            text = returned(call, value)
             yield from self.end(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
         return self.read(call, text)
 
@@ -200,7 +197,7 @@ class Core:
     def read(self, call: Call, text: str | None) -> Any:
         """A result as its function says it is; one that no longer fits is another definition."""
         try:
-            return msgspec.json.decode(text or "null", type=result_type(call.function))
+            return read(call, text)
         except msgspec.ValidationError as error:
             raise self.differs(call.path, call.n, f"a result of {call.name!r}", f"another type ({error})") from None
 

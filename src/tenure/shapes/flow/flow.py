@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID
 
+from ...app.signature import Signature
 from ...errors import BadSettings
+from ...model.payload import encode
 from ...verbs.steps import Step
 from .branches import as_branch, as_tasks, in_threads, nothing_to_close
 from .children import NUMBERS, called, kind_of, mapped_in_parts, rows_of
 from .core import Core
 from .effects import Call, Doing, Nap
 from .sleepers import BRANCH, Branch
-from .step_context import RUNNING
-from .step_values import hash_of, nothing, signalled, written
+from .stable import Stable
+from .step_context import RUNNING, outside_of_steps
+from .step_values import hash_of, nothing, signalled
 from .tries import DEFAULT, Tries
 from .trouble import Again, DefinitionDiffers, FlowLimit, UseParallel
 
@@ -25,12 +27,12 @@ BRANCHES_MAX = 100
 DEPTH_MAX = 8
 
 
-class Flow:
+class Flow(Stable):
     """One attempt at one instance. What its steps returned is known from their records."""
 
-    def __init__(self, driver: Any, core: Core, main: Branch) -> None:
-        self._driver, self._core, self._main = driver, core, main
-        self._drawn: dict[str, int] = {}
+    def __init__(self, driver: Any, core: Core, main: Branch, takes: Signature) -> None:
+        super().__init__(driver, core, main)
+        self._takes = takes  # as input
 
     def __repr__(self) -> str:
         of = self._core.instance
@@ -142,6 +144,7 @@ class Flow:
         total = seconds + timedelta(days=days, hours=hours, minutes=minutes).total_seconds()
         if not 0 <= total <= WAIT_SECONDS_MAX:
             raise FlowLimit(f"sleep of {total:g} s must be between 0 and 400 days: sleep again, or begin anew")
+        outside_of_steps("flow.sleep")
         if total < 1.0:
             return self._driver.go(_nap(total))
         return self._wait("sleep", total, None, nothing)
@@ -202,42 +205,6 @@ class Flow:
         roots = [root for each in branches for root in core.roots.get(each, [])] + [(each.path, None) for each in paths]
         return as_branch(core, as_tasks(self._driver, core, here, n, how, winner, branches, paths), roots)
 
-    # -- what is stable, and what is shown
-
-    def now(self) -> datetime:
-        """When the last step or wait of this branch ended, by its record: the same in every attempt."""
-        return datetime.fromtimestamp(self._core.moments.at(BRANCH.get(self._main).path), UTC)
-
-    def uuid(self) -> UUID:
-        """An id, the same in every attempt."""
-        return uuid5(self.id, self._draw("uuid"))
-
-    def random(self) -> float:
-        """A number from 0 to 1, the same in every attempt."""
-        drawn = blake2b(f"{self.id}/{self._draw('random')}".encode(), digest_size=7).digest()
-        return int.from_bytes(drawn, "big") / (1 << 56)
-
-    def _draw(self, what: str) -> str:
-        branch = BRANCH.get(self._main)
-        place = f"{self.run}/{branch.path}/{branch.n}/{what}"
-        self._drawn[place] = n = self._drawn.get(place, 0) + 1
-        return f"{place}/{n}"
-
-    def show(self, key: str, value: Any) -> None:
-        """A value for people, under this key: written with the next record."""
-        self._core.shown[key] = written(key, value)
-
-    def say(self, chunk: str) -> None:
-        """Tell people something while a step runs, such as the words of a model: `step("model", ask, say=flow.say)`."""
-        if not isinstance(chunk, str):
-            raise BadSettings(f"say() takes text, not {type(chunk).__name__}: give it str, or use flow.show")
-        self._driver.say(chunk.replace("\0", ""))
-
-    def turns(self, most: int) -> Iterator[int]:
-        """0, 1, 2 … and FlowLimit after so many: a limit on everything."""
-        yield from range(most)
-        raise FlowLimit(f"the loop had its {most} turns: allow more with flow.turns(…), or end it sooner")
-
     # -- other definitions
 
     def patched(self, name: str, *, retired: bool = False) -> bool:
@@ -245,6 +212,7 @@ class Flow:
 
         retired=True accepts the markers that are there and makes none: when no instance without one is left.
         """
+        outside_of_steps("flow.patched")
         core, branch = self._core, BRANCH.get(self._main)
         known = core.records.get((branch.path, branch.n))
         if known is None and retired:
@@ -258,8 +226,12 @@ class Flow:
         return True
 
     def anew(self, **fields: Any) -> Any:
-        """Begin again from the top with this input, without records and undos: the same instance, its next run."""
-        raise self._driver.sleepers.stop(Again(fields))
+        """Begin again from the top with this input, without records and undos: the same instance, its next run.
+
+        InvalidPayload if the function cannot be called with it.
+        """
+        outside_of_steps("flow.anew")
+        raise self._driver.sleepers.stop(Again(encode(self._takes.payload((), fields))))
 
     def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:
         branch, n = self._reserve(name)
@@ -268,6 +240,7 @@ class Flow:
 
     def _reserve(self, name: str) -> tuple[Branch, int]:
         """The next number on this path, when the call is made and not when it runs: gather of calls stays stable."""
+        outside_of_steps(name)
         branch = BRANCH.get(self._main)
         if branch.owner is not None and branch.owner != self._driver.me():
             raise UseParallel(name)

@@ -15,7 +15,7 @@ from ...app.job import Job
 from ...app.lent import Connections
 from ...app.signature import Signature
 from ...errors import BadSettings, InvalidPayload
-from ...model.outcome import DeadLetter, Snooze
+from ...model.outcome import Snooze
 from ...postgres.runner import run
 from ...verbs.flows import FlowState, flow_state
 from ...verbs.steps import cancel_flow, signal
@@ -27,6 +27,7 @@ from .flow import Flow
 from .life import life
 from .recorder import Recorder
 from .sleepers import BRANCH, Branch
+from .trouble import InputDiffers
 
 CRASHES_MAX = 20
 CLAIM_SECONDS = 3.0  # a claim lasts no longer than this, with the margin of a lease
@@ -210,10 +211,6 @@ def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = Fa
         known = ", ".join(map(str, sorted(made.versions)))
         away = Snooze(VERSION_SECONDS, f"no worker for version {version} of {made.name!r}: this one has {known}")
         return away if blocking else _ready(away)
-    try:
-        args, fields = definition.signature.arguments(None, job.claimed.payload)
-    except InvalidPayload as error:
-        return DeadLetter(str(error)) if blocking else _ready(DeadLetter(str(error)))
     began = began_at(job.id)
     core = made.flows.core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
     bus = made.flows.inbox.bus
@@ -221,9 +218,21 @@ def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = Fa
     main = Branch("", driver.me())
     BRANCH.set(main)
     driver.sleepers.enter(main)
-    flow = Flow(driver, core, main)
-    begun = Main(definition.function, (flow, *args), fields)
+    begun = _begun(definition, Flow(driver, core, main, definition.signature), job)
     return driver.live(life(core, begun, recalled=job.token > 1, token=job.token, worker=job.claimed.worker))
+
+
+def _begun(definition: Definition, flow: Flow, job: Job) -> Main:
+    """The call of the function. An input that it does not take is changed code: the row waits for the right one."""
+    try:
+        args, fields = definition.signature.arguments(None, job.claimed.payload)
+    except InvalidPayload as error:
+        return Main(_refused, (InputDiffers(job.id, job.kind, definition.version, str(error)),), {})
+    return Main(definition.function, (flow, *args), fields)
+
+
+def _refused(why: InputDiffers) -> None:
+    raise why
 
 
 def began_at(id: UUID) -> float:

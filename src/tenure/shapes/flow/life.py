@@ -41,19 +41,26 @@ def life(core: Core, main: Main, *, recalled: bool, token: int, worker: str) -> 
     except Asleep:
         return None
     except Again as again:
-        yield Stop(payload=encode(again.fields))
+        yield Stop(payload=again.payload)
         return None
     except ComeAgain as error:
         return Snooze(1.0, str(error))
     except DefinitionDiffers as error:
         first, most = DIFFERS_SECONDS
         of = core.instance
-        yield Tell(DefinitionDiffered(worker, of.id, token, of.workflow, of.version, str(error)))
-        return Snooze(min(most, first * 2 ** min(token - 1, 10)), str(error))
+        said = f"{error}{_not_yet(core)}"
+        yield Tell(DefinitionDiffered(worker, of.id, token, of.workflow, of.version, said))
+        return Snooze(min(most, first * 2 ** min(token - 1, 10)), said)
     except FlowBroken as broken:
         raise broken.error from None
     except UndoFailed as error:
         return DeadLetter(str(error))
+
+
+def _not_yet(core: Core) -> str:
+    """What waits for the right code as well: only that knows what there is to undo."""
+    reason = core.reason_to_stop()
+    return f"; it is to be cancelled ({reason}), and is so as soon as it runs with code that fits" if reason else ""
 
 
 class Ending(NamedTuple):

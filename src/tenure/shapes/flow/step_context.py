@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from .trouble import InsideStep
+
 
 class StepContext(NamedTuple):
     """The key of the step that runs, and of the step that it undoes."""
@@ -14,6 +16,12 @@ class StepContext(NamedTuple):
 
 
 RUNNING: ContextVar[StepContext | None] = ContextVar("tenure_step", default=None)
+
+
+def outside_of_steps(name: str) -> None:
+    """InsideStep where the body of a step or an undo runs: its flow goes on when it has ended, and not before."""
+    if RUNNING.get() is not None:
+        raise InsideStep(name)
 
 
 def step_key() -> str:

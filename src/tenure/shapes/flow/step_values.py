@@ -10,11 +10,38 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from ...errors import InvalidPayload
+from ...model.outcome import Fail
 from ...model.payload import encode
 from ...verbs.steps import Step
-from .trouble import FlowLimit
+from .effects import Call
+from .trouble import FlowLimit, Permanent
 
 RESULT_BYTES_MAX = 256 * 1024
+
+
+def returned(call: Call, value: Any) -> str:
+    """What a body returned, as it is recorded; Permanent if it cannot be read back as its function says, or not at all.
+
+    That is looked at before it is recorded: no later attempt could go on from it. Nobody reads what an undo returned.
+    """
+    if isinstance(value, Fail):
+        raise Permanent(value.error)
+    try:
+        text = written(call.name, value)
+    except InvalidPayload as error:
+        why = str(error).rpartition(": ")[0].replace("payload", "result", 1)
+        raise Permanent(f"what it returned cannot be recorded ({why}): return plain values") from None
+    try:
+        read(call, text)
+    except msgspec.ValidationError as error:
+        raise Permanent(f"what it returned is not what its function says that it returns: {error}") from None
+    return text
+
+
+def read(call: Call, text: str | None) -> Any:
+    """A result as the function of its step says it is, or msgspec.ValidationError."""
+    return msgspec.json.decode(text or "null", type=result_type(call.function) if call.undoes is None else Any)
 
 
 def written(name: str, value: Any) -> str:

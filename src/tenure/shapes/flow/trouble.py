@@ -48,6 +48,16 @@ class FlowLimit(TenureError):
     exit_code = USAGE
 
 
+class InsideStep(FlowLimit):
+    """The body of a step or an undo asked its flow for something: it would wait for itself."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} was asked for in the body of a step or an undo: "
+            "the flow goes on when that has ended, so ask for it in the workflow's own function"
+        )
+
+
 class UseParallel(TenureError):
     """Steps of one path were asked for from two tasks: their numbers would differ from run to run."""
 
@@ -75,6 +85,17 @@ class DefinitionDiffers(FlowStops):
         )
 
 
+class InputDiffers(DefinitionDiffers):
+    """The code does not take the input that the instance has; nothing was run."""
+
+    def __init__(self, instance: object, workflow: str, version: int, why: str) -> None:
+        super().__init__(instance, workflow, version, "", 0, "its input", why)
+        self.args = (
+            f"definition differs: {workflow} version {version} does not take the input that it has ({why}): "
+            "deploy the code it began with, give new parameters a default, or keep both by a version",
+        )
+
+
 class Asleep(FlowStops):
     """The row was given back."""
 
@@ -82,8 +103,8 @@ class Asleep(FlowStops):
 class Again(FlowStops):
     """The function asks to begin anew with another input."""
 
-    def __init__(self, fields: dict[str, object]) -> None:
-        self.fields = fields
+    def __init__(self, payload: str) -> None:
+        self.payload = payload  # as JSON
         super().__init__("begin anew")
 
 

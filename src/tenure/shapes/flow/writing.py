@@ -10,7 +10,6 @@ from uuid import UUID
 from ...app.job import Job
 from ...errors import Cancelled, StaleLease
 from ...events import Bus, StepFailed, StepRecorded, StepUndone
-from ...model.outcome import Fail
 from ...model.rows import Settled
 from ...postgres.sqlstates import trouble_of
 from ...verbs.lifecycle import cancel
@@ -18,8 +17,7 @@ from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, Step, anew
 from .core import Core
 from .effects import Call, Fenced, Run, Stop
-from .step_values import written
-from .trouble import ComeAgain, FlowBroken, Permanent
+from .trouble import ComeAgain, FlowBroken
 from .undoing import CANCEL, UNDONE, is_undo
 
 LOCKED_SECONDS_MAX = 10.0
@@ -61,13 +59,6 @@ def in_doubt(error: Exception) -> ComeAgain:
     if trouble_of(error) != "away":
         raise error
     return ComeAgain(f"the database was lost in a fenced step: {error}")
-
-
-def fenced_text(call: Call, value: Any) -> str:
-    """What a fenced step returned, as it is recorded; who returns Fail has failed for good, and is rolled back."""
-    if isinstance(value, Fail):
-        raise Permanent(value.error)
-    return written(call.name, value)
 
 
 def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
