@@ -68,6 +68,25 @@ def new_pair(*urls: str) -> Iterator[Pair]:
             world.close()
 
 
+def read_only(url: str) -> str:
+    """The same inbox, where every write is refused."""
+    return f"{url}&options=-c%20default_transaction_read_only%3Don"
+
+
+@contextlib.contextmanager
+def login(world: World, role: str) -> Iterator[str]:
+    """The address of this inbox for somebody with the rights of a role: worker, operator or readonly."""
+    prefix = f"pairs_{world.conn.info.backend_pid}"
+    migrate.grant(world.conn, "tenure", prefix)
+    world.sql(f"CREATE ROLE {prefix}_login LOGIN IN ROLE {prefix}_{role}")
+    try:
+        yield f"{world.url}&user={prefix}_login"
+    finally:
+        for each in ("login", "producer", "worker", "operator", "readonly"):
+            world.sql(f"DROP OWNED BY {prefix}_{each}")
+            world.sql(f"DROP ROLE {prefix}_{each}")
+
+
 @contextlib.contextmanager
 def third(pair: Pair) -> Iterator[World]:
     """An inbox in one more database, dropped when the block ends."""

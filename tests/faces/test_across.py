@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from faces.test_inboxes import NOWHERE, document, tenure
-from pairs import Pair
+from pairs import Pair, login, read_only
+from tenure import postgres
 from tenure.errors import TRY_LATER, USAGE
+from world import World
 
 pytestmark = pytest.mark.one_server
 
@@ -45,6 +51,81 @@ def test_while_one_inbox_is_away_nothing_is_changed(pair: Pair) -> None:
     assert "1 of 2 inboxes answer: us says:" in answer.stderr
     assert "nothing was changed" in answer.stderr
     assert set_in(pair) == [[], []]
+
+
+def untouched(pair: Pair) -> bool:
+    """No inbox has a limit, a share or a line in its audit."""
+    left = [world.sql(f"SELECT count(*) FROM {table}") for world in pair for table in ("queues", "shares", "audit")]
+    return left == [[(0,)]] * 6
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_an_inbox_that_is_read_only_is_named_and_nothing_is_changed(pair: Pair, second: bool) -> None:
+    shut, where = ("us", {"b": read_only(pair.b.url)}) if second else ("eu", {"a": read_only(pair.a.url)})
+    limit = ("queues", "limit", "mail", "--max-running", "4", "--across")
+    answer = tenure(pair, *limit, **where)
+    assert (answer.returncode, answer.stdout) == (TRY_LATER, "")
+    assert f"{shut} refuses this: cannot execute INSERT in a read-only transaction" in answer.stderr
+    assert "nothing was changed: a limit is dealt when all inboxes take it" in answer.stderr
+    assert untouched(pair)
+    answer = tenure(pair, *limit, "--json", **where)
+    assert answer.returncode == TRY_LATER
+    told = {each["inbox"]: each for each in json.loads(answer.stdout)["inboxes"]}
+    assert [each["changed"] for each in told.values()] == [False, False]
+    assert [inbox for inbox, each in told.items() if "read-only" in each.get("error", "")] == [shut]
+    assert untouched(pair)
+
+
+def test_an_inbox_where_we_may_not_write_is_named_and_nothing_is_changed(pair: Pair) -> None:
+    with login(pair.b, "readonly") as url:
+        answer = tenure(pair, "queues", "limit", "mail", "--max-running", "4", "--across", b=url)
+    assert (answer.returncode, answer.stdout) == (TRY_LATER, "")
+    assert "us refuses this: permission denied for " in answer.stderr
+    assert untouched(pair)
+
+
+def test_an_inbox_whose_queue_is_locked_is_named_and_nothing_is_changed(pair: Pair) -> None:
+    with postgres.connect(pair.b.url) as conn, conn.transaction():
+        conn.execute(b"LOCK TABLE tenure.queues IN ACCESS EXCLUSIVE MODE")
+        conn.execute(b"LOCK TABLE tenure.audit IN ACCESS EXCLUSIVE MODE")
+        answer = tenure(pair, "queues", "limit", "mail", "--max-running", "4", "--across")
+    assert (answer.returncode, answer.stdout) == (TRY_LATER, ""), answer
+    assert "us " in answer.stderr
+    assert untouched(pair)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_if_one_fails_in_the_middle_what_was_done_is_told_first(pair: Pair, as_json: bool) -> None:
+    words = ("queues", "limit", "mail", "--max-running", "4", "--across", *["--json"] * as_json)
+    with refusing_commits(pair.b):
+        answer = tenure(pair, *words)
+    assert answer.returncode == TRY_LATER
+    assert "tenure: inbox us: no commits today" in answer.stderr
+    assert "the limit is not dealt in all inboxes: run it again" in answer.stderr
+    if as_json:
+        eu, us = json.loads(answer.stdout)["inboxes"]
+        assert (eu["inbox"], eu["changed"], eu["max_running"]) == ("eu", True, 2)
+        assert (us["inbox"], "no commits today" in us["error"]) == ("us", True)
+    else:
+        assert answer.stdout == "eu: mail: 0 of 2 processing\n"
+    assert set_in(pair) == [[(2, None, None)], []]
+    assert tenure(pair, *words).returncode == 0
+    assert set_in(pair) == [[(2, None, None)]] * 2
+
+
+@contextmanager
+def refusing_commits(world: World) -> Iterator[None]:
+    """Every write of a share is taken here, and refused when it is committed."""
+    raised = "RAISE EXCEPTION 'no commits today' USING ERRCODE = 'read_only_sql_transaction'"
+    world.sql(f"CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {raised}; END$$")
+    world.sql(
+        "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON shares DEFERRABLE INITIALLY DEFERRED"
+        " FOR EACH ROW EXECUTE FUNCTION public.refuse()"
+    )
+    try:
+        yield
+    finally:
+        world.sql("DROP FUNCTION public.refuse() CASCADE")
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ pytestmark = pytest.mark.one_server
 NOWHERE = "postgresql://tenure@127.0.0.1:1/tenure"
 
 
-def tenure(pair: Pair, *arguments: str, b: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """A command where the settings name the inboxes `eu` and `us`; another address for the second, if given."""
-    shards = f"eu={pair.a.url},us={b or pair.b.url}"
+def tenure(
+    pair: Pair, *arguments: str, a: str | None = None, b: str | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """A command where the settings name the inboxes `eu` and `us`; another address for one of them, if given."""
+    shards = f"eu={a or pair.a.url},us={b or pair.b.url}"
     answer = warm.run(*arguments, env={**os.environ, "TENURE_SHARDS": shards, "COLUMNS": "200", **env})
     assert "Traceback (most recent" not in answer.stderr, answer.stderr
     return answer

@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from psycopg.conninfo import make_conninfo
 
 from crew import Hired, eventually
 from guarantees.facts import Beside, waits_for_a_lock
-from pairs import Pair, both_ready, serving
+from pairs import Pair, both_ready, hired_at, login, serving
 from patience import SECONDS_MAX
 from tenure import postgres
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.model.shares import Deal
-from tenure.postgres import migrate
 from tenure.postgres.connection import QueueConnection
 from tenure.verbs import fleet, queues
 from tenure.verbs.questions import why
@@ -163,16 +161,8 @@ def test_workers_cannot_deal_a_limit_away_that_an_inbox_has_alone(pair: Pair) ->
 @contextmanager
 def worker_login(world: World) -> Iterator[QueueConnection]:
     """A connection with the rights of a worker."""
-    prefix = f"shares_{world.conn.info.backend_pid}"
-    migrate.grant(world.conn, "tenure", prefix)
-    world.sql(f"CREATE ROLE {prefix}_login LOGIN IN ROLE {prefix}_worker")
-    try:
-        with postgres.connect(make_conninfo(world.url, user=f"{prefix}_login")) as conn:
-            yield conn
-    finally:
-        for role in ("login", "producer", "worker", "operator", "readonly"):
-            world.sql(f"DROP OWNED BY {prefix}_{role}")
-            world.sql(f"DROP ROLE {prefix}_{role}")
+    with login(world, "worker") as url, postgres.connect(url) as conn:
+        yield conn
 
 
 # -- one queue among others, and moments
@@ -307,6 +297,56 @@ def test_two_who_deal_at_once_among_different_inboxes_come_to_an_end(pair: Pair)
     assert pair.b.run(take_share("mail", BOTH, "b"))
     dealer(pair).tend(pair.a.conn, "a")
     assert [limits(world)[0] for world in pair] == [N // 2, N // 2]
+
+
+def test_a_limit_that_did_not_come_to_all_is_not_dealt_among_others(trio: dict[str, World]) -> None:
+    here, joining, named = (trio[inbox] for inbox in "abc")
+    urls = {inbox: trio[inbox].url for inbox in "abc"}
+    half = Deal(1, 0, ("a", "c"), N)
+    assert here.run(take_share("mail", half, "a"))  # and the command failed in c
+    others = Dealer(Places({inbox: urls[inbox] for inbox in "ab"}, "tenure"))
+    with others._places.others("b") as seen:
+        others.join(joining.conn, "b", seen)
+    assert others.tend(here.conn, "a") == ""
+    assert held(joining) is None
+    assert held(here) == Held("mail", half, half.share_of("a"), True, 0)
+
+    assert named.run(take_share("mail", half, "c")), "said again, or brought there by a worker that serves both"
+    every = Dealer(Places(urls, "tenure"))
+    every.tend(here.conn, "a")
+    every.tend(here.conn, "a")
+    assert [limits(world)[0] for world in (here, joining, named)] == [N // 3] * 3
+
+
+def test_a_limit_that_came_to_all_is_known_to_have_done_so(pair: Pair) -> None:
+    said = Deal(1, 0, ("a", "b"), N)
+    for inbox, world in zip("ab", pair, strict=True):
+        assert world.run(take_share("mail", said, inbox))
+    assert dealer(pair).tend(pair.a.conn, "a") == ""
+    for world in pair:
+        assert (found := held(world)) is not None
+        assert found.deal == said.among("ab")
+
+
+def test_workers_with_another_list_leave_a_limit_that_did_not_come_to_all(
+    trio: dict[str, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, joining, tended, tend = trio["a"], trio["b"], list[str](), Dealer.tend
+
+    def counted(self: Dealer, conn: QueueConnection, here: str) -> str:
+        done = tend(self, conn, here)
+        tended.append(here)
+        return done
+
+    monkeypatch.setattr(Dealer, "tend", counted)
+    half = Deal(1, 0, ("a", "c"), N)
+    assert here.run(take_share("mail", half, "a"))
+    with hired_at(Inbox(), {"a": here.url, "b": joining.url}) as hired:
+        both_ready(hired)
+        eventually(lambda: tended.count("a") >= 2)
+    assert held(joining) is None
+    assert (found := held(here)) is not None
+    assert found.deal == half
 
 
 class Busy:

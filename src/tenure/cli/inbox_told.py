@@ -9,14 +9,16 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import click
+from psycopg import errors as pg
 
 from ..console.terminal import Said, sentence
-from ..errors import BUG, INTERRUPTED, NO, TRY_LATER, UNREACHABLE, USAGE, NoDatabase
+from ..errors import BUG, INTERRUPTED, NO, TRY_LATER, UNREACHABLE, USAGE, NoDatabase, TenureError
 from .errors import explain
 
 ANSWER_SECONDS = 30.0  # for all that a reading command asks of one
 # Where a no is a finding, and not "it is not in this inbox".
 JUDGING = ("doctor", "audit verify", "migrate", "erase")
+REFUSALS = (TenureError, pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
 
 HERE: ContextVar[str] = ContextVar("tenure_inbox", default="")  # the inbox that is asked now, of several
 ACT: ContextVar[str] = ContextVar("tenure_act", default="")  # what the lines of one act have in common, in every audit
@@ -94,10 +96,19 @@ def why_away(answer: Told) -> str:
 
 
 def tell_away(away: Sequence[Told], of: int) -> None:
-    """Name on stderr who does not answer."""
-    if away:
-        told = "; ".join(f"{each.inbox} says: {why_away(each)}" for each in away)
-        sentence(f"{of - len(away)} of {of} inboxes answer: {told}", err=True)
+    """Name on stderr who does not answer, and who answers and refuses."""
+    silent = [each for each in away if not _refuses(each)]
+    if silent:
+        told = "; ".join(f"{each.inbox} says: {why_away(each)}" for each in silent)
+        sentence(f"{of - len(silent)} of {of} inboxes answer: {told}", err=True)
+    for each in away:
+        if _refuses(each):
+            sentence(f"{each.inbox} refuses this: {why_away(each)}", err=True)
+
+
+def _refuses(answer: Told) -> bool:
+    """Does it answer, and not take this?"""
+    return isinstance(answer.error, REFUSALS) and not isinstance(answer.error, NoDatabase)
 
 
 def leave(path: str, here: Sequence[Told], away: Sequence[Told], *, acted: bool) -> None:

@@ -15,7 +15,10 @@ class Share(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """What was said for all inboxes together, and among which it is dealt; the greater deal is the later one."""
+    """What was said for all inboxes together, and among which it is dealt; the greater deal is the later one.
+
+    `dealt` is 0 until it is known that all of them have taken it.
+    """
 
     said: int
     dealt: int

@@ -4,6 +4,9 @@ dealt among others ──▶ every inbox takes its share: down at once ──▶
 
 An inbox goes up only if all inboxes of the same deal were seen within their shares. Nobody goes above its share, so two
 who deal at once do no harm; and whoever does not answer keeps the others down.
+
+A limit that was said and did not come to all inboxes that it names is not dealt among others: its command failed in the
+middle, and whoever said it says it again. `dealt` is 0 until it is known that all have taken it.
 """
 
 from __future__ import annotations
@@ -34,17 +37,19 @@ class Dealer:
         """Before an inbox is served: take its share of what was dealt meanwhile, and nothing of what is new here."""
         if not others:
             return
-        mine = {each.queue: each.deal for each in run(conn, shares())}
-        seen = _seen(others)
+        seen = _seen({here: conn, **others})
         for queue, latest in _latest(seen).items():
+            if here not in latest.inboxes and not _taken_by_all(seen, queue, latest):
+                continue
             deal = latest if here in latest.inboxes else latest.among({*latest.inboxes, *self._urls})
-            if queue not in mine or mine[queue][:2] < deal[:2]:
-                run(conn, take_share(queue, deal, here, joins=queue not in mine))
+            mine = _deal_of(seen, here, queue)
+            if mine is None or mine[:2] < deal[:2]:
+                run(conn, take_share(queue, deal, here, joins=mine is None))
 
     def tend(self, conn: Connection[Any], here: str) -> str:
         """One round, if something is left to do for the limits of this inbox; what was done."""
         mine = {each.queue: each for each in run(conn, shares())}
-        if all(each.raised and set(each.deal.inboxes) == set(self._urls) for each in mine.values()):
+        if all(each.raised and self._is_settled(each.deal) for each in mine.values()):
             return ""
         with self._places.others(here) as others:
             conns = {here: conn, **others}
@@ -55,7 +60,9 @@ class Dealer:
         """Lower, then raise; what was done to this queue."""
         seen = _seen(conns)
         latest = _latest(seen)[queue]
-        wanted = self._among_present(latest, _two_lists(seen, queue, latest), agreed)
+        wanted = latest
+        if _taken_by_all(seen, queue, latest):
+            wanted = self._among_present(latest, _two_lists(seen, queue, latest), agreed)
         behind = [inbox for inbox in wanted.inboxes if inbox in conns and _deal_of(seen, inbox, queue) != wanted]
         for inbox in behind:
             run(conns[inbox], take_share(queue, wanted, inbox, joins=queue not in seen[inbox]))
@@ -68,12 +75,16 @@ class Dealer:
 
     def _among_present(self, latest: Deal, two_lists: bool, agreed: Callable[[], bool]) -> Deal:
         """Dealt anew if there are others; without one that is gone only if no worker serves that any more."""
-        if set(latest.inboxes) == set(self._urls) and not two_lists:
+        if self._is_settled(latest) and not two_lists:
             return latest
         gone = set(latest.inboxes) - set(self._urls)
         if not gone or agreed():
             return latest.among(self._urls)
         return latest
+
+    def _is_settled(self, deal: Deal) -> bool:
+        """Do all know that it has come to all, and is it dealt among those that we have?"""
+        return deal.dealt > 0 and set(deal.inboxes) == set(self._urls)
 
     def _agreed(self, conn: Connection[Any]) -> bool:
         """Do all workers of this inbox have the same inboxes?"""
@@ -97,6 +108,12 @@ def _latest(seen: Seen) -> dict[str, Deal]:
         if each.queue not in found or each.deal[:2] > found[each.queue][:2]:
             found[each.queue] = each.deal
     return found
+
+
+def _taken_by_all(seen: Seen, queue: str, latest: Deal) -> bool:
+    """Did what was said come to all inboxes that it names?"""
+    deals = [_deal_of(seen, inbox, queue) for inbox in latest.inboxes if inbox in seen]
+    return latest.dealt > 0 or [each.said for each in deals if each] == [latest.said] * len(latest.inboxes)
 
 
 def _two_lists(seen: Seen, queue: str, latest: Deal) -> bool:
