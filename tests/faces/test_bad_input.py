@@ -364,6 +364,7 @@ WRONG_URLS = [
     "password='s3cret",
     "postgresql://[::1",
     "u:s3cret@h:5432/db",
+    "postgresql://me@corp:s3cret@h/db",
     "postgres:/u:s3cret@h/db",
     "host=h pasword=s3cret",
     "postgresql://h/db?user=u&pass=s3cret",

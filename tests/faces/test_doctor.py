@@ -293,7 +293,9 @@ def test_a_clock_far_off_is_a_warning_only(facts: doctor_questions.Server) -> No
 
 
 def test_a_standby_and_an_old_server_are_faults(facts: doctor_questions.Server) -> None:
+    assert server.primary(facts).level == "ok"
     assert server.primary(facts._replace(recovery=True)).level == "fault"
+    assert server.primary(facts._replace(read_only=True)).level == "fault"
     assert server.versions(facts._replace(number=130_000), "0.1", "3", "18").level == "fault"
 
 

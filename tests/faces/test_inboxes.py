@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import warm
-from pairs import Pair
+from pairs import Pair, read_only
 from servers import running
 from tenure import postgres, verbs
 from tenure.embedded import wait_for_end
@@ -252,6 +252,24 @@ def test_doctor_looks_at_each_and_a_fault_of_one_is_a_no(pair: Pair) -> None:
     assert not found["ok"]
     (fault,) = (each for each in found["findings"] if each["level"] == "fault")
     assert (fault["inbox"], fault["check"]) == ("us", "database")
+
+
+def test_doctor_finds_an_inbox_that_is_read_only(pair: Pair) -> None:
+    found = document(pair, "doctor", code=NO, b=read_only(pair.b.url))
+    (fault,) = (each for each in found["findings"] if each["level"] == "fault")
+    assert (fault["inbox"], fault["check"]) == ("us", "primary")
+    assert "sessions here are read-only" in fault["said"]
+
+
+def test_what_an_inbox_that_is_away_may_have_is_not_said_to_be_gone(pair: Pair) -> None:
+    row = "01a1e7ef-aaca-7459-81d3-c5c58a2cb213"
+    for words in (("schedules", "pause", "s0"), ("row", row), ("hooks", "pause", row)):
+        answer = tenure(pair, *words, b=NOWHERE)
+        assert (answer.returncode, answer.stdout) == (TRY_LATER, ""), words
+        first, second = answer.stderr.splitlines()
+        assert first.startswith("tenure: as far as eu knows: "), words
+        assert second.startswith("1 of 2 inboxes answer: us says: ")
+        assert not tenure(pair, *words).stderr.startswith("tenure: as far"), "all answer"
 
 
 def test_doctor_counts_the_connections_of_all_inboxes_on_one_server(pair: Pair) -> None:

@@ -110,6 +110,13 @@ def test_pg_lists_the_databases_with_their_folders(home: Path, tmp_path: Path) -
     assert project(work).database.startswith("my_shop_")
 
 
+def test_pg_tells_that_the_server_runs_also_where_the_database_is_not_made_yet(home: Path, tmp_path: Path) -> None:
+    with embedded.attach(database=embedded.SHARED, linger_seconds=0.2):
+        said = run(tmp_path / "new-shop", "pg", "status")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "running until its last user leaves" in said.stdout
+
+
 def test_a_project_is_the_nearest_folder_that_looks_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENURE_PROJECT", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

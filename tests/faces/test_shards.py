@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+import warm
 from faces.test_worker_command import NOWHERE, SHOP, refused, tenure
 from tenure import settings
 from tenure.cli import dev
@@ -76,9 +78,55 @@ def test_passwords_of_shards_are_not_shown() -> None:
     assert settings.masked("TENURE_SHARDS", two) == "eu=postgresql://u:***@h/x,us=postgresql://u:***@h/x"
 
 
+SECRETS = [
+    "a=postgres//u:s3cret@h/db",
+    "postgres//u:s3cret@h/db",
+    "a=postgresql:/u:s3cret@h/db",
+    "a=host=h pasword=s3cret",
+    "x:s3cret@y=postgresql://h/db",
+    "a=postgresql://u@h/one,b=postgres//u:s3cret@h/db",
+    "a=postgresql://u@h/one,postgres//u:s3cret@h/db",
+    "a=postgresql://u:s3cret@h/one;b=postgresql://u:s3cret@h/two",
+    "a=postgresql://me@corp:s3cret@h/db",
+    "a=postgresql://u:s3cret@h/one,",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_a_list_that_cannot_be_read_is_refused_without_its_passwords(text: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings) as refusal:
+        settings.shards(text, {})
+    assert "s3cret" not in str(refusal.value)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME")}
+    for words in (("worker", "app:inbox", "--json"), ("doctor",), ("doctor", "--settings")):
+        told = warm.run(*words, env={**kept, "TENURE_SHARDS": text, "TENURE_SESSION_URL": text})
+        assert "s3cret" not in told.stdout + told.stderr, words
+
+
+def test_a_table_that_cannot_be_read_is_refused_without_its_passwords(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for table in ('a = "postgres//u:s3cret@h/db"', 'a = "postgresql://u:s3cret@h/db"\nb = 3'):
+        (tmp_path / "tenure.toml").write_text(f"[shards]\n{table}\n")
+        with pytest.raises(BadSettings) as refusal:
+            settings.shards(None, {})
+        assert "s3cret" not in str(refusal.value)
+
+
+def test_an_address_in_code_that_cannot_be_read_is_refused_without_its_password() -> None:
+    with pytest.raises(BadSettings, match="inbox 'a' must be a database address") as refusal:
+        Terms(shards={"a": "postgres//u:s3cret@h/db"})
+    assert "s3cret" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (f"eu={NOWHERE},", "--shards has '': each inbox must have a name and a URL"),
+        (f"eu={NOWHERE},us", "--shards has 'us': each inbox must have a name and a URL"),
+        ("eu=postgresql:///x?host=/tmp,us", "--shards has 'us': each inbox must have a name and a URL"),
+        (f"eu={NOWHERE};us={NOWHERE}2", "--shards has 'us=…': each inbox must have a name and a URL"),
         ("eu", "--shards has 'eu': each inbox must have a name and a URL"),
         ("eu=mysql://h/x", "--shards has 'eu=mysql://h/x': each inbox must have a name and a URL"),
         (f"{NOWHERE}", "each inbox must have a name and a URL"),

@@ -8,11 +8,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from crew import Hired, eventually
-from faces.test_inboxes import tenure
+from faces.test_inboxes import document, tenure
 from pairs import Pair, ready, serving
 from tenure.app.inbox import Inbox
 from tenure.drills.stage.proxy import FaultProxy
-from tenure.errors import BAD_SETTINGS, BadSettings
+from tenure.errors import BAD_SETTINGS, NO, BadSettings
 from tenure.events import DatabaseUnreachable
 from tenure.verbs.questions import place
 from tenure.worker.config import Terms
@@ -111,6 +111,18 @@ def test_who_reads_is_told_it(pair: Pair) -> None:
     assert answer.returncode == 0
     assert EU_AND_US in " ".join(answer.stderr.split())
     assert "one database" not in tenure(pair, "queues").stderr
+
+
+def test_doctor_finds_it_and_says_no(pair: Pair) -> None:
+    with FaultProxy(pair.a.url) as proxy:
+        found = document(pair, "doctor", code=NO, b=as_url(proxy.url))
+        one = tenure(pair, "doctor", "--inbox", "eu", b=as_url(proxy.url))
+    faults = {(each["inbox"], each["check"], each["said"]) for each in found["findings"] if each["level"] == "fault"}
+    told = EU_AND_US.removeprefix("tenure: ")
+    assert faults == {("eu", "inboxes", told), ("us", "inboxes", told)}
+    assert (one.returncode, told in " ".join(one.stdout.split())) == (NO, True)
+    well = [each["level"] for each in document(pair, "doctor")["findings"] if each["check"] == "inboxes"]
+    assert well == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("command", [["rows"], ["queues", "pause", "mail"]])

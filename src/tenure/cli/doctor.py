@@ -74,12 +74,27 @@ def _findings(database_url: str | None, schema: str | None, *, citus: bool = Fal
                 yield from examine_cluster(database.url, database.schema)
             else:
                 yield from examine(database.url, database.schema, flag=database.flag)
+                yield from _one_place(database)
                 yield from _twice(database)
     except (psycopg.Error, NoDatabase) as error:
         sentence, code = explain(error)
         if code == BUG:
             raise
         yield Finding("database", "fault", code, sentence, "nothing else can be checked without it")
+
+
+def _one_place(database: Database) -> Iterator[Finding]:
+    """Whether two of several inboxes are one database by two addresses: workers and acts refuse such a list."""
+    every = _inboxes(database) if HERE.get() else {}
+    if len(every) < 2:
+        return
+    from ..doctor import Finding
+    from .one_place import one_place
+
+    if refused := one_place(every, database.schema):
+        yield Finding("inboxes", "fault", sorted(every), str(refused), "workers and acts refuse these settings")
+    else:
+        yield Finding("inboxes", "ok", sorted(every), "each that answers is a database of its own")
 
 
 def _twice(database: Database) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from .inbox_told import (
     JUDGING,
     Ask,
     Told,
+    hedged,
     judged,
     leave,
     mistaken,
@@ -82,6 +83,7 @@ def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int,
     if not any(each.error is None for each in answers):
         wrong = []  # nothing was done: the first says why
     here, away = judged(path, [each for each in answers if each not in wrong])
+    here = list(hedged(path, here, away))
     if given["as_json"]:
         each = [{"inbox": told.inbox, **_facts(told)} for told in here]
         silent = [{"inbox": told.inbox, "error": why_away(told)} for told in (*wrong, *away)]

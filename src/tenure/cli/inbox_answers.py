@@ -9,7 +9,7 @@ from typing import Any
 
 from ..console.terminal import echo
 from ..model.merged import merged, told_of
-from .inbox_told import Told, judged, leave, tell_away, why_away
+from .inbox_told import Told, hedged, judged, leave, tell_away, why_away
 from .output import Lines, lines, remark
 
 MORE = "there may be more: "
@@ -25,7 +25,7 @@ def tell_as_one(path: str, answers: Sequence[Told], given: Mapping[str, Any]) ->
     elif given.get("as_json") or given.get("form") == "json" or given.get("as_document"):
         echo(json.dumps(_document(here, away, _most(given)), sort_keys=True))
     else:
-        _tell_people(path, here, _most(given))
+        _tell_people(path, hedged(path, here, away), _most(given))
     tell_away(away, len(answers))
     leave(path, here, away, acted=False)
 

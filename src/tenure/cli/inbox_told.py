@@ -95,6 +95,19 @@ def why_away(answer: Told) -> str:
     return answer.error.message if isinstance(answer.error, click.ClickException) else explain(answer.error)[0]
 
 
+def hedged(path: str, here: Sequence[Told], away: Sequence[Told]) -> Sequence[Told]:
+    """A no is the word of those that answer: while one is away, what was asked for may be there."""
+    if not away or path in JUDGING or any(each.code != NO for each in here):
+        return here
+    names = [each.inbox for each in here]
+    so_far = f"tenure: as far as {', '.join(names)} {'knows' if len(names) == 1 else 'know'}: "
+    return [each._replace(said=[_hedged(so_far, said) for said in each.said]) for each in here]
+
+
+def _hedged(so_far: str, said: Said) -> Said:
+    return said._replace(text=so_far + said.text.removeprefix("tenure: ")) if said.err else said
+
+
 def tell_away(away: Sequence[Told], of: int) -> None:
     """Name on stderr who does not answer, and who answers and refuses."""
     silent = [each for each in away if not _refuses(each)]

@@ -64,7 +64,8 @@ def stop(ctx: click.Context) -> None:
 def status(ctx: click.Context, as_json: bool) -> None:
     """Say whether the server runs; exit 0 if it does, 1 if not."""
     found, (_, programs) = embedded.status(_folder(ctx)), embedded.locate(_root(ctx))
-    databases = embedded.known(found.url) if found.running else []
+    # The database of this project may not be there yet.
+    databases = embedded.known(in_database(found.url, embedded.SHARED)) if found.running else []
     if as_json:
         echo(json.dumps(_document(found, programs, databases), sort_keys=True))
     else:

@@ -25,6 +25,7 @@ class Server(NamedTuple):
     user: str
     sees_all: bool
     public_open: bool  # everybody may create functions in the schema public
+    read_only: bool  # its sessions refuse every write, as a standby's do
 
 
 class Standbys(NamedTuple):

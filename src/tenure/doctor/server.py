@@ -35,6 +35,10 @@ def primary(server: Server) -> Finding:
     """Whether the server takes writes."""
     if server.recovery:
         return Finding("primary", "fault", False, "this server is a standby", "connect to the primary")
+    if server.read_only:
+        said = "sessions here are read-only: every write is refused, and no worker can serve this inbox"
+        step = "ALTER DATABASE … or ALTER ROLE … RESET default_transaction_read_only, or connect to the primary"
+        return Finding("primary", "fault", False, said, step)
     return Finding("primary", "ok", True, "this server takes writes")
 
 

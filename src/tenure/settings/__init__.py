@@ -20,8 +20,7 @@ from .known import POSTGRES_MAJORS as POSTGRES_MAJORS
 from .known import URLS as URLS
 from .known import check_names as check_names
 from .known import masked as masked
-from .shard_urls import check_shards as check_shards
-from .shard_urls import parse_shards
+from .shard_urls import check_list, parse_shards
 
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -70,6 +69,13 @@ def shards(
     if found is None or not (given or wanted or _named("TENURE_SHARDS", env) or not _names_one(env)):
         return {}
     return {name: check_url(url, found.source) for name, url in parse_shards(*found).items()}
+
+
+def check_shards(shards: Mapping[str, str]) -> None:
+    """BadSettings unless each has a plain name and an address of its own that can be read."""
+    check_list(shards)
+    for name, url in shards.items():
+        check_url(url, f"inbox {name!r}")
 
 
 def on_citus(given: bool | None = None, environ: Mapping[str, str] | None = None) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadSettings
-from .known import KNOWN, NEVER_IN_FILES, nearest
+from .known import KNOWN, NEVER_IN_FILES, masked, nearest
 
 
 class Found(NamedTuple):
@@ -80,7 +80,8 @@ def _text(value: object, word: str, source: str) -> str:
     if isinstance(value, Mapping) and value and all(isinstance(each, str) for each in value.values()):
         return ",".join(f"{name}={each}" for name, each in value.items())  # [shards]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise BadSettings(f"{word} in {source} is {value!r}: it must be text or a number")
+        shown = masked(f"TENURE_{word.upper()}", repr(value))
+        raise BadSettings(f"{word} in {source} is {shown}: it must be text or a number")
     return str(value)
 
 

@@ -11,7 +11,8 @@ from ..errors import BadSettings
 DEFAULT_SCHEMA = "tenure"
 DOOR = "_door"  # what the schema of a Citus cluster's door is called beyond that of its inboxes
 POSTGRES_MAJORS = range(14, 19)  # the versions every change is tested on
-_PASSWORD = re.compile(r"(://[^:/@]*:).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
+# Also where the address is mistyped: what is between a colon and the last @.
+_PASSWORD = re.compile(r"(:(?!//)).*@|(password\s*=\s*)(?:'[^']*'?|[^\s&]+)", re.IGNORECASE | re.DOTALL)
 _SECRET = re.compile(r"TOKEN|USERS|PASSWORD|SECRET|_KEYS")
 BETWEEN_SHARDS = re.compile(r",\s*(?=[^,=/]*=\s*postgres(?:ql)?://)")  # the hosts of one URL have commas, too
 URLS = ("TENURE_DATABASE_URL", "DATABASE_URL")
