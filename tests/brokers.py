@@ -69,6 +69,16 @@ class Broker:
             assert time.monotonic() < by, f"{self.command[0]} does not listen"
             time.sleep(0.05)
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It stands still meanwhile: connections stay, and nothing is answered."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """kill -9, with its children."""
         if self.process is not None:
@@ -94,14 +104,14 @@ def _left_out(what: str) -> Any:
 
 
 @contextlib.contextmanager
-def nats_server() -> Iterator[Broker]:
-    """NATS with JetStream."""
+def nats_server(*more: str) -> Iterator[Broker]:
+    """NATS with JetStream; more words go to its command line."""
     binary = Path(sys.executable).parent / "nats-server"
     if not binary.exists():
         _left_out("nats-server")
 
     def make(folder: Path, port: int) -> Broker:
-        command = [str(binary), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js")]
+        command = [str(binary), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js"), *more]
         return Broker(command, port, f"nats://127.0.0.1:{port}", folder)
 
     with _broker(make) as broker:
@@ -125,13 +135,13 @@ def redis_server() -> Iterator[Broker]:
 
 
 @contextlib.contextmanager
-def rabbitmq_server() -> Iterator[Broker]:
-    """RabbitMQ, its Erlang node and port mapper on loopback alone."""
+def rabbitmq_server(*lines: str) -> Iterator[Broker]:
+    """RabbitMQ, its Erlang node and port mapper on loopback alone; more lines go to its settings."""
     if not Path(RABBITMQ).exists():
         _left_out("rabbitmq-server")
 
     def make(folder: Path, port: int) -> Broker:
-        (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
+        (folder / "rabbitmq.conf").write_text("\n".join((f"listeners.tcp.1 = 127.0.0.1:{port}", *lines, "")))
         (folder / "enabled_plugins").write_text("[].\n")
         loopback = "{inet_dist_use_interface,{127,0,0,1}}"
         env = {

@@ -67,6 +67,12 @@ class Circuit:
             probing.set()
         return pause
 
+    def leave(self) -> None:
+        """The probe ended without asking the broker: the next one probes."""
+        probing, self._probe = self._probe, None
+        if probing is not None:
+            probing.set()
+
     def succeed(self) -> float | None:
         """It answers: for how long it was away; None if it was not."""
         probing, self._probe = self._probe, None

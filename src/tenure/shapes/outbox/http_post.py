@@ -7,12 +7,13 @@ from typing import Any
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
 
-TRY_LATER = (408, 425, 429)
+TRY_LATER = (401, 407, 408, 425, 429)  # who we are, or when: nothing that the event could change
 
 
 class Http:
     """`Http("https://events.example/in")`: 2xx is a confirm, 409 a duplicate, 412 a fence, other 4xx a refusal.
 
+    401, 407, 408, 425, 429 and 5xx are a receiver that is away: no other event would be taken either.
     Redirects are not followed. For addresses that others gave you, use webhooks: they are guarded.
     """
 
@@ -44,7 +45,7 @@ class Http:
         }
         try:
             status = (await self._client.post(self._url, content=message.body, headers=said)).status_code
-        except self._httpx.HTTPError as error:
+        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             return Away(brief(error))
         if 200 <= status < 300:
             return Sent()

@@ -42,18 +42,28 @@ class JetStream:
             self._client = await asyncio.wait_for(self._nats.connect(self._url, **given), CONNECT_SECONDS)
         except TimeoutError:
             raise ConnectionError(f"no server answers within {CONNECT_SECONDS:g} s") from None
+        except self._nats.errors.Error as error:  # such as a login that is refused
+            raise ConnectionError(brief(error)) from None
         self._js = self._client.jetstream()
         self._last.clear()
-        try:
-            config = (await self._js.stream_info(self._stream)).config
-        except self._errors.NotFoundError:
-            raise ConnectionError(f"there is no stream {self._stream!r}: make it, nothing is made unasked") from None
+        config = await self._config()
         window, least = config.duplicate_window or 0.0, 2 * lease_seconds + WINDOW_MARGIN_SECONDS
         if window < least:
             raise Unfit(
                 f"stream {self._stream!r} forgets ids after {window:g} s, a relay may send again after {least:g}: "
                 f"set its duplicate window to {least:g} s at least"
             )
+
+    async def _config(self) -> Any:
+        """What the stream is set to; ConnectionError if there is none to send to."""
+        try:
+            return (await self._js.stream_info(self._stream)).config
+        except self._errors.NotFoundError:
+            raise ConnectionError(f"there is no stream {self._stream!r}: make it, nothing is made unasked") from None
+        except self._errors.ServiceUnavailableError:
+            raise ConnectionError("JetStream is not up on this server") from None
+        except self._nats.errors.Error as error:
+            raise ConnectionError(brief(error)) from None
 
     async def close(self) -> None:
         """Leave at once: every message was confirmed by itself."""
@@ -82,7 +92,7 @@ class JetStream:
             return Away(f"no stream takes the subject {subject!r}")
         except self._errors.APIError as error:
             return Refused(brief(error)) if error.err_code == TOO_LARGE else Away(brief(error))
-        except self._nats.errors.MaxPayloadError as error:
+        except (self._nats.errors.MaxPayloadError, self._nats.errors.BadSubjectError) as error:
             return Refused(brief(error))
         except self._nats.errors.Error as error:
             return Away(brief(error))

@@ -34,6 +34,8 @@ class RabbitMQ:
             raise ConnectionError(
                 f"there is no exchange {self._exchange!r}: make it, nothing is made unasked"
             ) from None
+        except self._pika.exceptions.AMQPError as error:  # such as a virtual host that is missing
+            raise ConnectionError(brief(error)) from None
 
     async def close(self) -> None:
         """Leave."""
@@ -55,6 +57,8 @@ class RabbitMQ:
         )
         try:
             answer = await self._at.publish(body, routing_key=message.attributes["type"], mandatory=True)
+        except self._pika.exceptions.ChannelPreconditionFailed as error:  # too large for it
+            return Refused(brief(error))
         except (self._pika.exceptions.AMQPError, OSError, RuntimeError) as error:
             return Away(brief(error))
         if isinstance(answer, self._spec.Basic.Ack):

@@ -8,7 +8,7 @@ from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
 
 SEEN_SECONDS = 86_400  # how long an id is remembered, and the mark of a key
-UNABLE = ("OOM", "MISCONF", "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS")
+UNABLE = ("OOM", "MISCONF", "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "NOPERM", "BUSY")
 _ADD = """
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'duplicate' end
 if KEYS[3] then
@@ -44,7 +44,10 @@ class RedisStream:
         """Connect, and ask for an answer."""
         await self.close()
         self._client = self._redis.from_url(self._url, **{"socket_connect_timeout": 3, **self._options})
-        await self._client.ping()
+        try:
+            await self._client.ping()
+        except self._errors.RedisError as error:  # its ConnectionError and TimeoutError are none of Python's
+            raise ConnectionError(brief(error)) from None
         self._add = self._client.register_script(_ADD)
 
     async def close(self) -> None:
@@ -68,11 +71,16 @@ class RedisStream:
         try:
             said = bytes(await self._add(keys=keys, args=[mark, self._seen_seconds, self._length_max, *flat])).decode()
         except self._errors.ResponseError as error:
-            # A server that is full, is loading or is a replica takes nothing; any other no is about this message.
-            full = "maxmemory" in str(error) or str(error).startswith(UNABLE)
-            return Away(brief(error)) if full else Refused(brief(error))
+            return Away(brief(error)) if self._is_unable(error) else Refused(brief(error))
         except (self._errors.RedisError, OSError) as error:
             return Away(brief(error))
         if said.startswith("fenced"):
             return Fenced(f"key {message.key!r} has seen {said.removeprefix('fenced ')}, ours is {mark}")
         return Sent() if said == "sent" else Duplicate()
+
+    def _is_unable(self, error: Exception) -> bool:
+        """A server that is full, loads, is a replica or denies us takes nothing; any other no is about this message."""
+        known = self._errors
+        unable = (known.ReadOnlyError, known.NoPermissionError, known.ClusterError, known.AskError)
+        said = str(error)  # the client has cut off the code of each error that has a class of its own
+        return isinstance(error, unable) or "maxmemory" in said or said.startswith(UNABLE)

@@ -53,9 +53,15 @@ class Relay:
 
     async def _connect(self) -> None:
         async with self._opening:
-            if not self._open:
+            if self._open:
+                return
+            try:
                 await self.transport.open(self._lease_seconds)
-                self._open = True
+            except (OSError, Unfit):
+                raise
+            except Exception as error:  # whatever it is, no event has caused it
+                raise ConnectionError(brief(error)) from error
+            self._open = True
 
     async def send(self, job: Job, message: Message) -> Outcome | None:
         """Send it once, and wait for the confirm."""
@@ -70,15 +76,19 @@ class Relay:
                 job.check()  # directly before it is sent: a lease that is lost sends nothing
                 return await self.transport.send(message)
         except TimeoutError:
-            answer = Away(f"no confirm within {CONFIRM_SECONDS:g} s")
+            return Away(f"no confirm within {CONFIRM_SECONDS:g} s")
         except OSError as error:
-            answer = Away(brief(error))
+            return Away(brief(error))
         except Unfit as error:
-            answer = Away(str(error))
+            return Away(str(error))
+        except asyncio.CancelledError:
+            if _asked_to_end():
+                self._circuit.leave()
+                raise
+            return Away("the connection was closed while it was sent")  # by the client, which cancels what waits for it
         except BaseException:
-            self._circuit.fail()  # the probe must not be waited for
+            self._circuit.leave()  # the probe must not be waited for
             raise
-        return answer
 
     async def _settle(self, job: Job, message: Message, answer: Answer) -> Outcome | None:
         if isinstance(answer, Away):
@@ -129,3 +139,9 @@ class Relay:
     @property
     def _worker(self) -> str:
         return self._host.worker() if self._host is not None else ""
+
+
+def _asked_to_end() -> bool:
+    """Whether this attempt was cancelled by its worker, and not by a client that leaves its broker."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0

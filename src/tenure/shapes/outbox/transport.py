@@ -77,7 +77,11 @@ class Unfit(TenureError):
 
 
 class Transport(Protocol):
-    """One broker. `open` may be called again after `close` and after a failure; what it cannot reach it raises."""
+    """One broker. `open` may be called again after `close` and after a failure; what it cannot reach it raises.
+
+    Only the transport knows which errors of its client mean that the broker is away: for these `send` answers Away or
+    raises an OSError. Any other error that it raises is a failure of that event, and uses up an attempt.
+    """
 
     bytes_max: int
 
@@ -100,5 +104,6 @@ def needs(module: str, extra: str) -> Any:
 
 
 def brief(error: BaseException) -> str:
-    """An error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300].removesuffix(":")
+    """An error in one line; a plain ConnectionError is one of ours, and says it all."""
+    said = str(error) if type(error) is ConnectionError else f"{type(error).__name__}: {error}"
+    return " ".join(said.split())[:300].removesuffix(":")

@@ -1,0 +1,219 @@
+"""A broker that is away costs no attempt, however its client says so; what is wrong with one event stays with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from brokers import Broker, free_port, nats_server, rabbitmq_server, redis_server
+from crew import eventually, working
+from shapes.relay_tools import in_redis, in_stream, make_exchange, make_stream, now
+from shapes.test_transports import message, sent
+from tenure.app.inbox import Inbox
+from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobRetried
+from tenure.shapes.outbox import (
+    Answer,
+    Away,
+    Http,
+    JetStream,
+    Kafka,
+    Message,
+    Outbox,
+    RabbitMQ,
+    RedisStream,
+    Refused,
+    Sent,
+)
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+@pytest.fixture(scope="module")
+def redis_broker() -> Iterator[Broker]:
+    with redis_server() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def rabbit() -> Iterator[Broker]:
+    with rabbitmq_server("max_message_size = 2000") as broker:
+        now(make_exchange(broker.url))
+        yield broker
+
+
+def shop(world: World, to: Any) -> tuple[Inbox, Outbox]:
+    inbox = Inbox(schema=world.schema)
+    return inbox, Outbox(inbox, to=to, source="/shop")
+
+
+# -- with a worker
+
+
+def test_a_redis_that_comes_late_gets_its_event_in_the_first_attempt(world: World) -> None:
+    with redis_server() as broker:
+        broker.kill()
+        inbox, outbox = shop(world, RedisStream(broker.url, stream="shop"))
+        row = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+        with working(world, inbox) as hired:
+            assert len(hired.saw(BrokerAway, 3)) == 3, "at the start, and at each probe"
+            broker.start()
+            hired.saw(BrokerBack)
+            hired.saw(JobCompleted)
+        assert [each.id for each in in_redis(broker.url)] == [str(row.id)]
+        assert world.row(row.id).attempts == 1
+
+
+def test_a_redis_that_stands_still_costs_no_attempt(world: World) -> None:
+    with redis_server() as broker:
+        inbox, outbox = shop(world, RedisStream(broker.url, stream="shop", socket_timeout=0.5, retry=None))
+        with working(world, inbox) as hired:
+            with broker.frozen():
+                row = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+                hired.saw(BrokerAway, 3)
+            hired.saw(JobCompleted)
+        assert world.row(row.id).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("jetstream: disabled", "JetStream is not up"),
+        ("authorization { user: a, password: changed }", "Authorization Violation"),
+    ],
+)
+def test_a_nats_that_refuses_the_login_or_lacks_jetstream_is_away(world: World, config: str, says: str) -> None:
+    with nats_server() as broker:
+        now(make_stream(broker.url))
+        inbox, outbox = shop(world, JetStream(broker.url, stream="SHOP", subject="shop"))
+        with working(world, inbox) as hired:
+            broker.kill()
+            right = broker.command
+            (broker.folder / "other.conf").write_text(config)
+            broker.command = [*right[:5], "-c", str(broker.folder / "other.conf")]
+            broker.start()
+            row = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+            eventually(lambda: [each for each in hired.of(BrokerAway) if says in each.error])
+            broker.kill()
+            broker.command = right
+            broker.start()
+            hired.saw(JobCompleted)
+        assert [each.id for each in now(in_stream(broker.url))] == [str(row.id)]
+        assert world.row(row.id).attempts == 1
+
+
+class Odd:
+    """A transport whose client says in its own words that the broker is away, or closes what is under way."""
+
+    bytes_max = 1000
+
+    def __init__(self) -> None:
+        self.away: list[BaseException] = []
+        self.lost: list[BaseException] = []
+
+    async def open(self, lease_seconds: float) -> None:  # noqa: ARG002
+        if self.away:
+            raise self.away.pop(0)
+
+    async def send(self, message: Message) -> Answer:  # noqa: ARG002
+        if self.lost:
+            raise self.lost.pop(0)
+        return Sent()
+
+    async def close(self) -> None: ...
+
+
+def test_whatever_a_transport_raises_when_it_connects_is_a_broker_that_is_away(world: World) -> None:
+    to = Odd()
+    inbox, outbox = shop(world, to)
+    to.away = [RuntimeError("no session")] * 2
+    row = outbox.publish(world.conn, "order.paid", {})
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted)
+        assert [each.error for each in hired.of(BrokerAway)] == ["RuntimeError: no session"] * 2
+    assert world.row(row.id).attempts == 1
+
+
+def test_a_client_that_cancels_what_is_under_way_costs_no_attempt(world: World) -> None:
+    to = Odd()
+    inbox, outbox = shop(world, to)
+    to.lost = [asyncio.CancelledError()]
+    row = outbox.publish(world.conn, "order.paid", {})
+    with working(world, inbox) as hired:
+        assert "closed while it was sent" in hired.saw(BrokerAway)[0].error
+        hired.saw(JobCompleted)
+    assert world.row(row.id).attempts == 1
+
+
+def test_an_event_that_fails_by_itself_uses_an_attempt_and_keeps_no_other_waiting(world: World) -> None:
+    to = Odd()
+    inbox, outbox = shop(world, to)
+    to.lost = [ValueError("this event alone")]
+    row = outbox.publish(world.conn, "order.paid", {})
+    with working(world, inbox) as hired:
+        hired.saw(JobRetried)
+        outbox.publish(world.conn, "order.paid", {})
+        hired.saw(JobCompleted, 2)
+        assert not hired.of(BrokerAway)
+        assert not hired.of(BrokerBack)
+    assert world.row(row.id).attempts == 2
+
+
+# -- what each transport says
+
+
+def test_without_any_broker_each_transport_says_that_it_is_away() -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    for to in (
+        JetStream(f"nats://{nowhere}", stream="SHOP", subject="shop"),
+        RedisStream(f"redis://{nowhere}", stream="shop"),
+        RabbitMQ(f"amqp://{nowhere}/", exchange="shop"),
+        Kafka(nowhere, topic="shop"),
+    ):
+        with pytest.raises(ConnectionError):
+            sent(to)
+    for url in (f"http://{nowhere}", "http://[::bad/", "nothing"):
+        assert isinstance(sent(Http(url), message("1"))[0], Away)
+
+
+def test_redis_that_refuses_the_login_or_takes_no_writes_is_away(redis_broker: Broker) -> None:
+    def answer(url: str = redis_broker.url) -> Answer:
+        return sent(RedisStream(url, stream="shop"), message("1", None))[0]
+
+    with redis.Redis.from_url(redis_broker.url) as client:
+        with pytest.raises(ConnectionError, match="Authentication"):
+            answer(redis_broker.url.replace("://", "://nobody:wrong@"))
+        client.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other*", "+@all")
+        assert "no permissions" in _away(answer(redis_broker.url.replace("://", "://weak:p@")))
+        client.config_set("min-replicas-to-write", "1")
+        assert "NOREPLICAS" in _away(answer())
+        client.config_set("min-replicas-to-write", "0")
+        client.execute_command("REPLICAOF", "127.0.0.1", str(free_port()))
+        assert "read only replica" in _away(answer())
+        client.config_set("replica-serve-stale-data", "no")
+        with pytest.raises(ConnectionError, match="MASTER is down"):
+            answer()
+        client.config_set("replica-serve-stale-data", "yes")
+        client.execute_command("REPLICAOF", "NO", "ONE")
+    assert answer() == Sent()
+
+
+def _away(answer: Answer) -> str:
+    assert isinstance(answer, Away), answer
+    return answer.error
+
+
+def test_rabbitmq_that_refuses_the_login_or_has_no_such_host_is_away(rabbit: Broker) -> None:
+    for url in (rabbit.url.replace("guest:guest", "guest:wrong"), f"{rabbit.url}nohost"):
+        with pytest.raises(ConnectionError):
+            sent(RabbitMQ(url, exchange="shop"))
+
+
+def test_an_event_too_large_for_rabbitmq_is_refused(rabbit: Broker) -> None:
+    small, large = sent(RabbitMQ(rabbit.url, exchange="shop"), message("1"), message("2", body=b"1" * 5000))
+    assert small == Sent()
+    assert isinstance(large, Refused), large
