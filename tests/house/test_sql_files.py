@@ -247,6 +247,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "endpoints.deliveries": [endpoints.deliveries(ID)],
     "endpoints.kept_webhooks": [endpoints.kept_webhooks(ID, NOON)],
     "outboxes.outboxes": [outboxes.outboxes()],
+    "outboxes.originals": [outboxes.originals([ID])],
     "outboxes.replay": [outboxes.replay([ID], 1)],
     "capacity.backlog": [capacity.backlog()],
     "capacity.busy_queues": [capacity.busy_queues()],

@@ -148,7 +148,29 @@ def test_a_refused_event_holds_its_key_and_no_other(world: World) -> None:
     assert world.status(first.id) == "dead_letter"
     assert world.status(second.id) == "pending"
     assert world.status(other.id) == "completed"
-    assert world.keys_taken() == [("outbox", "order:1")]
+    assert world.keys_taken() == [("outbox:shop", "order:1")]
+
+
+def test_outboxes_do_not_hold_each_others_keys(world: World) -> None:
+    inbox, outbox = shop(world, Told(*[Away("connection refused")] * 50))
+    other = Outbox(inbox, to=Told(), source="/billing")
+    outbox.publish(world.conn, "order.paid", {}, key="order:1")
+    ours = other.publish(world.conn, "order.billed", {}, key="order:1").id
+    ((by_sql,),) = world.sql("SELECT publish('billing', 'order.billed', '{}', key => 'order:1')")
+    with working(world, inbox) as hired:
+        done = [event.job_id for event in hired.saw(JobCompleted, 2)]
+    assert done == [ours, by_sql]
+    assert {world.row(id).partition_key for id in done} == {"order:1"}
+
+
+def test_from_sql_too_large_data_is_refused_in_the_callers_transaction(world: World) -> None:
+    most = "jsonb_build_array(repeat('x ', 499996), '\"')"  # 1,000,001 bytes as sent: one too many
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="1000001 bytes, a broker takes 1000000"):
+        world.sql(f"SELECT publish('shop', 'big', {most})")
+    assert world.count("live") == 0
+    world.sql("SELECT publish('shop', 'big', jsonb_build_array(repeat('x ', 499995), '\"'))")
+    world.sql("SELECT publish('shop', 'big', (SELECT jsonb_agg(1) FROM generate_series(1, 340000)))")
+    assert world.count("live") == 2, "spaces between values are not sent"
 
 
 def test_while_the_broker_is_away_no_attempt_is_used_up_and_what_waits_is_postponed_at_once(world: World) -> None:
@@ -235,6 +257,18 @@ def test_the_command_tells_lag_blocked_keys_and_since_when_a_broker_is_away(worl
     assert "shop" in text.output
 
 
+def test_of_an_outbox_that_no_worker_serves_it_is_not_said_that_its_broker_is_reached(world: World) -> None:
+    inbox, _ = shop(world, Told())
+    world.sql("SELECT publish('nosuch', 'order.paid', '{}')")
+    with working(world, inbox):
+        served = eventually(lambda: found if len(found := _outboxes(world)) == 2 else [])
+        assert [(each["outbox"], each["served"]) for each in served] == [("nosuch", False), ("shop", True)]
+        nosuch, shop_ = CliRunner().invoke(tenure, ["outbox", *_at(world)]).output.splitlines()[-2:]
+        assert "no worker serves it" in nosuch
+        assert "reached" in shop_
+    assert [each["served"] for each in _outboxes(world)] == [False, False]
+
+
 def _at(world: World) -> list[str]:
     return ["--database-url", world.url, "--schema", world.schema]
 
@@ -258,6 +292,8 @@ def test_replay_publishes_completed_events_again_in_order_under_their_id_and_is_
         assert world.count("live") == 0
         CliRunner().invoke(tenure, ["outbox", "replay", *words, "--yes", "--reason", "lost index", *_at(world)])
         hired.saw(JobCompleted, 11)
+        dry = CliRunner().invoke(tenure, ["outbox", "replay", *words, "--dry-run", "--json", *_at(world)])
+        assert json.loads(dry.output)["matched"] == 5, "what a replay has made is no original"
     again = to.sent[6:]
     assert [each.id for each in again] == [str(id) for id in rows]
     assert all(each.once.startswith(f"{each.id}/replay-") for each in again)
@@ -278,8 +314,8 @@ def test_only_completed_events_are_replayed(world: World) -> None:
 def test_only_the_events_that_were_asked_for_are_replayed_and_none_that_is_sealed(world: World) -> None:
     _, outbox = shop(world, Told())
     one, _ = (outbox.publish(world.conn, "order.paid", {}).id for _ in range(2))
-    sealed = world.enqueue("outbox:shop", {"$encrypted": "unreadable"}, queue="outbox")
-    for job in world.claim(n=3, lanes=[Lane("outbox")]):
+    sealed = world.enqueue("outbox:shop", {"$encrypted": "unreadable"}, queue="outbox:shop")
+    for job in world.claim(n=3, lanes=[Lane("outbox:shop")]):
         world.complete(job.lease)
     assert len(world.run(outboxes.replay([one, sealed], 1))) == 1
     assert world.sql("SELECT payload ->> 'id' FROM live") == [(str(one),)]

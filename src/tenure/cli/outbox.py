@@ -14,7 +14,7 @@ from ..shapes.outbox.replay import matching, narrowed
 from ..shapes.outbox.replay import replay as publish_again
 from ..telemetry.log import printable
 from ..verbs import outboxes, questions
-from ..verbs.outboxes import Away, OutboxDepth, away_of
+from ..verbs.outboxes import Away, OutboxDepth, away_of, served_by
 from .asking import agreed, attended
 from .database import opened, options
 from .filter import filter_of
@@ -41,17 +41,28 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         found = postgres.run(conn, outboxes.outboxes(), database.schema)
-        away = away_of(postgres.run(conn, questions.workers(), database.schema))
+        workers = postgres.run(conn, questions.workers(), database.schema)
+    away, served = away_of(workers), served_by(workers)
     if as_json:
-        every = [{**each._asdict(), "away": [one._asdict() for one in away.get(each.outbox, [])]} for each in found]
+        every = [
+            {
+                **each._asdict(),
+                "away": [one._asdict() for one in away.get(each.outbox, [])],
+                "served": each.outbox in served,
+            }
+            for each in found
+        ]
         echo(one_document({"schema": 1, "outboxes": every}))
     else:
-        show(HEAD, [_line(each, away.get(each.outbox, [])) for each in found], "no worker has declared an outbox")
+        lines = [_line(each, away.get(each.outbox, []), each.outbox in served) for each in found]
+        show(HEAD, lines, "no worker has declared an outbox")
 
 
-def _line(each: OutboxDepth, away: list[Away]) -> tuple[str, ...]:
+def _line(each: OutboxDepth, away: list[Away], served: bool) -> tuple[str, ...]:
     lag = "" if each.oldest_seconds is None else in_unit(max(0, int(each.oldest_seconds)))
-    said = f"away since {min(one.since for one in away)[:19]}: {away[0].error}" if away else "reached"
+    said = "reached" if served else "no worker serves it"
+    if away:
+        said = f"away since {min(one.since for one in away)[:19]}: {away[0].error}"
     counts = (each.pending, each.processing, each.postponed)
     return (each.outbox, *map(str, counts), lag, str(each.blocked), str(each.dead), printable(said))
 

@@ -46,6 +46,17 @@ def outboxes() -> Statement[list[OutboxDepth]]:
     return Statement("outboxes", {}, lambda rows: [OutboxDepth(*row) for row in rows])
 
 
+def served_by(workers: list[Member]) -> set[str]:
+    """The outboxes that a worker serves which is alive or drains."""
+    kinds = {str(kind) for worker in workers if worker.status != "dead" for kind in worker.metadata.get("kinds", ())}
+    return {kind.removeprefix("outbox:") for kind in kinds if kind.startswith("outbox:")}
+
+
+def originals(ids: Sequence[UUID]) -> Statement[list[UUID]]:
+    """Those of these events that a replay can publish again: not what one has made, nor what is encrypted."""
+    return Statement("originals", {"ids": array(sorted(ids))}, lambda rows: [row[0] for row in rows])
+
+
 def replay(ids: Sequence[UUID], n: int) -> Statement[list[UUID]]:
     """Publish completed events again, as new rows with the same event id; the ids of the new rows."""
     return Statement("replay", {"ids": array(sorted(ids)), "n": n}, lambda rows: [row[0] for row in rows])

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ..verbs import questions
-from ..verbs.outboxes import away_of
+from ..verbs.outboxes import away_of, served_by
 from ..verbs.outboxes import outboxes as every
 from .route import Ask, Route
 
@@ -21,7 +21,7 @@ class AwayShape(msgspec.Struct, frozen=True):
 
 
 class OutboxShape(msgspec.Struct, frozen=True):
-    """One outbox; `oldest_seconds` is its lag."""
+    """One outbox; `oldest_seconds` is its lag; `served`: a worker that runs has it."""
 
     outbox: str
     pending: int
@@ -31,6 +31,7 @@ class OutboxShape(msgspec.Struct, frozen=True):
     blocked: int
     dead: int
     away: list[AwayShape]
+    served: bool
 
 
 class OutboxesShape(msgspec.Struct, frozen=True):
@@ -42,8 +43,14 @@ class OutboxesShape(msgspec.Struct, frozen=True):
 async def outboxes(ask: Ask[Any, None]) -> OutboxesShape:
     """Every outbox: what waits, its lag, its blocked keys, and since when its broker is away."""
     found = await ask.site.store.ask(every())
-    away = away_of(await ask.site.store.ask(questions.workers()))
-    return OutboxesShape([OutboxShape(*each, [AwayShape(*one) for one in away.get(each.outbox, [])]) for each in found])
+    workers = await ask.site.store.ask(questions.workers())
+    away, served = away_of(workers), served_by(workers)
+    return OutboxesShape(
+        [
+            OutboxShape(*each, [AwayShape(*one) for one in away.get(each.outbox, [])], each.outbox in served)
+            for each in found
+        ]
+    )
 
 
 ROUTES = (Route("GET", "/api/outbox", "read", outboxes, {200: OutboxesShape}),)

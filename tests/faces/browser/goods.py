@@ -131,4 +131,9 @@ def _outboxes(world: World) -> None:
         world.enqueue(kind, queue="outbox", key="order:1", ordered=True)
     away = {"away_since": "2026-11-17T03:00:00Z", "error": "connection refused by 127.0.0.1:4222"}
     said = {"version": "0.1.0", "host": "yard", "pid": 7, "slots": 8, "slots_used": 3, "wakeup": "notify"}
-    world.run(fleet.register("relay-5f2a-1", {**said, "queues": ["outbox"], "outbox:billing": away}))
+    world.run(
+        fleet.register(
+            "relay-5f2a-1",
+            {**said, "queues": ["outbox"], "kinds": ["outbox:shop", "outbox:billing"], "outbox:billing": away},
+        )
+    )

@@ -19,7 +19,6 @@ from .transport import Message, Transport
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
 
-QUEUE = "outbox"
 KIND = "outbox:"
 LEASE_SECONDS = 20.0  # short: what a dead relay held is sent soon, and a broker must remember ids for twice as long
 ENVELOPE_BYTES = 1024  # of a payload: the type and the braces around the data
@@ -29,7 +28,8 @@ class Outbox:
     """`outbox = Outbox(inbox, to=JetStream(…), source="/shop")`, then `await outbox.publish(conn, "order.paid", {…})`.
 
     No table of its own: an event is a row of kind `outbox:NAME`. With a key its events are sent in order, and one that
-    the broker refuses for good holds its key until an operator acts.
+    the broker refuses for good holds its key until an operator acts. Its queue is its own,
+    `outbox:NAME`, unless you give another.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Outbox:
         to: Transport,
         source: str,
         name: str | None = None,
-        queue: str = QUEUE,
+        queue: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         if not isinstance(source, str) or not source:
@@ -47,6 +47,7 @@ class Outbox:
         self.source = source
         self.name = check_name(name or source.strip("/").replace("/", "."), "name")
         self.kind = KIND + self.name
+        queue = queue or self.kind  # its own: keys belong to a queue, and outboxes must not hold each other's
         self._bytes_max = min(to.bytes_max, PAYLOAD_BYTES_MAX - ENVELOPE_BYTES)
         self.relay = Relay(self.name, self.kind, queue, to, lease_seconds, inbox.bus)
         inbox.lifespan(self.relay.lifespan)

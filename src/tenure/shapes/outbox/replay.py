@@ -24,11 +24,12 @@ def narrowed(filter: Filter) -> Filter:
 
 
 def matching(conn: Connection[Any], filter: Filter, schema: str) -> list[UUID]:
-    """The events that match, the oldest first."""
+    """The events that match and can be replayed, the oldest first: originals, not what a replay has made."""
     found, every = search.Ids([], None, 0, False), list[UUID]()
     while not found.done:
         found = run(conn, search.ids(narrowed(filter), before=found.next, n=STEP), schema)
-        every += found.ids
+        originals = run(conn, outboxes.originals(found.ids), schema)
+        every += originals
     return sorted(every)
 
 

@@ -10,7 +10,7 @@ import { filter_word, number, plural } from "../lib/words.js";
 /**
  * @typedef {{worker: string, since: string, error: string}} Away
  * @typedef {{outbox: string, pending: number, processing: number, postponed: number,
- *   oldest_seconds: number | null, blocked: number, dead: number, away: Away[], inbox?: string}} Box
+ *   oldest_seconds: number | null, blocked: number, dead: number, away: Away[], served: boolean, inbox?: string}} Box
  */
 
 export default function Outbox() {
@@ -42,7 +42,9 @@ function One({ box }) {
       title=${box.outbox}
       tag=${box.inbox}
       aside=${
-        box.away.length ? html`<span class="tag bad">the broker is away</span>` : "the broker is reached"
+        box.away.length ? html`<span class="tag bad">the broker is away</span>` : box.served
+          ? "the broker is reached"
+          : html`<span class="tag bad">no worker serves it</span>`
       }
     >
       <div class="scroll">
