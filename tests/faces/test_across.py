@@ -132,7 +132,8 @@ def refusing_commits(world: World) -> Iterator[None]:
     ("words", "told"),
     [
         (("--max-running", "1"), "--max-running 1 cannot be dealt over 2 inboxes: give 2 or more"),
-        (("--rate", "0.5"), "--burst 1 cannot be dealt over 2 inboxes: give 2 or more"),
+        (("--rate", "0.5"), "--rate 0.5 alone: its burst cannot be dealt over 2 inboxes: give --burst 2"),
+        (("--rate", "5", "--burst", "1"), "--burst 1 cannot be dealt over 2 inboxes: give --burst 2 or more"),
         (("--max-per-key", "2"), "--max-per-key is the same in each inbox"),
         (("--clear",), "--clear is the same in each inbox"),
         (("--max-running", "0"), "--max-running 0 must be a whole number"),

@@ -17,7 +17,7 @@ import warm
 from crew import eventually
 from faces.terminal import Terminal
 from faces.test_inboxes import NOWHERE, document, failed, tenure
-from pairs import Pair
+from pairs import Pair, read_only
 from patience import SECONDS_MAX
 from tenure import postgres
 from tenure.errors import BAD_SETTINGS, BUG, INTERRUPTED, NO, TRY_LATER, USAGE
@@ -206,6 +206,21 @@ def test_who_had_nothing_to_do_answers_too(pair: Pair) -> None:
     answer = warm.run("redrive", "--all", "--yes", env=env)
     assert answer.returncode == TRY_LATER
     assert answer.stderr.startswith("2 of 3 inboxes answer: asia says: ")
+
+
+def test_an_inbox_that_refuses_is_not_said_to_be_silent_and_its_rows_are_counted(pair: Pair) -> None:
+    for world in pair:
+        failed(world)
+    answer = tenure(pair, "redrive", "--all", "--yes", b=read_only(pair.b.url))
+    assert answer.returncode == TRY_LATER
+    assert "(eu 1, us 1)" in answer.stdout
+    assert answer.stderr.startswith("us refuses this: cannot execute ")
+    assert "inboxes answer" not in answer.stderr
+    failed(pair.a)
+    told = tenure(pair, "redrive", "--all", "--yes", "--json", b=read_only(pair.b.url))
+    found = json.loads(told.stdout)
+    assert (told.returncode, found["matched"], found["changed"]) == (TRY_LATER, 2, 1)
+    assert [(each["inbox"], each["matched"]) for each in found["inboxes"]] == [("eu", 1), ("us", 1)]
 
 
 # -- lists

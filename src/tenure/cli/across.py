@@ -65,9 +65,16 @@ def _whole(given: Mapping[str, Any], n: int) -> tuple[int | None, float | None, 
         ).params
     except BadSettings as refused:
         raise click.UsageError(in_options(str(refused))) from None
-    for name, option in (("max_running", "--max-running"), ("burst", "--burst")):
-        if (number := params[name]) is not None and number < n:
-            raise click.UsageError(f"{option} {number} cannot be dealt over {n} inboxes: give {n} or more")
+    running, burst = params["max_running"], params["burst"]
+    if running is not None and running < n:
+        raise click.UsageError(f"--max-running {running} cannot be dealt over {n} inboxes: give {n} or more")
+    if burst is not None and burst < n:
+        of = (
+            f"--burst {burst}"
+            if given["burst"] is not None
+            else f"--rate {given['rate_per_second']:g} alone: its burst"
+        )
+        raise click.UsageError(f"{of} cannot be dealt over {n} inboxes: give --burst {n} or more")
     return params["max_running"], params["rate_per_second"], params["burst"]
 
 

@@ -65,7 +65,7 @@ def _act_on_rows(verb: str, asks: Mapping[str, Ask], given: Mapping[str, Any]) -
     if total or rest:
         confirm(verb, total, given["yes"])
     done = _one_by_one(doing)
-    _tell(verb, [*done, *away], given, len(asks), list(doing)[len(done) :])
+    _tell(verb, [*done, *away], given, len(asks), list(doing)[len(done) :], matched)
 
 
 def _one_by_one(asks: Mapping[str, Ask]) -> list[Told]:
@@ -77,8 +77,15 @@ def _one_by_one(asks: Mapping[str, Ask]) -> list[Told]:
     return done
 
 
-def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int, not_begun: Sequence[str] = ()) -> None:
-    """What was done in each; then who is away, where it was not begun, and what went wrong."""
+def _tell(
+    path: str,
+    answers: Sequence[Told],
+    given: Mapping[str, Any],
+    of: int,
+    not_begun: Sequence[str] = (),
+    matched: Mapping[str, int] | None = None,
+) -> None:
+    """What was done in each; then who is away, where it was not begun, and what went wrong. `matched` was counted."""
     wrong = [each for each in answers if mistaken(each)]
     if not any(each.error is None for each in answers):
         wrong = []  # nothing was done: the first says why
@@ -86,10 +93,8 @@ def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int,
     here = list(hedged(path, here, away))
     if given["as_json"]:
         each = [{"inbox": told.inbox, **_facts(told)} for told in here]
-        silent = [{"inbox": told.inbox, "error": why_away(told)} for told in (*wrong, *away)]
-        left = [{"inbox": inbox, "error": "not begun"} for inbox in not_begun]
-        whole = {"schema": 1, "act": ACT.get(), **_sums(each), "inboxes": each + silent + left}
-        echo(json.dumps(whole, sort_keys=True))
+        undone = {told.inbox: why_away(told) for told in (*wrong, *away)} | dict.fromkeys(not_begun, "not begun")
+        _tell_document(each, undone, matched or {})
     else:
         _tell_people(path, here)
         _tell_sum(_sums([_facts(told) for told in here] if path in ON_ROWS else []), len(here))
@@ -101,6 +106,18 @@ def _tell(path: str, answers: Sequence[Told], given: Mapping[str, Any], of: int,
     if wrong:
         raise of_inbox(wrong[0])
     leave(path, here, away, acted=not given.get("check"))
+
+
+def _tell_document(done: list[dict[str, Any]], undone: Mapping[str, str], matched: Mapping[str, int]) -> None:
+    """One document of all; what was counted where it was not done is in the sum, too."""
+    left = [
+        {"inbox": inbox, "error": why, **({"matched": matched[inbox]} if inbox in matched else {})}
+        for inbox, why in undone.items()
+    ]
+    sums = _sums(done)
+    if "matched" in sums:
+        sums["matched"] += sum(matched.get(inbox, 0) for inbox in undone)
+    echo(json.dumps({"schema": 1, "act": ACT.get(), **sums, "inboxes": done + left}, sort_keys=True))
 
 
 def _sums(every: Sequence[Mapping[str, Any]]) -> dict[str, int]:

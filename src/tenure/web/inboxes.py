@@ -238,6 +238,9 @@ async def _changed(route: Route, ask: Ask[Any, Any]) -> Any:
         body = ask.body if expect is None else msgspec.structs.replace(ask.body, expect=counts.get(name, 0))
         answers |= await _asked(route.run, replace(ask, body=body), {name: site})
     whole = _as_one(answers, None)
+    undone = any(isinstance(each, Refused) and each.status != 404 for each in answers.values())
+    if undone and not getattr(ask.body, "dry_run", False):
+        whole = Reply(207, whole.body)  # it is still to be done there
     for name in counts.keys() - answers.keys():
         whole.body["inboxes"][name] = {"answers": True}
     return whole
