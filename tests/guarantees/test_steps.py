@@ -350,3 +350,28 @@ def test_what_belongs_to_a_flow_is_erased_and_forgotten_with_it(world: World) ->
         "SELECT count(*) > 2 FROM pg_class WHERE relname ~ '^steps_\\d{8}$'"
         " AND relnamespace = current_schema()::regnamespace"
     ) == [(True,)]
+
+
+def test_who_stays_writes_its_waits_once_and_is_not_given_back(world: World) -> None:
+    lease = _flow(world)
+    again = Wait("", 1, "try", "retrying", seconds=0.0)
+    assert _park(world, lease, SHIPPED, stays=True).outcome == "stays"
+    before = world.sql("SELECT xmin::text, n, state FROM steps")
+    assert before[0][1:] == (SHIPPED.n, "waiting")
+    assert _park(world, lease, SHIPPED, stays=True).outcome == "stays"
+    assert world.sql("SELECT xmin::text, n, state FROM steps") == before
+    assert world.status(lease.id) == "processing"
+    answer = _park(world, lease, Wait("", 2, "wait:other", seconds=60.0), again, stays=True)
+    assert (answer.outcome, {step.n: step.state for step in answer.met}) == ("awake", {1: "due", 2: "waiting"})
+    assert (2, "wait:other", "waiting", None) in _steps(world)  # written beside what is due, which is not
+    assert _signal(world, lease.id) == "queued"
+    assert [step.state for step in _park(world, lease, SHIPPED, stays=True).met] == ["done"]
+    assert world.count("signals") == 0
+
+
+def test_who_stays_does_not_wait_for_who_signals_it(world: World) -> None:
+    lease = _flow(world)
+    with psycopg.connect(world.url, autocommit=True) as other, other.transaction():
+        _signal(world, lease.id, conn=other)
+        assert _park(world, lease, SHIPPED, patient=False).outcome == "locked"
+        assert _park(world, lease, SHIPPED, patient=False, stays=True).outcome == "stays"

@@ -71,14 +71,15 @@ class Parking(NamedTuple):
     run: int = 1
     seconds: float | None = None
     cleaning: bool = False  # it knows that it is cancelled
+    stays: bool = False  # it works elsewhere: its waits are written down and looked at, and it is not given back
 
 
 class Parked(NamedTuple):
-    """parked: it is given back · awake: these waits are met · cancelled: it was asked to stop · locked: try again."""
+    """parked: it is given back · stays: nothing is met · awake: something is · cancelled: asked to stop · locked."""
 
-    outcome: Literal["parked", "awake", "cancelled", "locked"]
+    outcome: Literal["parked", "stays", "awake", "cancelled", "locked"]
     moment: float = 0.0
-    met: tuple[Step, ...] = ()
+    met: tuple[Step, ...] = ()  # all its waits as they stand; one that is to be tried again now is due
 
 
 def record(recordings: Sequence[Recording]) -> Statement[list[Recorded | Settled]]:
@@ -115,6 +116,7 @@ def park(parkings: Sequence[Parking], *, patient: bool = True) -> Statement[list
         **lease_params([each.lease for each in parkings]),
         "delays": array([each.seconds for each in parkings]),
         "cleaning": array([each.cleaning for each in parkings]),
+        "stays": array([each.stays for each in parkings]),
         "patient": patient,
         **_step_params([(id, run) for id, run, _ in waits], [wait for *_, wait in waits]),
         "step_delays": array([wait.seconds for *_, wait in waits]),
@@ -123,10 +125,10 @@ def park(parkings: Sequence[Parking], *, patient: bool = True) -> Statement[list
 
     def read(rows: Rows) -> Any:
         found: dict[UUID, Parked] = {}
-        for id, outcome, path, n, state, result, moment in rows:
+        for id, outcome, path, n, state, result, until, moment in rows:
             known = found.get(id) or Parked(outcome, moment or 0.0)
-            met = (Step(path, n, "", state, result=result),) if path is not None else ()
-            found[id] = known._replace(met=known.met + met)
+            wait = (Step(path, n, "", state, result=result, until=until),) if path is not None else ()
+            found[id] = known._replace(met=known.met + wait)
         return _or_why("park", [each.lease for each in parkings], found)
 
     return Statement("park", params, read)

@@ -17,8 +17,9 @@ from ...verbs.lifecycle import enter
 from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
+from .lines import BRANCH
 from .recorder import Done, Recorder, settling
-from .sleepers import BRANCH, Sleepers
+from .sleepers import Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops

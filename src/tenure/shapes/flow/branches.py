@@ -13,8 +13,8 @@ from ...errors import BadSettings
 from ...verbs.steps import Step
 from .core import Core
 from .effects import Ask, Doing, Effect, Nap
-from .losers import closed_waits, given_back
-from .sleepers import BRANCH, Branch
+from .lines import BRANCH, Branch
+from .losers import closed_waits, given_back, orphaned
 from .trouble import BranchClosed, FlowBroken, FlowCancelled, FlowStops, RecordsEnd
 from .undoing import Root, is_of
 
@@ -179,9 +179,12 @@ async def as_tasks(
     if fork.won is None:  # its own branch had lost before this race was decided
         raise asyncio.CancelledError
     if winner is None:
+        await driver.sleepers.quiet()
         await driver.go(_won(driver, core, here, n, fork.won, paths))
     else:
         core.moments.passed(here.path, core.records[here.path, n].recorded_at)
+    if BRANCH.get().walk is None:
+        await driver.go(orphaned(core, [branch for i, branch in enumerate(paths) if i != fork.won]))
     return _value(values[fork.won])
 
 

@@ -13,7 +13,7 @@ from .core import Core
 from .effects import Doing, Effect, Instance
 from .flow import Flow
 from .flows import Workflow, began_at
-from .sleepers import BRANCH, Branch, Join
+from .lines import BRANCH, Branch, Join
 from .trouble import DefinitionDiffers, FlowStops, InputDiffers, RecordsEnd, StepFailed
 
 NOBODY = UUID(int=0)
@@ -55,6 +55,9 @@ class _NoSleepers:
 
     def joined(self, join: Join) -> None:
         """Nothing to count."""
+
+    async def quiet(self) -> None:
+        """Nothing is under way."""
 
     def stop(self, why: BaseException) -> BaseException:
         """Nobody is told."""

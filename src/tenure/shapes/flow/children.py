@@ -84,6 +84,7 @@ def mapped(
     call = Call(
         path, n, name, send if blocking else send_async, (), {}, DEFAULT, None, core.key_of(path, n), fenced=True
     )
+    core.families.add((path, n))
     group = yield from core.step(call)
     core.reach(path, n + 1)
     try:
@@ -93,6 +94,7 @@ def mapped(
         ids, _ = yield Ask(children(group))
         yield Ask(cancel(ids, reason="its flow was cancelled"))  # those that are flows undo what they did
         raise
+    core.families.discard((path, n))
     return (yield from _ends(core, path, n + 2, group)) if rows else []
 
 

@@ -53,6 +53,7 @@ class Core:
         self.met: dict[tuple[str, int], int] = {}  # waits, and how much had been asked for when they were met
         self.closed: list[Root] = []  # where branches are that lost a race
         self.roots: WeakKeyDictionary[Any, list[Root]] = WeakKeyDictionary()  # of calls that are branches themselves
+        self.families: set[tuple[str, int]] = set()  # where children were sent that are not seen to have ended
         self.riders: list[Step] = []  # recorded with the next step
         self.shown: dict[str, str] = {}
         self.moments = Moments(began_at)

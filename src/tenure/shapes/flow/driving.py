@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -12,11 +11,12 @@ from ...app.job import Job
 from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Saying, Step, Wait, record
+from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
+from .lines import BRANCH
 from .recorder import Done, Recorder, settling
-from .sleepers import BRANCH, Sleepers
+from .sleepers import Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
@@ -146,18 +146,10 @@ class Awaiting:
             return await asyncio.sleep(effect.seconds)
         assert isinstance(effect, Hold)
         future = self.sleepers.hold(effect.wait)
-        future.add_done_callback(partial(self._met, effect.wait))
         try:
             return await future
         finally:
             self.sleepers.woken(effect.wait)
-
-    def _met(self, wait: Wait, future: asyncio.Future[Step | None]) -> None:
-        """Note it before its branch goes on, which may be closed by then: the signal is taken."""
-        met = None if future.cancelled() or future.exception() else future.result()
-        if met is not None and met.state == "done":
-            self.core.records[wait.path, wait.n] = met._replace(name=wait.name)
-            self.core.met[wait.path, wait.n] = len(self.core.asked)
 
     def say(self, chunk: str) -> None:
         """Tell people, soon."""

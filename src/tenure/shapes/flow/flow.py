@@ -15,7 +15,7 @@ from .branches import as_branch, as_tasks, in_threads, nothing_to_close
 from .children import NUMBERS, called, kind_of, mapped_in_parts, rows_of
 from .core import Core
 from .effects import Call, Doing, Nap
-from .sleepers import BRANCH, Branch
+from .lines import BRANCH, Branch
 from .stable import Stable
 from .step_context import RUNNING, outside_of_steps
 from .step_values import hash_of, nothing, signalled
@@ -179,7 +179,7 @@ class Flow(Stable):
         return self._branch("parallel", branches)
 
     def first(self, *branches: Any) -> Any:
-        """The value of the branch that ends first; the others are closed."""
+        """The value of the branch that ends first; the others are closed: their steps given up, children cancelled."""
         return self._branch("first", branches)
 
     def _branch(self, how: str, branches: tuple[Any, ...]) -> Any:

@@ -25,8 +25,8 @@ from .driving import Awaiting
 from .effects import Instance, Main
 from .flow import Flow
 from .life import life
+from .lines import BRANCH, Branch
 from .recorder import Recorder
-from .sleepers import BRANCH, Branch
 from .trouble import InputDiffers
 
 CRASHES_MAX = 20

@@ -1,4 +1,6 @@
-"""What becomes of branches that lost a race: their waits are closed, and signals that they did not use are kept."""
+"""What becomes of branches that lost a race: their waits are closed, signals that they did not use are kept, and their
+children are cancelled.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +10,54 @@ from typing import Any
 import msgspec
 
 from ...postgres.runner import run
+from ...verbs.flows import children
+from ...verbs.lifecycle import cancel
 from ...verbs.steps import Step, signal
-from .core import Core
-from .effects import Call, Fenced
-from .sleepers import Branch
+from .core import ENDED, Core
+from .effects import Ask, Call, Doing, Fenced, Recall
+from .lines import Branch
 from .tries import DEFAULT
 from .undoing import goes_before, is_of, place_of
 
 WAIT = "wait:"
+LOST = "another branch was first"
 
 
 def closed_waits(core: Core, losers: Sequence[Branch]) -> list[Step]:
-    """The waits of theirs that are recorded and open, as they are recorded from now on."""
+    """The waits of theirs that are recorded and open, as they are recorded from now on; not those for children yet."""
     return [
-        step._replace(state="cancelled", result=None, error="another branch was first")
+        step._replace(state="cancelled", result=None, error=LOST)
         for step in core.records.values()
-        if step.state in ("waiting", "retrying") and any(is_of(each.roots, step.path, step.n) for each in losers)
+        if step.state == "retrying" or (step.state == "waiting" and not step.name.startswith("group:"))
+        if any(is_of(each.roots, step.path, step.n) for each in losers)
     ]
+
+
+def orphaned(core: Core, losers: Sequence[Branch]) -> Doing:
+    """Cancel the children of losers that have not ended; those that are flows undo what they did.
+
+    After the race is recorded, and their waits are closed after it: an attempt that dies in between is followed by one
+    that finds them open, and asks once more.
+    """
+    places = [
+        (path, n)
+        for path, n in sorted(core.families)
+        if any(is_of(each.roots, path, n) for each in losers) and not _closed(core, path, n + 1)
+    ]
+    if not places:
+        return
+    found = {(step.path, step.n): step for step in (yield Recall(core.instance.run))}
+    for path, n in places:
+        sent = found.get((path, n))
+        if sent is not None and sent.state == "done":  # else it was closed before they were sent
+            group = int(sent.result or 0)
+            ids, _ = yield Ask(children(group))
+            yield Ask(cancel(ids, reason=LOST))
+            core.riders.append(Step(path, n + 1, f"group:{group}", "cancelled", error=LOST))
+
+
+def _closed(core: Core, path: str, n: int) -> bool:
+    return (path, n) in core.records and core.records[path, n].state in ENDED
 
 
 def unused_signals(core: Core, losers: Sequence[Branch]) -> list[Step]:

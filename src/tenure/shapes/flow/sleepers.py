@@ -1,14 +1,16 @@
 """Who of a flow works and who waits: when nobody works any more, the instance is parked with all that it waits for.
 
 A branch is at work while none of its calls is open: then its own code runs. A call is at work until it waits.
+What waits beside somebody who works is written down soon and looked at again; the row is not given back meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from ...app.job import Job
@@ -17,33 +19,13 @@ from ...events import Bus, FlowParked
 from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Recorded, Wait
 from .core import Core
+from .lines import SOON_SECONDS, Branch, Held, Join
 from .recorder import Done, Recorder
 from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled, FlowStops
-from .undoing import Root, is_undo
+from .undoing import is_undo
 from .writing import named
 
 ALREADY = "already_pending"  # why a park is refused whose reply was lost
-
-
-class Branch:
-    """One line of steps: the function itself, or a branch of parallel."""
-
-    def __init__(self, path: str, owner: object, depth: int = 0) -> None:
-        self.path, self.owner, self.depth = path, owner, depth
-        self.n = 0  # the next number
-        self.open = 0  # calls that have begun and not ended
-        self.walk: Any = None  # it had lost a race in an attempt before: only its records are walked through
-        self.roots: list[Root] = [(path, None)]  # where its steps are: on its path, or asked for beside it
-
-
-class Join:
-    """What waits for branches: for all of them, or for the first. Once met it is at work, before it has run on."""
-
-    def __init__(self, branch: Branch, left: int) -> None:
-        self.branch, self.left, self.met = branch, left, False
-
-
-BRANCH: ContextVar[Branch] = ContextVar("tenure_branch")  # whose code runs here
 
 
 class Sleepers:
@@ -63,8 +45,10 @@ class Sleepers:
         self._lock = threading.RLock()
         self._branches: set[Branch] = set()
         self._works = 0
-        self._waits: dict[tuple[str, int], tuple[Wait, Done]] = {}
-        self._parking = False
+        self._waits: dict[tuple[str, int], Held] = {}
+        self._asking = False  # a look or a park is under way
+        self._quiet: list[Done] = []  # who is told when it is not
+        self._timer: Any = None  # until the next look
         self.ended: BaseException | None = None  # why nothing more may be asked for
         self.cancelled: FlowCancelled | None = None  # then only what is recorded is answered: the core sees to that
 
@@ -121,67 +105,159 @@ class Sleepers:
         future, done = self._future()
         with self._lock:
             self._works -= 1
-            self._waits[wait.path, wait.n] = (wait, done)
-            if self.cancelled is not None and not is_undo(wait.path):
-                done(None)
+            self._waits[wait.path, wait.n] = Held(wait, done)
+            if self.ended is not None:
+                self._tell(wait.path, wait.n, self.ended)
+            elif self.cancelled is not None and not is_undo(wait.path):
+                self._tell(wait.path, wait.n, None)
             self._look()
         return future
 
     def woken(self, wait: Wait) -> None:
         """It waits no longer."""
         with self._lock:
-            self._works += 1
-            self._waits.pop((wait.path, wait.n), None)
+            self._take(wait.path, wait.n)
+
+    def _tell(self, path: str, n: int, answer: Any) -> None:
+        """Answer who waits there: at work from now on, before its code has run on."""
+        held = self._take(path, n)
+        if held is not None:
+            held.done(answer)
+
+    def _take(self, path: str, n: int) -> Held | None:
+        held = self._waits.pop((path, n), None)
+        self._works += held is not None
+        if not self._waits:
+            self._no_look()
+        return held
 
     def _look(self) -> None:
-        if self.ended is not None or self.cancelled is not None or self._parking or self._works or not self._waits:
+        """Park if nobody works, else look at what waits when it is time to."""
+        if self.ended is not None or self.cancelled is not None or self._asking or not self._waits:
             return
-        if any(not branch.open for branch in self._branches):
-            return
-        self._parking = True
-        self._job.completion = "parking"
-        waits = [wait for wait, _ in self._waits.values()]
+        if not self._works and all(branch.open for branch in self._branches):
+            self._job.completion = "parking"
+            self._ask(stays=False)
+        elif (seconds := min(held.look_at for held in self._waits.values()) - time.monotonic()) <= 0:
+            self._ask(stays=True)
+        else:
+            self._look_in(seconds)
+
+    def _look_in(self, seconds: float) -> None:
+        self._no_look()
+        if self._loop is not None:
+            self._timer = self._loop.call_later(seconds, self._in_time)
+        else:
+            self._timer = threading.Timer(seconds, self._in_time)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _no_look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _in_time(self) -> None:
+        with self._lock:
+            self._look()
+
+    def _ask(self, *, stays: bool) -> None:
+        self._asking = True
+        self._no_look()
+        waits = [held.left() for held in self._waits.values()]
         core = self._core
         cleaning = core.cleaning or any(is_undo(wait.path) for wait in waits)  # an undo waits out its tries
-        parking = Parking(self._job.claimed, waits, core.instance.run, cleaning=cleaning)
-        self._recorder.send(self._job, parking, self._answered, self._loop)
+        parking = Parking(self._job.claimed, waits, core.instance.run, cleaning=cleaning, stays=stays)
+        self._recorder.send(self._job, parking, partial(self._answered, parking), self._loop)
 
-    def _answered(self, answer: Any) -> None:
+    def quiet(self) -> Any:
+        """A future of the moment when no look is under way: what it found, also for who waits no longer, is known."""
+        future, done = self._future()
+        with self._lock:
+            if self._asking:
+                self._quiet.append(done)
+            else:
+                done(None)
+        return future
+
+    def _answered(self, parking: Parking, answer: Any) -> None:
         """On the loop, or in the recorder's thread."""
         with self._lock:
-            self._parking = False
-            slept = isinstance(answer, Parked) and answer.outcome == "parked"
-            if slept or (isinstance(answer, Settled) and answer.reason == ALREADY):
-                self._job.completion = "parked"
-                if self._bus.each_job:
-                    self._bus.emit(FlowParked(*named(self._job, self._core), self._waited_for()))
-                self._end(Asleep())
-                return
-            self._job.completion = "open"
-            if isinstance(answer, Parked) and answer.outcome == "awake":
-                self._core.learn(Recorded(answer.moment, False))
-                for step in answer.met:
-                    if step.state not in ("waiting", "retrying") and (step.path, step.n) in self._waits:
-                        self._waits[step.path, step.n][1](step._replace(recorded_at=answer.moment))
-            elif isinstance(answer, Parked) and answer.outcome == "cancelled":
-                self._wake(None)
-            elif isinstance(answer, Settled) and answer.reason != "try_again":
-                self._end(FlowBroken(StaleLease(self._job.claimed, "park", answer.reason, answer.current)))
-            elif isinstance(answer, BaseException):
-                self._end(FlowBroken(answer))
+            self._asking = False
+            if isinstance(answer, Parked) and answer.outcome in ("awake", "stays"):
+                self._learn(parking, answer)
+            if parking.stays:
+                self._looked(answer)
             else:
-                self._end(ComeAgain("somebody signals it just now"))
+                self._parked(answer)
+            self._look()
+            while self._quiet:
+                self._quiet.pop()(None)
+
+    def _learn(self, parking: Parking, answer: Parked) -> None:
+        """Note what is written down now, also of a branch that was closed meanwhile: a signal is taken, a wait open."""
+        asked = {(wait.path, wait.n): wait for wait in parking.waits}
+        for step in answer.met:
+            place, wait = (step.path, step.n), asked[step.path, step.n]
+            found = step._replace(
+                name=wait.name, args_hash=wait.args_hash, tries=wait.tries, recorded_at=answer.moment, error=wait.error
+            )
+            if step.state == "done":
+                self._core.records[place], self._core.met[place] = found, len(self._core.asked)
+            elif parking.stays and step.state == wait.state:
+                self._core.records[place] = found
+            if step.state != wait.state:
+                self._tell(*place, found)
+            elif place in self._waits:
+                self._waits[place].seen(step, answer.moment)
+
+    def _looked(self, answer: Any) -> None:
+        """After a look beside somebody who works."""
+        if isinstance(answer, Parked) and answer.outcome == "cancelled":
+            self._wake(None)
+        elif isinstance(answer, Parked) or (isinstance(answer, Settled) and answer.reason == "try_again"):
+            soon = time.monotonic() + SOON_SECONDS
+            for held in self._waits.values():
+                held.look_at = max(held.look_at, soon)
+        else:
+            self._broken("look", answer)
+
+    def _parked(self, answer: Any) -> None:
+        slept = isinstance(answer, Parked) and answer.outcome == "parked"
+        if slept or (isinstance(answer, Settled) and answer.reason == ALREADY):
+            self._job.completion = "parked"
+            if self._bus.each_job:
+                self._bus.emit(FlowParked(*named(self._job, self._core), self._waited_for()))
+            self._end(Asleep())
+            return
+        self._job.completion = "open"
+        if isinstance(answer, Parked) and answer.outcome == "awake":
+            self._core.learn(Recorded(answer.moment, False))
+            for held in self._waits.values():  # not written down yet
+                held.look_at = time.monotonic() + SOON_SECONDS
+        elif isinstance(answer, Parked) and answer.outcome == "cancelled":
+            self._wake(None)
+        elif isinstance(answer, Parked) or (isinstance(answer, Settled) and answer.reason == "try_again"):
+            self._end(ComeAgain("somebody signals it just now"))
+        else:
+            self._broken("park", answer)
+
+    def _broken(self, verb: str, answer: Any) -> None:
+        """The lease is gone, or the connection for too long."""
+        gone = isinstance(answer, Settled)
+        why = StaleLease(self._job.claimed, verb, answer.reason, answer.current) if gone else answer
+        self._end(FlowBroken(why))
 
     def _waited_for(self) -> str:
-        return ", ".join(wait.name for wait, _ in self._waits.values())
+        return ", ".join(held.wait.name for held in self._waits.values())
 
     def _end(self, why: BaseException) -> None:
         self.ended = why
         self._wake(why)
 
     def _wake(self, why: BaseException | None) -> None:
-        for _, done in list(self._waits.values()):
-            done(why)
+        for path, n in list(self._waits):
+            self._tell(path, n, why)
 
     def stop(self, why: FlowStops) -> FlowStops:
         """This ends the attempt; whoever waits is told. Returns it, to be raised.

@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 from ...errors import BadSettings
 from .core import Core
-from .sleepers import BRANCH, Branch
+from .lines import BRANCH, Branch
 from .step_values import written
 from .trouble import FlowLimit
 

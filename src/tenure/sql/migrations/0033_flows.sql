@@ -59,16 +59,19 @@ CREATE FUNCTION tenure.flow_lock(row_id uuid) RETURNS bigint LANGUAGE sql IMMUTA
 -- Go to sleep, many instances at once. The lock first; then, in a statement of its own, a look at the signals: one snapshot for
 -- both would miss a signal that was committed while the lock was waited for. A wait that is met wakes its instance: nothing of it sleeps.
 -- Not patient: an instance somebody is about to signal is passed by, and says locked.
+-- One that stays is at work elsewhere: its waits are written down and looked at, and its row is not given back. It looks again, so it
+-- needs no lock against signals.
 CREATE FUNCTION tenure.park(
-  ids uuid[], generations bigint[], fences bigint[], delays float8[], cleaning boolean[], patient boolean,
+  ids uuid[], generations bigint[], fences bigint[], delays float8[], cleaning boolean[], stays boolean[], patient boolean,
   step_ids uuid[], runs int[], paths text[], ns int[], names text[], states text[], hashes bigint[], tries int[], step_delays float8[],
   ats float8[], errors text[]
-) RETURNS TABLE (row_id uuid, outcome text, path text, n int, state text, result text, moment float8) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (row_id uuid, outcome text, path text, n int, state text, result text, until float8, moment float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   free uuid[];
   held_ids uuid[];
   cleaning_ids uuid[] := ARRAY(SELECT l.id FROM unnest(ids, cleaning) AS l (id, cleaning) WHERE l.cleaning);
+  staying uuid[] := ARRAY(SELECT l.id FROM unnest(ids, stays) AS l (id, stays) WHERE l.stays);
   moment timestamptz;
 BEGIN
   PERFORM tenure.must_read_committed();
@@ -76,7 +79,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(tenure.flow_lock(l.id)) FROM (SELECT u.id FROM unnest(ids) AS u (id) ORDER BY u.id) AS l;
     free := ids;
   ELSE
-    free := ARRAY(SELECT u.id FROM unnest(ids) AS u (id) WHERE pg_try_advisory_xact_lock(tenure.flow_lock(u.id)));
+    free := ARRAY(SELECT u.id FROM unnest(ids) AS u (id) WHERE u.id = ANY (staying) OR pg_try_advisory_xact_lock(tenure.flow_lock(u.id)));
   END IF;
   -- The row too before the look: who ends a group of children locks it, and changes nothing if it is still held.
   held_ids := ARRAY(
@@ -93,7 +96,7 @@ BEGIN
   -- instance has a line of its own beside its waits, without a path: it carries the delay, and the answer if there is nothing else.
   RETURN QUERY
   WITH asked AS MATERIALIZED (
-    SELECT i.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.limited, c.cancelled,
+    SELECT i.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.limited, c.cancelled, s.until AS known,
            CASE WHEN w.name LIKE 'wait:%' AND NOT c.cancelled THEN substr(w.name, 6) END AS signal,
            COALESCE(s.until, LEAST(to_timestamp(w.at), moment + w.delay * interval '1 second')) AS until
     FROM (SELECT w.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.delay, w.at, w.error
@@ -108,7 +111,7 @@ BEGIN
     WHERE w.id = ANY (held_ids)
   ), met AS MATERIALIZED (
     SELECT m.*, bool_or(m.state <> m.was) OVER (PARTITION BY m.id) AS awake, min(m.until) OVER (PARTITION BY m.id) AS first_until FROM (
-      SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.limited, a.cancelled, a.until,
+      SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.limited, a.cancelled, a.until, a.known,
              g.n AS signal_n, g.payload, a.state AS was,
              CASE WHEN g.n IS NOT NULL OR b.over THEN 'done'
                   WHEN a.until > moment THEN a.state
@@ -131,6 +134,7 @@ BEGIN
     WHERE m.path IS NULL  -- implied: one line for each instance; its waits say the same
       AND NOT m.cancelled
       AND m.awake IS NOT TRUE
+      AND m.id <> ALL (staying)
   ), taken AS (
     DELETE FROM tenure.signals AS g USING met
     WHERE g.row_id = met.id  -- implied: a number is given once; this one walks the primary key
@@ -139,7 +143,8 @@ BEGIN
     INSERT INTO tenure.steps AS s (row_id, run, path, n, name, state, fence_token, args_hash, tries, recorded_at, until, result, error)
     SELECT m.id, m.run, m.path, m.n, m.name, m.state, m.fence_token, m.hash, m.tries, moment, m.until, m.payload, m.error FROM met AS m
     WHERE m.path IS NOT NULL
-      AND (m.state IN ('done', 'timed_out') OR m.awake IS NOT TRUE)
+      AND (m.state IN ('done', 'timed_out') OR m.awake IS NOT TRUE OR (m.id = ANY (staying) AND m.state <> 'due'))
+      AND NOT (m.id = ANY (staying) AND m.state = m.was AND m.known IS NOT NULL)
     ON CONFLICT (row_id, run, path, n) DO UPDATE
     SET state = excluded.state, fence_token = excluded.fence_token, tries = excluded.tries, recorded_at = excluded.recorded_at,
         until = excluded.until, result = excluded.result, error = excluded.error
@@ -154,11 +159,11 @@ BEGIN
     WHERE p.row_id = a.id
       AND a.limited  -- implied: only rows claimed under limits have permits; spares the others the look
   )
-  SELECT m.id, CASE WHEN m.cancelled THEN 'cancelled' WHEN m.awake THEN 'awake' ELSE 'parked' END,
-         m.path, m.n, CASE WHEN m.path IS NOT NULL THEN m.state END, m.payload::text, date_part('epoch', moment)
+  SELECT m.id, CASE WHEN m.cancelled THEN 'cancelled' WHEN m.awake THEN 'awake' WHEN m.id = ANY (staying) THEN 'stays' ELSE 'parked' END,
+         m.path, m.n, CASE WHEN m.path IS NOT NULL THEN m.state END, m.payload::text, date_part('epoch', m.until), date_part('epoch', moment)
   FROM met AS m
   UNION ALL
-  SELECT u.id, 'locked', NULL, NULL, NULL, NULL, NULL FROM unnest(ids) AS u (id) WHERE u.id <> ALL (free);
+  SELECT u.id, 'locked', NULL, NULL, NULL, NULL, NULL, NULL FROM unnest(ids) AS u (id) WHERE u.id <> ALL (free);
 END
 $$;
 
