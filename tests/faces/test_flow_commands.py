@@ -172,7 +172,7 @@ def test_a_flow_is_found_by_its_key_with_or_without_its_workflow(world: World) -
     assert (unknown.exit_code, "`tenure flows` lists them" in unknown.output) == (1, True)
     several = _say(flow, world, "show", "order:3")
     assert "several workflows have a flow 'order:3': name one" in str(several.exception)
-    assert "said last: not approved" in _say(flow, world, "show", "checkout:order:1").output
+    assert _say(flow, world, "show", "checkout:order:1").output.count("not approved") == 1, "once is enough"
     assert _say(flow, world, "signal", "order:2", "go").output == "queued\n"
     late = _say(flow, world, "signal", ended, "go")
     assert (late.exit_code, late.output) == (

@@ -11,6 +11,7 @@ import pytest
 from crew import Hired, eventually
 from guarantees.flow_shop import Shop
 from tenure import Fail, Fixed
+from tenure.errors import BadSettings
 from tenure.shapes.flow import TIMED_OUT, Flow, StepFailed, Tries, UseParallel, step_key, undone_key
 from world import World
 
@@ -324,6 +325,13 @@ def test_an_undo_that_fails_for_good_leaves_a_dead_letter_that_says_what_is_left
         shop.ended(sent.id, "dead_letter")
     assert "left to undo: two, one" in (shop.world.row(sent.id).last_error or "")
     assert shop.did == ["one", "two", ("in doubt", None)]
+
+
+def test_a_workflow_takes_no_max_attempts(shop: Shop) -> None:
+    with pytest.raises(BadSettings, match="retry=Tries"):
+
+        @shop.flows.workflow("never", max_attempts=1)
+        async def never(flow: Flow) -> None: ...
 
 
 def test_a_map_waits_for_all_its_children_and_has_their_ends_in_order(shop: Shop) -> None:

@@ -57,7 +57,8 @@ def show_one(flow: str, form: str | None, database_url: str | None, schema: str 
         echo(as_document({"schema": 1, **state._asdict(), "steps": steps}))
         return
     echo(f"{state.workflow} version {state.version}, run {state.run}: {state.status}")
-    if state.last_error:
+    told = state.status == "completed" or (not state.waits and state.last_error and state.last_error in sentence)
+    if state.last_error and not told:
         echo(f"said last: {printable(state.last_error)}")
     for wait in state.waits:
         what = f"tries {wait.name} again at" if wait.state == "retrying" else f"waits for {wait.name} until"
@@ -83,7 +84,8 @@ def _id(conn: QueueConnection, given: str, schema: str) -> UUID:
     if len({each.workflow for each in found}) > 1:
         raise BadSettings(f"several workflows have a flow {given!r}: name one, {found[0].workflow}:{given}")
     if not found:
-        echo(f"{UNKNOWN.format(printable(given))}; of one that has completed, name the workflow too", err=True)
+        hint = "" if given == whole else "; of one that has completed, name the workflow too"
+        echo(f"{UNKNOWN.format(printable(given))}{hint}", err=True)
         raise click.exceptions.Exit(NO)
     return found[0].id
 

@@ -173,6 +173,8 @@ class Flows:
         return decorate
 
     def _check(self, workflow: str, options: dict[str, Any]) -> None:
+        if "max_attempts" in options:
+            raise BadSettings(f"workflow {workflow!r} cannot have max_attempts: give its steps retry=Tries(…) instead")
         if options.get("ordered") or options.get("pool") == "process":
             raise BadSettings(f"workflow {workflow!r} cannot be ordered, nor run in processes: leave both out")
         if self.inbox.codec is not None and options.get("encrypt") is not False:

@@ -42,9 +42,13 @@ function One({ box }) {
       title=${box.outbox}
       tag=${box.inbox}
       aside=${
-        box.away.length ? html`<span class="tag bad">the broker is away</span>` : box.served
-          ? "the broker is reached"
-          : html`<span class="tag bad">no worker serves it</span>`
+        box.away.length ? html`
+          <span class="tag bad">the broker is away</span>
+        ` : box.served ? (
+          "the broker is reached"
+        ) : html`
+          <span class="tag bad">no worker serves it</span>
+        `
       }
     >
       <div class="scroll">
