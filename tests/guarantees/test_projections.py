@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import sys
 from typing import Any
 
 import psycopg
@@ -61,6 +62,11 @@ def totals(world: World) -> dict[str, int]:
 def hold(world: World, **options: Any) -> Claimed:
     """A projection p with its row, held."""
     world.run(plan_projection("p", **{"shards": 1, "like": None, **options}))
+    return world.claim_one("A", lanes=[world_lane()])
+
+
+def hold_named(world: World, name: str) -> Claimed:
+    world.run(plan_projection(name, shards=1, like=["order.%"]))
     return world.claim_one("A", lanes=[world_lane()])
 
 
@@ -200,6 +206,31 @@ def test_workers_that_end_while_a_shard_is_idle_cost_it_nothing(world: World, ho
         go_on.set()
         eventually(lambda: world.sql("SELECT attempts FROM live") == [(1,)])
     assert world.sql("SELECT state FROM checkpoints") == [("stopped" if how == "stopped" else "running",)]
+
+
+@pytest.mark.parametrize("rests", ["idle", "paused", "stopped"])
+def test_a_shard_with_nothing_to_do_is_no_dead_letter_however_often_its_holder_was_killed(
+    world: World, rests: str
+) -> None:
+    journal = journal_of(world)
+    plain(journal, world)
+    held = hold_named(world, "totals")
+    poison = paid(world)
+    if rests == "stopped":
+        world.run(stop_shard("totals", 0, 0, poison, "boom", held))
+    elif rests == "paused":
+        world.run(pause_projection("totals"))
+    else:
+        world.run(advance("totals", 0, 0, poison, held))
+    world.sql("UPDATE live SET attempts = 19")
+    world.expire(held.lease)
+    world.sweep()
+    world.due()
+    with working(world, journal.inbox):
+        eventually(lambda: world.sql("SELECT 1 FROM live WHERE status = 'processing' AND attempts = 1"))
+        (seen,) = world.run(projections(world.run(horizon()).position))
+        assert (seen.state, seen.error) == (("stopped", "boom") if rests == "stopped" else ("running", None))
+        assert seen.stopped_at == (poison if rests == "stopped" else None)
 
 
 def test_control_without_the_compare_two_holders_apply_the_same_events_twice(world: World) -> None:
@@ -377,6 +408,30 @@ def test_a_poison_event_stops_the_shard_or_is_skipped_and_never_in_silence(world
             world.run(resume_projection("totals"))
         eventually(lambda: totals(world) == {"order:1": 681})
         eventually(lambda: world.count("skipped") == 0)
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("way", ["plain", "async"])
+def test_a_function_that_calls_sys_exit_stops_its_shard_as_any_error_does(world: World, way: str) -> None:
+    journal = journal_of(world)
+    into = ADD.replace(b"totals", table(world).encode())
+
+    def apply(tx: psycopg.Connection[Any], event: Event) -> None:
+        if event.data["amount"] == 666:
+            sys.exit(3)
+        tx.execute(into, [event.stream, event.data["amount"]])
+
+    async def apply_on_loop(tx: psycopg.AsyncConnection[Any], event: Event) -> None:
+        if event.data["amount"] == 666:
+            sys.exit(3)
+        await tx.execute(into, [event.stream, event.data["amount"]])
+
+    journal.projection("totals")(apply_on_loop if way == "async" else apply)
+    poison = paid(world, "order:1", 1, 2, 666)
+    with working(world, journal.inbox) as hired:
+        (stopped,) = hired.saw(ProjectionStopped)
+        assert (stopped.position, stopped.error) == (poison, "RuntimeError: the function called sys.exit(3)")
+        assert totals(world) == {"order:1": 3}
 
 
 @pytest.mark.one_server

@@ -93,6 +93,9 @@ def _acted(verb: str, name: str, found: Any, done: str, as_json: bool) -> None:
         what = {"skip": "no shard of it has stopped", "reapply": "it has skipped nothing"}.get(verb, "there is none")
         echo(f"tenure: cannot {verb} the projection {name!r}: {what}; `tenure projections` lists them", err=True)
         raise click.exceptions.Exit(NO)
+    if verb == "rebuild":
+        answer(as_json, f"{done} {name}: `tenure why {found}` says how it stands", projection=name, done=verb, id=found)
+        return
     answer(as_json, f"{done} {name}", projection=name, done=verb)
 
 

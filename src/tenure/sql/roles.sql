@@ -208,7 +208,7 @@ GRANT UPDATE (retention_seconds) ON tenure.journal_kept TO tenure_operator;
 GRANT EXECUTE ON FUNCTION tenure.plan_projection TO tenure_worker;
 GRANT INSERT, UPDATE, DELETE ON tenure.checkpoints TO tenure_worker;
 GRANT UPDATE (shards, rebuild_id, rebuilt_at) ON tenure.projections TO tenure_worker;
-GRANT EXECUTE ON FUNCTION tenure.open_shadow, tenure.stands_alone, tenure.swap_shadow TO tenure_worker;
+GRANT EXECUTE ON FUNCTION tenure.open_shadow, tenure.stands_alone, tenure.raise_sequences, tenure.swap_shadow TO tenure_worker;
 GRANT INSERT, UPDATE, DELETE ON tenure.skipped TO tenure_worker;
 GRANT UPDATE (again) ON tenure.skipped TO tenure_operator;
 GRANT UPDATE (paused) ON tenure.projections TO tenure_operator;

@@ -9,7 +9,7 @@ from ..model.payload import check_name
 from .statement import Rows, Statement
 
 
-def ask_rebuild(projection: str, *, partial: bool = False, queue: str = "projections") -> Statement[UUID]:
+def ask_rebuild(projection: str, *, partial: bool = False) -> Statement[UUID]:
     """Ask for a rebuild, done by whichever worker is free; the id of its row. BadSettings if events were forgotten.
 
     `partial` says that tables without what was forgotten are wanted all the same.
@@ -26,7 +26,7 @@ def ask_rebuild(projection: str, *, partial: bool = False, queue: str = "project
             )
         return UUID(str(row_id))
 
-    params = {"projection": check_name(projection, "projection"), "partial": partial, "queue": queue}
+    params = {"projection": check_name(projection, "projection"), "partial": partial}
     return Statement("ask_rebuild", params, read)
 
 

@@ -75,6 +75,8 @@ class Driver:
                 self.projection.function(conn, args)
         except Rollback as quiet:
             raise RolledBack(self.job.claimed) from quiet
+        except SystemExit as left:
+            raise RuntimeError(f"the function called sys.exit({left.code!r})") from left
 
     def _wait(self, position: int) -> int:
         tail = self.tail
@@ -163,6 +165,8 @@ class AsyncDriver:
                 await self.projection.function(conn, args)
         except Rollback as quiet:
             raise RolledBack(self.job.claimed) from quiet
+        except SystemExit as left:
+            raise RuntimeError(f"the function called sys.exit({left.code!r})") from left
 
     async def _wait(self, position: int) -> int:
         tail = self.tail

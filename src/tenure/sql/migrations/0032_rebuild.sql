@@ -60,6 +60,33 @@ CREATE FUNCTION tenure.stands_alone(old oid, new oid) RETURNS boolean LANGUAGE s
   FROM pg_class AS c WHERE c.oid = old
 $$;
 
+-- After rows with numbers of their own were put into a table: the sequences of its columns go on past the greatest, and never before
+-- where they stood. RESTART and not setval(): it is undone with the transaction, and other sessions forget numbers they have in reserve.
+CREATE FUNCTION tenure.raise_sequences(of_table regclass) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  owned record;
+  next bigint;
+  furthest bigint;
+BEGIN
+  FOR owned IN
+    SELECT d.objid::regclass AS name, a.attname, s.seqincrement AS step, s.seqmin AS least, s.seqmax AS most
+    FROM pg_depend AS d
+    JOIN pg_sequence AS s ON s.seqrelid = d.objid
+    JOIN pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+    WHERE d.refobjid = of_table
+      AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass  -- implied: numbers of other catalogs are no sequence of a column
+      AND d.deptype IN ('a', 'i')  -- implied: a column owns its sequence, or is an identity
+  LOOP
+    EXECUTE format('SELECT last_value + CASE WHEN is_called THEN $1 ELSE 0 END FROM %s', owned.name) INTO next USING owned.step;
+    EXECUTE format('SELECT CASE WHEN $1 > 0 THEN max(%1$I) ELSE min(%1$I) END FROM %2$s WHERE %1$I BETWEEN $2 AND $3', owned.attname, of_table)
+      INTO furthest USING owned.step, owned.least - LEAST(owned.step, 0), owned.most - GREATEST(owned.step, 0);
+    IF (owned.step > 0 AND furthest >= next) OR (owned.step < 0 AND furthest <= next) THEN
+      EXECUTE format('ALTER SEQUENCE %s RESTART WITH %s', owned.name, furthest + owned.step);
+    END IF;
+  END LOOP;
+END
+$$;
+
 -- Put the rebuilt tables in the place of the old ones, and all checkpoints to where they were filled up to. The caller has locked the
 -- checkpoints: no shard writes meanwhile.
 CREATE FUNCTION tenure.swap_shadow(of_projection text, of_shards int, upto bigint) RETURNS text LANGUAGE plpgsql AS $$
@@ -94,6 +121,7 @@ BEGIN
       EXECUTE format('DELETE FROM %I.%I', home, (SELECT c.relname FROM pg_class AS c WHERE c.oid = old));
       EXECUTE format('INSERT INTO %1$I.%2$I (%4$s) OVERRIDING SYSTEM VALUE SELECT %4$s FROM %3$I.%2$I',
                      home, (SELECT c.relname FROM pg_class AS c WHERE c.oid = new), place, columns);
+      PERFORM tenure.raise_sequences(old);
     END IF;
   END LOOP;
   EXECUTE format('DROP SCHEMA %I CASCADE', place);
@@ -109,10 +137,15 @@ BEGIN
 END
 $$;
 
--- Ask for a rebuild: a row that does it, unless there is one. Answers up to where events were forgotten, which no rebuild brings back;
+-- Ask for a rebuild: a row that does it, unless there is one, where workers have declared that they take it, else where its shards are. Answers up to where events were forgotten, which no rebuild brings back;
 -- if there are such, nothing is asked for unless `partial`.
-CREATE FUNCTION tenure.ask_rebuild(of_projection text, partial boolean, in_queue text, OUT known boolean, OUT forgotten_to bigint, OUT row_id uuid)
+CREATE FUNCTION tenure.ask_rebuild(of_projection text, partial boolean, OUT known boolean, OUT forgotten_to bigint, OUT row_id uuid)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  in_queue text := COALESCE((SELECT k.queue FROM tenure.declared(format('rebuild:%s', of_projection)) AS k LIMIT 1),
+                            (SELECT i.queue FROM tenure.checkpoints AS c JOIN tenure.live AS i ON i.id = c.row_id
+                             WHERE c.projection = of_projection LIMIT 1),
+                            'projections');
 BEGIN
   SELECT k.forgotten_to INTO forgotten_to FROM tenure.journal_kept AS k;
   SELECT p.rebuild_id INTO row_id FROM tenure.projections AS p WHERE p.projection = of_projection FOR UPDATE;

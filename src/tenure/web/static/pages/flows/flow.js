@@ -7,7 +7,7 @@ import { toast } from "../../lib/toast.js";
 import { html, useState } from "../../lib/ui.js";
 import { plural } from "../../lib/words.js";
 import { Lane } from "./graph.js";
-import { graph, has_left, is_mark, is_undo } from "./nodes.js";
+import { graph, has_left, is_undo, recorded } from "./nodes.js";
 
 /** @param {{id: string}} props */
 export function Flow({ id }) {
@@ -44,10 +44,7 @@ export function Flow({ id }) {
           <span>${flow.last_error}</span>
         </p>
       `}
-      <${Panel}
-        title="Steps"
-        aside=${plural(flow.steps.filter((step) => !is_mark(step)).length, "record")}
-      >
+      <${Panel} title="Steps" aside=${plural(recorded(flow.steps), "record")}>
         ${nodes.length || flow.status === "processing" ? html`
           <${Lane} nodes=${nodes} after=${flow.status === "processing" && html`<${AtWork} flow=${flow} />`} />
         ` : html`

@@ -24,8 +24,9 @@ export function label_of(name) {
   return found ? found[1] + name.slice(found[0].length) : name;
 }
 
-/** Is it no step, but a note of the flow itself? @param {Step} step */
-export const is_mark = (step) => step.path === "undone" || step.path === "cancel";
+/** How many, without the marks of the flow itself. @param {Step[]} steps */
+export const recorded = (steps) =>
+  steps.filter((step) => !["undone", "cancel"].includes(step.path)).length;
 
 /** Is it an undo? Its path is that of the step it undoes, below "undo". @param {Step} step */
 export const is_undo = (step) => step.path === "undo" || step.path.startsWith("undo/");
