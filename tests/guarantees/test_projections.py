@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import sys
+import threading
 from typing import Any
 
 import psycopg
