@@ -116,6 +116,10 @@ class InvalidPayload(TenureError, ValueError):
     exit_code = USAGE
 
 
+class PayloadTooLarge(InvalidPayload):
+    """A payload of more bytes than a row may have."""
+
+
 class NoEndpoint(TenureError):
     """There is no such endpoint of webhooks, or nothing of it that could be changed; nothing was."""
 

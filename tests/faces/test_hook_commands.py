@@ -117,7 +117,12 @@ def test_a_secret_is_rotated_once_until_the_overlap_is_over(world: World) -> Non
     refused = call(world, "rotate", id)
     assert refused.exit_code == 78
     assert "a rotation is open" in refused.output
-    assert [line.verb for line in world.run(operators.audit())] == ["rotate_secret", "add_endpoint"]
+    assert "--overlap 0s" in refused.output
+    assert answer(world, "rotate", id, "--overlap", "0s")["secret"] not in (secret, other)
+    assert answer(world)["endpoints"][0]["rotating_until"] is None
+    verbs = [line.verb for line in world.run(operators.audit())]
+    assert verbs == ["rotate_secret", "rotate_secret", "add_endpoint"]
+    assert call(world, "replay", id, "--since", "1h").output == "nothing to send again: none is kept since then\n"
 
 
 def test_a_receiver_is_given_a_public_key_and_the_signing_key_is_never_printed(world: World) -> None:

@@ -132,14 +132,30 @@ def test_kept_webhooks_are_sent_again_to_one_endpoint_and_to_none_that_is_disabl
 def test_a_rotation_is_of_one_endpoint_and_open_until_the_overlap_is_over_by_the_clock(world: World) -> None:
     other, id = add(world), add(world)
     with older(world) as (conn, moment):
-        until = world.run(endpoints.rotate_secret(id, "new", 60.0), conn)
-        assert until is not None
-        assert until > moment + timedelta(seconds=60)
-    assert world.run(endpoints.rotate_secret(id, "newer", 60.0)) is None
+        rotated = world.run(endpoints.rotate_secret(id, "new", 60.0), conn)
+        assert rotated is not None
+        assert rotated.until is not None
+        assert rotated.until > moment + timedelta(seconds=60)
+    assert world.run(endpoints.rotate_secret(id, "newer", 60.0)) == (None, rotated.until)
+    assert world.run(endpoints.rotate_secret(uuid4(), "newer", 60.0)) is None
     assert dict(world.sql("SELECT id, secret FROM endpoints")) == {other: f"secret of {other}", id: "new"}
     with older(world) as (conn, moment):
         world.sql("UPDATE endpoints SET before_until = %s WHERE id = %s", moment, id)
-        assert world.run(endpoints.rotate_secret(id, "newer", 60.0), conn) is not None
+        again = world.run(endpoints.rotate_secret(id, "newer", 60.0), conn)
+        assert again is not None
+        assert again.until is not None
+
+
+def test_a_rotation_without_an_overlap_ends_the_one_that_is_open_and_no_secret_before_is_kept(world: World) -> None:
+    other, id = add(world), add(world)
+    for each in (other, id):
+        world.run(endpoints.rotate_secret(each, "new", 3600.0))
+    rotated = world.run(endpoints.rotate_secret(id, "newest", 0.0))
+    assert rotated is not None
+    assert rotated.until is not None
+    kept = {row[0]: row[1:] for row in world.sql("SELECT id, secret, secret_before FROM endpoints")}
+    assert kept == {other: ("new", f"secret of {other}"), id: ("newest", None)}
+    assert world.sql("SELECT before_until <= clock_timestamp() FROM endpoints WHERE id = %s", id) == [(True,)]
 
 
 def ask(world: World, job: Claimed, webhook: UUID, endpoint: UUID, conn: Any = None, **wrong: Any) -> Call | None:

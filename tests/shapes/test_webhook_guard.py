@@ -221,3 +221,21 @@ def test_a_receiver_that_answers_nothing_is_given_up(monkeypatch: pytest.MonkeyP
 
     called = call(Guard().target("https://acme.example/"), Silent(), lookup(["1.1.1.1"]))
     assert called.note == "no answer within 0.2 s"
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_status_is_the_answer_though_the_body_after_it_drips(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """The headers come at the last moment; what is left of the time of the call does not count any more."""
+    monkeypatch.setattr("tenure.shapes.webhook.calling.CALL_SECONDS", 1.0)
+    monkeypatch.setattr("tenure.shapes.webhook.calling.ANSWER_SECONDS", 1.5)
+
+    class Dripping(Scripted):
+        async def read(self, n: int, **_: Any) -> bytes:
+            if not self.answers:
+                await asyncio.sleep(0.05)
+            return await super().read(n)
+
+    inner = Dripping(b"HTTP/1.1 %d So\r\ncontent-length: 999999\r\n\r\n" % status, endless=b".")
+    called = call(Guard().target("https://acme.example/"), inner, lookup(["1.1.1.1"]))
+    assert (called.status, called.address, set(called.note)) == (status, "1.1.1.1", {"."})
+    assert 1000 < called.ms < 15_000

@@ -120,12 +120,16 @@ def test_forged_old_and_malformed_requests_are_refused_and_leave_nothing(world: 
     assert shop.post({}) == 401
     assert shop.post(standard(), method="GET") == 405
     assert shop.post(standard(), b"x" * 1_048_577) == 413
+    too_large = b'{"n": "%s"}' % (b"x" * (1_048_576 - 9))  # alone it would do, with its id it is no row
+    assert shop.post(standard(too_large), too_large) == 413
+    deep = b"[" * 2_000 + b"]" * 2_000
+    assert shop.post(standard(deep), deep) == 400
     no_json = b"hello"
     assert shop.post(standard(no_json), no_json) == 400
     no_object = b"[1]"
     assert shop.post(standard(no_object), no_object) == 400  # the handler cannot take it
     assert world.sql("SELECT count(*) FROM live") == [(0,)]
-    assert len([each for each in shop.events if isinstance(each, WebhookRefused)]) == 9
+    assert len([each for each in shop.events if isinstance(each, WebhookRefused)]) == 11
 
 
 def test_a_database_that_is_away_is_answered_so_that_the_provider_comes_again(world: World) -> None:

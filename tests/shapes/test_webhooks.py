@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import psycopg
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -112,11 +113,16 @@ def test_the_public_library_verifies_before_during_and_after_a_rotation(world: W
     with working(world, inbox):
         before = deliver(1)
         second = hooks.rotate(world.conn, first.id, overlap_seconds=3600)
-        with pytest.raises(BadSettings, match="a rotation is open"):
+        with pytest.raises(BadSettings, match=r"a rotation is open, two secrets sign until .*: wait until then, or"):
             hooks.rotate(world.conn, first.id)
         during = deliver(2)
         world.sql("UPDATE endpoints SET before_until = clock_timestamp()")
         after = deliver(3)
+        hooks.rotate(world.conn, first.id, overlap_seconds=3600)
+        last = hooks.rotate(world.conn, str(first.id).upper(), overlap_seconds=0)
+        alone = deliver(4)
+    assert verified(last.secret, alone) == {"n": 4}
+    assert len(alone.headers["webhook-signature"].split(" ")) == 1, "one that has leaked signs no more"
     assert verified(first.secret, before) == {"n": 1}
     assert verified(first.secret, during) == verified(second.secret, during) == {"n": 2}
     assert len(during.headers["webhook-signature"].split(" ")) == 2
@@ -269,7 +275,11 @@ def test_a_webhook_without_an_endpoint_is_kept_and_can_be_replayed_to_one_that_c
     ((hour_ago,),) = world.sql("SELECT clock_timestamp() - interval '1 hour'")
     found = run(world.conn, endpoints.kept_webhooks(made.id, hour_ago), world.schema)
     assert found == [early.webhook_id]
-    assert hooks.replay(world.conn, made.id, [early.webhook_id, foreign.webhook_id]) == 1
+    wrongs: list[Any] = [["no id"], [7], str(early.webhook_id)]
+    for wrong in wrongs:
+        with pytest.raises(BadSettings, match="id"):
+            hooks.replay(world.conn, made.id, wrong)
+    assert hooks.replay(world.conn, str(made.id), [str(early.webhook_id), foreign.webhook_id]) == 1
     with working(world, inbox) as hired:
         hired.saw(JobCompleted)
     (got,) = receiver.sent
@@ -309,6 +319,12 @@ def test_what_cannot_be_sent_is_refused_with_a_sentence(world: World, receiver: 
         hooks.send(world.conn, "acme", "order.paid", "x" * 262_144)
     with pytest.raises(InvalidPayload, match="must be JSON"):
         hooks.send(world.conn, "acme", "order.paid", object())
+    for endless in (float("nan"), {"n": [float("inf")]}):
+        with pytest.raises(InvalidPayload, match="must be JSON"):
+            hooks.send(world.conn, "acme", "order.paid", endless)
+    hooks.send(world.conn, "acme", "order.paid", {"none": None, "raw": msgspec.Raw(b"1"), "id": UUID(int=1), "n": 1.5})
+    with pytest.raises(BadSettings, match="there is no endpoint"):
+        hooks.rotate(world.conn, UUID(int=1))
     with pytest.raises(InvalidPayload, match="visible ASCII"):
         hooks.send(world.conn, "acme", "order paid", {})
     with pytest.raises(ForbiddenUrl, match="scheme"):

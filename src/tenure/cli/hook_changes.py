@@ -176,7 +176,8 @@ def rotate(
 ) -> None:
     """Make another secret for an endpoint, printed once; the one before signs too for a while.
 
-    Refused while an earlier rotation is open. If the application encrypts, give --app.
+    Refused while an earlier rotation is open, but for --overlap 0s: then no other secret signs from now on, also none
+    of an earlier rotation. Do that if one has leaked. If the application encrypts, give --app.
     """
     with opened(database_url, schema) as database, hooks_at(database) as conn:
         if not postgres.run(conn, endpoints.endpoints(id=id), database.schema):

@@ -50,7 +50,8 @@ def replay(
         ids = postgres.run(conn, endpoints.kept_webhooks(id, since), database.schema)
         webhooks = f"{len(ids):,} webhook{'s' * (len(ids) != 1)}"
         if dry_run or not ids:
-            answer(as_json, f"{webhooks} would be sent again", endpoint=id, matched=len(ids), dry_run=dry_run, sent=0)
+            would = f"{webhooks} would be sent again" if ids else "nothing to send again: none is kept since then"
+            answer(as_json, would, endpoint=id, matched=len(ids), dry_run=dry_run, sent=0)
             return
         if not yes:
             attended(f"replay would send {webhooks} again")

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from ..errors import InvalidPayload
+from ..errors import InvalidPayload, PayloadTooLarge
 from . import limits, numbers
 from .copy_line import copy_line
 from .plain_json import plain_json
@@ -105,7 +105,7 @@ def _utf8(written: bytes) -> str:
 def _check_size(size: int, growth: int = 0) -> None:
     if size + growth > limits.PAYLOAD_BYTES_MAX:
         how = " as Postgres writes it" if growth else ""
-        raise InvalidPayload(
+        raise PayloadTooLarge(
             f"payload has {size + growth} bytes{how}, the limit is {limits.PAYLOAD_BYTES_MAX}: "
             "store the content elsewhere and send its address"
         )

@@ -91,6 +91,13 @@ class EndpointStates(NamedTuple):
     in_clear: int
 
 
+class Rotated(NamedTuple):
+    """Until when the secret before signs too; None if nothing was done: an overlap is open until then."""
+
+    until: datetime | None
+    open_until: datetime | None
+
+
 class SentWebhook(NamedTuple):
     """A webhook that is kept, and to how many endpoints it goes."""
 
@@ -119,10 +126,10 @@ def set_endpoint(
     return Statement("set_endpoint", params, lambda rows: rows[0][1] if rows else None)
 
 
-def rotate_secret(id: UUID, secret: str, overlap_seconds: float) -> Statement[datetime | None]:
-    """Sign with this secret too; until when the one before signs as well, None if a rotation is open."""
+def rotate_secret(id: UUID, secret: str, overlap_seconds: float) -> Statement[Rotated | None]:
+    """Sign with this secret too; without an overlap with no other, at once. None if there is no such endpoint."""
     params = {"id": id, "secret": secret, "overlap_seconds": overlap_seconds}
-    return Statement("rotate_secret", params, lambda rows: rows[0][0] if rows else None)
+    return Statement("rotate_secret", params, lambda rows: Rotated(*rows[0]) if rows else None)
 
 
 def send_webhook(tenant: str, kind: str, body: bytes, *, queue: str) -> Statement[SentWebhook]:

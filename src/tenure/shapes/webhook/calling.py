@@ -1,4 +1,7 @@
-"""One call to a receiver: to a judged address, 15 s in all, redirects not followed, the answer read to a limit."""
+"""One call to a receiver: to a judged address, 15 s in all, redirects not followed.
+
+Status and headers are the answer; of its body a little is read, for a moment, to be shown.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from .guard import ForbiddenAddress, Guard, Target
 CALL_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 ANSWER_BYTES_MAX = 65_536
+ANSWER_SECONDS = 1.0  # for its body: what drips is not waited for
 NOTE_CHARS = 500
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -120,8 +124,8 @@ class Caller:
         """One POST. Every end of it is an answer; a cancel goes through."""
         began = time.monotonic()
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                return await self._post(target, headers, body, began)
+            async with asyncio.timeout(CALL_SECONDS) as limit:
+                return await self._post(target, headers, body, began, limit)
         except TimeoutError:
             note = f"no answer within {CALL_SECONDS:g} s"
         except ForbiddenAddress as error:
@@ -130,19 +134,17 @@ class Caller:
             note = " ".join(f"{type(error).__name__}: {error}".split())[:NOTE_CHARS].removesuffix(":")
         return Called(None, _ms(began), None, note)
 
-    async def _post(self, target: Target, headers: Mapping[str, str], body: bytes, began: float) -> Called:
+    async def _post(
+        self, target: Target, headers: Mapping[str, str], body: bytes, began: float, limit: asyncio.Timeout
+    ) -> Called:
         scheme, host, port, path = (part.encode() if isinstance(part, str) else part for part in target)
         url = self._http.URL(scheme=scheme, host=host, port=port, target=path)
         limits = {"connect": CONNECT_SECONDS, "read": CALL_SECONDS, "write": CALL_SECONDS, "pool": CALL_SECONDS}
         given = [("Host", _host(target)), *headers.items(), ("Content-Length", str(len(body)))]
         request = self._open().stream("POST", url, headers=given, content=body, extensions={"timeout": limits})
         async with request as response:
-            said = bytearray()
-            with suppress(self._http.NetworkError, self._http.ProtocolError):  # a status is an answer
-                async for chunk in response.aiter_stream():
-                    said += chunk[: ANSWER_BYTES_MAX - len(said)]
-                    if len(said) >= ANSWER_BYTES_MAX:
-                        break
+            limit.reschedule(None)  # answered: from here on nothing makes it a call without an answer
+            said = await self._said(response)
             stream = response.extensions.get("network_stream")
             peer = stream.get_extra_info("server_addr") if stream is not None else None
             after = next(
@@ -154,6 +156,17 @@ class Caller:
                 None,
             )
             return Called(response.status, _ms(began), str(peer[0]) if peer else None, _note(said), after)
+
+    async def _said(self, response: Any) -> bytearray:
+        """The beginning of its body, as far as it comes at once."""
+        said = bytearray()
+        with suppress(TimeoutError, self._http.NetworkError, self._http.ProtocolError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                async for chunk in response.aiter_stream():
+                    said += chunk[: ANSWER_BYTES_MAX - len(said)]
+                    if len(said) >= ANSWER_BYTES_MAX:
+                        break
+        return said
 
 
 def proxied(proxy: str) -> dict[str, Any]:

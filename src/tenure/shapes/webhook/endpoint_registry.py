@@ -56,28 +56,31 @@ class Registry:
         return Statement(asked.name, asked.params, lambda rows: _added(bool(rows), tenant, made))
 
     def rotate(
-        self, conn: Any, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
+        self, conn: Any, endpoint: UUID | str, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
     ) -> Any:
-        """Another secret, shown once; the one before signs too for a while. BadSettings while a rotation is open."""
+        """Another secret, shown once; the one before signs too for a while, and BadSettings if two sign already.
+
+        With overlap_seconds=0 no other secret signs from now on, also while two do: for one that has leaked.
+        """
         return self._run(conn, self.rotating(endpoint, overlap_seconds=overlap_seconds, secret=secret))
 
     def rotating(
-        self, endpoint: UUID, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
+        self, endpoint: UUID | str, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
     ) -> Statement[Endpoint]:
-        """BadSettings when it is run while a rotation is open."""
+        """BadSettings when it is run while a rotation is open, unless overlap_seconds is 0."""
         if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
             raise BadSettings(
                 f"overlap_seconds={overlap_seconds!r} must be from 0 to {OVERLAP_SECONDS_MAX:.0f}, 30 days"
             )
-        made = Endpoint(endpoint, check_secret(secret or new_secret()))
-        kept = seal(self._inbox.codec, made.secret, "secret", str(endpoint))
-        asked = endpoints.rotate_secret(endpoint, kept, overlap_seconds)
+        made = Endpoint(_id(endpoint, "endpoint"), check_secret(secret or new_secret()))
+        kept = seal(self._inbox.codec, made.secret, "secret", str(made.id))
+        asked = endpoints.rotate_secret(made.id, kept, overlap_seconds)
         return Statement(asked.name, asked.params, lambda rows: _rotated(asked.read(rows), made))
 
     def set(
         self,
         conn: Any,
-        endpoint: UUID,
+        endpoint: UUID | str,
         state: State | None = None,
         *,
         url: str | None = None,
@@ -88,7 +91,7 @@ class Registry:
 
     def setting(
         self,
-        endpoint: UUID,
+        endpoint: UUID | str,
         state: State | None,
         *,
         url: str | None = None,
@@ -101,15 +104,20 @@ class Registry:
         if state not in (None, "active", "paused", "disabled"):
             raise BadSettings(f"state={state!r} is not known: choose from active, paused, disabled")
         wanted = None if kinds is None else check_kinds(kinds)
-        return endpoints.set_endpoint(endpoint, state, queue=self._queue, url=url, kinds=wanted, note=note)
+        return endpoints.set_endpoint(
+            _id(endpoint, "endpoint"), state, queue=self._queue, url=url, kinds=wanted, note=note
+        )
 
-    def replay(self, conn: Any, endpoint: UUID, webhooks: Sequence[UUID]) -> Any:
-        """Send webhooks that are kept to one endpoint again, under their own ids; how many."""
-        return self._run(conn, endpoints.resend_webhook(endpoint, webhooks, queue=self._queue))
+    def replay(self, conn: Any, endpoint: UUID | str, webhooks: Sequence[UUID | str]) -> Any:
+        """Send webhooks that are kept to one endpoint again, under their own ids, UUIDs or as text; how many."""
+        if isinstance(webhooks, str | UUID):
+            raise BadSettings(f"webhooks={str(webhooks)[:60]!r} must be a list of ids")
+        ids = [_id(each, "webhook") for each in webhooks]
+        return self._run(conn, endpoints.resend_webhook(_id(endpoint, "endpoint"), ids, queue=self._queue))
 
-    def test(self, conn: Any, endpoint: UUID) -> Any:
+    def test(self, conn: Any, endpoint: UUID | str) -> Any:
         """Send one webhook of the kind tenure.test; its id, None if there is no such endpoint or it is disabled."""
-        return self._run(conn, endpoints.try_endpoint(endpoint, queue=self._queue))
+        return self._run(conn, endpoints.try_endpoint(_id(endpoint, "endpoint"), queue=self._queue))
 
     def _run(self, conn: Any, statement: Statement[T]) -> Any:
         if awaits(conn):
@@ -145,7 +153,20 @@ def _added(added: bool, tenant: str, made: Endpoint) -> Endpoint:
     return made
 
 
-def _rotated(until: Any, made: Endpoint) -> Endpoint:
-    if until is None:
-        raise BadSettings(f"endpoint {made.id} is not there, or a rotation is open: wait until it ends")
+def _rotated(found: Any, made: Endpoint) -> Endpoint:
+    if found is None:
+        raise BadSettings(f"there is no endpoint {made.id}: `tenure hooks` lists them")
+    if found.until is None:
+        raise BadSettings(
+            f"endpoint {made.id}: a rotation is open, two secrets sign until {found.open_until}: wait until then, or "
+            "give overlap_seconds=0 (--overlap 0s), which ends both at once"
+        )
     return made
+
+
+def _id(id: Any, what: str) -> UUID:
+    """The id, also from text; BadSettings if it is none."""
+    try:
+        return id if isinstance(id, UUID) else UUID(id)
+    except (ValueError, TypeError, AttributeError):
+        raise BadSettings(f"{what}={str(id)[:60]!r} must be an id, as text or UUID") from None

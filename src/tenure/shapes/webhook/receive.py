@@ -18,7 +18,7 @@ from psycopg import Error
 
 from ...app.handler import Handler
 from ...embedded.default_database import address_async
-from ...errors import BadSettings, IdempotencyConflict, InvalidPayload
+from ...errors import BadSettings, IdempotencyConflict, InvalidPayload, PayloadTooLarge
 from ...events import Bus, WebhookDiffers, WebhookReceived, WebhookRefused
 from ...model.payload import check_name
 from ...postgres.connection import connect_async
@@ -97,6 +97,8 @@ class Receiver:
             return id, msgspec.json.decode(body)
         except msgspec.DecodeError:
             raise NotTaken(400, "the body is not JSON") from None
+        except RecursionError:
+            raise NotTaken(400, "the body is nested too deep") from None
 
     async def _store(self, id: str, body: Any) -> None:
         try:
@@ -106,6 +108,8 @@ class Receiver:
         except IdempotencyConflict as conflict:
             self._bus.emit(WebhookDiffers(self._provider, UUID(str(conflict.row_id))))
             return
+        except PayloadTooLarge as error:
+            raise NotTaken(413, str(error)) from None
         except InvalidPayload as error:
             raise NotTaken(400, f"the handler cannot take it: {error}") from None
         self._bus.emit(WebhookReceived(self._provider, stored.id, stored.outcome))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -85,6 +86,8 @@ def rendered(data: Any) -> bytes:
     """The body: rendered once, because what is signed must be what is sent."""
     try:
         body = msgspec.json.encode(data)
+        if b"null" in body:  # what msgspec writes for NaN and infinity, too: json refuses them
+            json.dumps(msgspec.to_builtins(data, enc_hook=lambda _: None), allow_nan=False, skipkeys=True)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidPayload(f"the data of a webhook must be JSON: {error}") from None
     if len(body) > BODY_BYTES_MAX:

@@ -83,15 +83,26 @@ BEGIN
 END
 $$;
 
--- Another secret signs from now on; the one before signs too for a while, so that the receiver can change over. NULL: a rotation is open.
-CREATE FUNCTION tenure.rotate_secret(of_endpoint uuid, to_secret text, overlap_seconds float8) RETURNS timestamptz LANGUAGE sql
-  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- Another secret signs from now on; the one before signs too for a while, so that the receiver can change over. Without a while it is over
+-- at once with every secret before, also with one whose while is not over. Else a second rotation waits: until is NULL then, and
+-- open_until says for what. No row: no such endpoint.
+CREATE FUNCTION tenure.rotate_secret(of_endpoint uuid, to_secret text, overlap_seconds float8)
+  RETURNS TABLE (until timestamptz, open_until timestamptz) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-  UPDATE tenure.endpoints AS e
-  SET secret_before = e.secret, secret = to_secret, before_until = clock_timestamp() + overlap_seconds * interval '1 second'
-  WHERE e.id = of_endpoint
-    AND COALESCE(e.before_until <= clock_timestamp(), true)
-  RETURNING e.before_until
+BEGIN
+  SELECT e.before_until INTO open_until FROM tenure.endpoints AS e WHERE e.id = of_endpoint FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  IF overlap_seconds = 0 OR COALESCE(open_until <= clock_timestamp(), true) THEN
+    UPDATE tenure.endpoints AS e
+    SET secret_before = CASE WHEN overlap_seconds > 0 THEN e.secret END, secret = to_secret,
+        before_until = clock_timestamp() + overlap_seconds * interval '1 second'
+    WHERE e.id = of_endpoint
+    RETURNING e.before_until INTO until;
+  END IF;
+  RETURN NEXT;
+END
 $$;
 
 -- What a holder needs for one call: the address, the live secrets, the bytes. Only for a row that it holds. Says open while the circuit is;
