@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
@@ -257,3 +258,28 @@ def test_a_body_that_asks_its_flow_for_something_fails_at_once_and_says_so(shop:
         shop.ended(sent.id, "dead_letter" if where == "undo" else "failed")
     assert shop.did == ["body"]
     assert "was asked for in the body of a step or an undo" in (shop.world.row(sent.id).last_error or "")
+
+
+@pytest.mark.parametrize("what", ["uuid", "random"])
+def test_a_body_draws_nothing_of_its_flow_for_the_next_attempt_would_draw_otherwise(shop: Shop, what: str) -> None:
+    @shop.flows.workflow("draws")
+    async def draws(flow: Flow) -> None:
+        async def body() -> str:
+            return str(getattr(flow, what)())
+
+        await flow.step("body", body)
+
+    with shop.work():
+        id = draws.start(shop.world.conn).id
+        shop.ended(id, "failed")
+    assert f"flow.{what}" in (shop.world.row(id).last_error or "")
+
+
+def test_a_plain_function_that_promises_an_awaitable_promises_what_it_yields() -> None:
+    def later() -> Awaitable[int]:
+        raise NotImplementedError
+
+    def coroutine() -> Coroutine[Any, Any, list[str]]:
+        raise NotImplementedError
+
+    assert (result_type(later), result_type(coroutine)) == (int, list[str])

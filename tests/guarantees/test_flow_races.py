@@ -9,6 +9,7 @@ import pytest
 
 from crew import eventually
 from guarantees.flow_shop import Crash, Shop
+from tenure import Fail
 from tenure.shapes.flow import TIMED_OUT, Flow
 from tenure.verbs import steps
 from world import World
@@ -137,3 +138,57 @@ def test_a_signal_given_back_is_not_lost_when_the_attempt_dies_before_the_race_i
     with shop.work():
         _signalled(shop, race, held=False, waits=2)
     assert shop.did == ["signalled", ("a", "b")]
+
+
+@pytest.mark.parametrize("how", ["fails", "goes on"])
+def test_a_loser_that_is_stopped_before_its_records_is_walked_through_all_the_same(shop: Shop, how: str) -> None:
+    """The winner is the first of the two and ends at once, from its record: the other has not begun in this attempt."""
+    undone = list[Any]()
+
+    @shop.flows.workflow("kid")
+    async def kid(flow: Flow) -> None:
+        await flow.wait_for("never")
+
+    async def undo(result: Any, *args: Any) -> None:
+        undone.append(args[0])
+
+    @shop.flows.workflow("race")
+    async def race(flow: Flow) -> Any:
+        async def waits(flow: Flow) -> Any:
+            return await flow.wait_for("stop")
+
+        async def work(flow: Flow) -> Any:
+            await flow.step("charge", shop.ado, "charge", undo=undo)
+            await flow.call(kid)
+
+        await flow.first(waits(flow), work(flow))
+        return Fail("after the race") if how == "fails" else None
+
+    with shop.work():
+        id = race.start(shop.world.conn).id
+        eventually(lambda: shop.world.sql("SELECT 1 FROM live WHERE kind = 'kid' AND status = 'pending'"))
+        shop.asleep(id, 2)
+        race.of(id).signal(shop.world.conn, "stop")
+        shop.ended(id, "failed" if how == "fails" else "completed")
+        eventually(lambda: shop.world.sql("SELECT 1 FROM dead WHERE kind = 'kid' AND status = 'cancelled'"))
+    assert undone == (["charge"] if how == "fails" else [])
+    assert shop.did == ["charge"]
+
+
+def test_a_child_that_is_given_to_first_as_it_is_is_cancelled_and_the_flow_goes_on(shop: Shop) -> None:
+    @shop.flows.workflow("kid")
+    async def kid(flow: Flow) -> None:
+        await flow.wait_for("never")
+
+    @shop.flows.workflow("race")
+    async def race(flow: Flow) -> Any:
+        await flow.first(flow.call(kid), flow.sleep(1.0))
+        await flow.wait_for("go")
+
+    with shop.work():
+        id = race.start(shop.world.conn).id
+        eventually(lambda: shop.recorded("wait:go", "waiting") or None)
+        shop.asleep(id, 2)  # the sleep that is over, too
+        eventually(lambda: shop.world.sql("SELECT 1 FROM dead WHERE kind = 'kid' AND status = 'cancelled'"))
+        race.of(id).signal(shop.world.conn, "go")
+        shop.ended(id)

@@ -13,7 +13,7 @@ from guarantees.facts import Beside, together, waits_for_a_lock
 from tenure import verbs
 from tenure.errors import StaleLease
 from tenure.model.rows import Claimed, Lease, Settled
-from tenure.verbs import operators, queues, steps
+from tenure.verbs import operators, queues, settle, steps
 from tenure.verbs.steps import Parked, Parking, Recorded, Recording, Step, Wait
 from world import World
 
@@ -375,3 +375,25 @@ def test_who_stays_does_not_wait_for_who_signals_it(world: World) -> None:
         _signal(world, lease.id, conn=other)
         assert _park(world, lease, SHIPPED, patient=False).outcome == "locked"
         assert _park(world, lease, SHIPPED, patient=False, stays=True).outcome == "stays"
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_wait_whose_answer_was_lost_is_answered_as_it_was(world: World, stays: bool) -> None:
+    """The second signal is for the next wait."""
+    lease = _flow(world)
+    for payload in (1, 2):
+        world.run(steps.signal(lease.id, "shipped", payload))
+    first, again = (_park(world, lease, SHIPPED, stays=stays) for _ in range(2))
+    assert [(step.state, step.result) for step in again.met] == [(step.state, step.result) for step in first.met]
+    assert [(step.state, step.result) for step in first.met] == [("done", "1")]
+    assert world.sql("SELECT payload FROM signals") == [(2,)]
+
+
+def test_a_signal_does_not_overtake_one_that_is_queued(world: World) -> None:
+    lease = _flow(world)
+    assert _park(world, lease, SHIPPED, stays=True).outcome == "stays"
+    assert _signal(world, lease.id) == "queued"
+    world.run(settle.release([lease]))
+    assert world.status(lease.id) == "pending"
+    assert _signal(world, lease.id) == "queued"
+    assert world.count("signals") == 2

@@ -14,8 +14,8 @@ from ...verbs.steps import Step
 from .core import Core
 from .effects import Ask, Doing, Effect, Nap
 from .lines import BRANCH, Branch
-from .losers import closed_waits, given_back, orphaned
-from .trouble import BranchClosed, FlowBroken, FlowCancelled, FlowStops, RecordsEnd
+from .losers import closed_waits, given_back, orphaned, unseen
+from .trouble import BranchClosed, ComeAgain, FlowBroken, FlowCancelled, FlowStops, RecordsEnd
 from .undoing import Root, is_of
 
 
@@ -181,6 +181,8 @@ async def as_tasks(
     if winner is None:
         await driver.sleepers.quiet()
         await driver.go(_won(driver, core, here, n, fork.won, paths))
+        if unseen(core, [branch for i, branch in enumerate(paths) if i != fork.won]):
+            raise driver.sleepers.stop(ComeAgain("a branch that lost was stopped before its records"))
     else:
         core.moments.passed(here.path, core.records[here.path, n].recorded_at)
     if BRANCH.get().walk is None:

@@ -94,8 +94,9 @@ def mapped(
         ids, _ = yield Ask(children(group))
         yield Ask(cancel(ids, reason="its flow was cancelled"))  # those that are flows undo what they did
         raise
+    ends = (yield from _ends(core, path, n + 2, group)) if rows else []
     core.families.discard((path, n))
-    return (yield from _ends(core, path, n + 2, group)) if rows else []
+    return ends
 
 
 def _ends(core: Core, path: str, n: int, group: int) -> Doing:
@@ -111,7 +112,7 @@ def _ends(core: Core, path: str, n: int, group: int) -> Doing:
     if found is not None:
         return [Ended(*found[str(i)]) if str(i) in found else end for i, end in enumerate(ends)]
     state = "done" if all(end.status == "completed" for end in ends) else "failed"
-    core.riders.append(Step(path, n, ENDS, state, result=_kept(ends)))
+    yield from core.write(Step(path, n, ENDS, state, result=_kept(ends)))
     return ends
 
 

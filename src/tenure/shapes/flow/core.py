@@ -23,7 +23,7 @@ import msgspec
 from ...verbs.steps import Recorded, Step, Wait
 from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
 from .moments import Moments
-from .step_values import cut_short, read, returned
+from .step_values import cut_short, each_place_once, read, returned
 from .trouble import (
     LATE,
     BodyCancelled,
@@ -206,8 +206,10 @@ class Core:
 
     def write(self, *steps: Step) -> Doing:
         """Record these, and what rides along."""
-        riders, self.riders = tuple(self.riders), []
-        answer: Recorded = yield Write((*riders, *steps))
+        riders = list[Step]()
+        while self.riders:  # other threads add to them
+            riders.append(self.riders.pop(0))
+        answer: Recorded = yield Write(each_place_once(*riders, *steps))
         self.learn(answer)
         return answer
 

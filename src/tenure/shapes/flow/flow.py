@@ -102,7 +102,7 @@ class Flow(Stable):
         call = Call(
             branch.path, n, name, function, args, kwargs, tries, timeout, key, None, fenced, undo, hash_of(args, kwargs)
         )
-        return self._driver.go(self._core.called(call))
+        return self._beside(self._core.called(call), (branch.path, n))
 
     def start(self, workflow: Any, **fields: Any) -> Any:
         """Start another workflow, exactly once, and do not wait for it: its id."""
@@ -129,13 +129,15 @@ class Flow(Stable):
         parts = [rows[at : at + size] for at in range(0, len(rows), size)] or [[]]
         place = self._reserve_some(name, NUMBERS * len(parts))
         terms = {"blocking": self._driver.blocking, "stop": stop_on_failure}
-        return self._driver.go(mapped_in_parts(self._core, place, name, parts, self._driver.job.schema, **terms))
+        doing = mapped_in_parts(self._core, place, name, parts, self._driver.job.schema, **terms)
+        return self._beside(doing, place, NUMBERS * len(parts))
 
     def call(self, handler: Any, **fields: Any) -> Any:
         """A job as a step, in its own queue and pool: its value, or StepFailed. The handler needs result=True."""
         name, rows, driver = f"call:{kind_of(handler)}", rows_of(handler, [fields]), self._driver
         place = self._reserve_some(name, NUMBERS)
-        return driver.go(called(self._core, place, name, rows, driver.job.schema, blocking=driver.blocking))
+        doing = called(self._core, place, name, rows, driver.job.schema, blocking=driver.blocking)
+        return self._beside(doing, place, NUMBERS)
 
     # -- waiting
 
@@ -167,7 +169,7 @@ class Flow(Stable):
         def doing() -> Doing:
             return read((yield from self._core.wait(branch.path, n, name, seconds, at)))
 
-        return as_branch(self._core, self._driver.go(doing()), [(branch.path, n)])
+        return self._beside(doing(), (branch.path, n))
 
     # -- branches
 
@@ -232,6 +234,11 @@ class Flow(Stable):
         """
         outside_of_steps("flow.anew")
         raise self._driver.sleepers.stop(Again(encode(self._takes.payload((), fields))))
+
+    def _beside(self, doing: Doing, place: tuple[str, int], numbers: int = 1) -> Any:
+        """A call with these numbers, which may be given to parallel or first as it is."""
+        path, n = place
+        return as_branch(self._core, self._driver.go(doing), [(path, n + i) for i in range(numbers)])
 
     def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:
         branch, n = self._reserve(name)

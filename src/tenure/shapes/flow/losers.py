@@ -13,7 +13,7 @@ from ...postgres.runner import run
 from ...verbs.flows import children
 from ...verbs.lifecycle import cancel
 from ...verbs.steps import Step, signal
-from .core import ENDED, Core
+from .core import Core
 from .effects import Ask, Call, Doing, Fenced, Recall
 from .lines import Branch
 from .tries import DEFAULT
@@ -21,6 +21,7 @@ from .undoing import goes_before, is_of, place_of
 
 WAIT = "wait:"
 LOST = "another branch was first"
+NOT_DONE = ("sleep", "first", "parallel")  # records of nothing that could be undone
 
 
 def closed_waits(core: Core, losers: Sequence[Branch]) -> list[Step]:
@@ -33,6 +34,18 @@ def closed_waits(core: Core, losers: Sequence[Branch]) -> list[Step]:
     ]
 
 
+def unseen(core: Core, losers: Sequence[Branch]) -> bool:
+    """Whether a loser did something in an attempt before that it has not come to in this one, for it was stopped first.
+
+    What is to be undone or cancelled of it is known when it is walked through, in the next attempt.
+    """
+    return any(
+        any(is_of(each.roots, *place) for each in losers)
+        for place, step in core.records.items()
+        if place not in core.asked and step.name not in NOT_DONE and not step.name.startswith((WAIT, "patch:"))
+    )
+
+
 def orphaned(core: Core, losers: Sequence[Branch]) -> Doing:
     """Cancel the children of losers that have not ended; those that are flows undo what they did.
 
@@ -42,7 +55,7 @@ def orphaned(core: Core, losers: Sequence[Branch]) -> Doing:
     places = [
         (path, n)
         for path, n in sorted(core.families)
-        if any(is_of(each.roots, path, n) for each in losers) and not _closed(core, path, n + 1)
+        if any(is_of(each.roots, path, n) for each in losers) and not _over(core, path, n)
     ]
     if not places:
         return
@@ -56,8 +69,10 @@ def orphaned(core: Core, losers: Sequence[Branch]) -> Doing:
             core.riders.append(Step(path, n + 1, f"group:{group}", "cancelled", error=LOST))
 
 
-def _closed(core: Core, path: str, n: int) -> bool:
-    return (path, n) in core.records and core.records[path, n].state in ENDED
+def _over(core: Core, path: str, n: int) -> bool:
+    """Whether its children were cancelled before, or it has seen their ends."""
+    waits = core.records.get((path, n + 1))
+    return (path, n + 2) in core.records or (waits is not None and waits.state == "cancelled")
 
 
 def unused_signals(core: Core, losers: Sequence[Branch]) -> list[Step]:

@@ -82,6 +82,8 @@ class Sleepers:
         with self._lock:
             branch.open -= 1
             self._works -= 1
+            if self._waits and branch.open and self.ended is None:  # it may be that nobody works now
+                self._look_in(SOON_SECONDS)
 
     def join(self, branch: Branch, left: int) -> Join:
         """A call has begun that waits for so many branches."""
@@ -196,6 +198,7 @@ class Sleepers:
 
     def _learn(self, parking: Parking, answer: Parked) -> None:
         """Note what is written down now, also of a branch that was closed meanwhile: a signal is taken, a wait open."""
+        self._core.learn(Recorded(answer.moment, False))
         asked = {(wait.path, wait.n): wait for wait in parking.waits}
         for step in answer.met:
             place, wait = (step.path, step.n), asked[step.path, step.n]
@@ -227,12 +230,12 @@ class Sleepers:
         if slept or (isinstance(answer, Settled) and answer.reason == ALREADY):
             self._job.completion = "parked"
             if self._bus.each_job:
-                self._bus.emit(FlowParked(*named(self._job, self._core), self._waited_for()))
+                waited_for = ", ".join(held.wait.name for held in self._waits.values())
+                self._bus.emit(FlowParked(*named(self._job, self._core), waited_for))
             self._end(Asleep())
             return
         self._job.completion = "open"
         if isinstance(answer, Parked) and answer.outcome == "awake":
-            self._core.learn(Recorded(answer.moment, False))
             for held in self._waits.values():  # not written down yet
                 held.look_at = time.monotonic() + SOON_SECONDS
         elif isinstance(answer, Parked) and answer.outcome == "cancelled":
@@ -247,9 +250,6 @@ class Sleepers:
         gone = isinstance(answer, Settled)
         why = StaleLease(self._job.claimed, verb, answer.reason, answer.current) if gone else answer
         self._end(FlowBroken(why))
-
-    def _waited_for(self) -> str:
-        return ", ".join(held.wait.name for held in self._waits.values())
 
     def _end(self, why: BaseException) -> None:
         self.ended = why

@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 from ...errors import BadSettings
 from .core import Core
 from .lines import BRANCH, Branch
+from .step_context import outside_of_steps
 from .step_values import written
 from .trouble import FlowLimit
 
@@ -36,6 +37,7 @@ class Stable:
         return int.from_bytes(drawn, "big") / (1 << 56)
 
     def _draw(self, what: str) -> str:
+        outside_of_steps(f"flow.{what}")
         branch = BRANCH.get(self._main)
         place = f"{self._core.instance.run}/{branch.path}/{branch.n}/{what}"
         self._drawn[place] = n = self._drawn.get(place, 0) + 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -54,6 +54,11 @@ def written(name: str, value: Any) -> str:
     return text
 
 
+def each_place_once(*steps: Step) -> tuple[Step, ...]:
+    """What is recorded at one place: the last of it."""
+    return tuple({(step.path, step.n): step for step in steps}.values())
+
+
 def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """The arguments as a number; what is no JSON counts by its type."""
     try:
@@ -68,6 +73,8 @@ def result_type(function: Callable[..., Any]) -> Any:
     """What a function says that it returns, if that is a type JSON can be read as; else anything."""
     try:
         found = get_type_hints(function).get("return", Any)
+        if isinstance(get_origin(found), type) and issubclass(get_origin(found), Awaitable):
+            found = get_args(found)[-1]
         msgspec.json.Decoder(found)
     except Exception:
         return Any

@@ -17,6 +17,7 @@ from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, Step, anew
 from .core import Core
 from .effects import Call, Fenced, Run, Stop
+from .step_values import each_place_once
 from .trouble import ComeAgain, FlowBroken
 from .undoing import CANCEL, UNDONE, is_undo
 
@@ -69,7 +70,9 @@ def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
 
 def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recording:
     """The same inside the transaction of a fenced step."""
-    return Recording(job.claimed, core.instance.run, (*core.riders, fenced_step(effect, text)), dict(core.shown))
+    return Recording(
+        job.claimed, core.instance.run, each_place_once(*core.riders, fenced_step(effect, text)), dict(core.shown)
+    )
 
 
 def fenced_learned(core: Core, call: Call, answer: Recorded) -> None:

@@ -97,7 +97,8 @@ BEGIN
   RETURN QUERY
   WITH asked AS MATERIALIZED (
     SELECT i.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.limited, c.cancelled, s.until AS known,
-           CASE WHEN w.name LIKE 'wait:%' AND NOT c.cancelled THEN substr(w.name, 6) END AS signal,
+           CASE WHEN s.state IN ('done', 'timed_out') THEN s.state END AS ended, s.result AS had,
+           CASE WHEN w.name LIKE 'wait:%' AND NOT c.cancelled AND (s.state IN ('done', 'timed_out')) IS NOT TRUE THEN substr(w.name, 6) END AS signal,
            COALESCE(s.until, LEAST(to_timestamp(w.at), moment + w.delay * interval '1 second')) AS until
     FROM (SELECT w.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.delay, w.at, w.error
           FROM unnest(step_ids, runs, paths, ns, names, states, hashes, tries, step_delays, ats, errors)
@@ -107,13 +108,14 @@ BEGIN
     CROSS JOIN LATERAL (SELECT i.id, i.fence_token, i.limited, i.headers FROM tenure.live AS i WHERE i.id = w.id LIMIT 1) AS i
     CROSS JOIN LATERAL (SELECT (i.headers ? 'tenure-cancel') IS TRUE AND i.id <> ALL (cleaning_ids) AS cancelled) AS c
     LEFT JOIN tenure.steps AS s ON s.row_id = w.id AND s.run = w.run AND s.path = w.path AND s.n = w.n
-      AND s.state = w.state AND s.tries = w.tries
+      AND (s.state IN ('done', 'timed_out') OR (s.state = w.state AND s.tries = w.tries))
     WHERE w.id = ANY (held_ids)
   ), met AS MATERIALIZED (
     SELECT m.*, bool_or(m.state <> m.was) OVER (PARTITION BY m.id) AS awake, min(m.until) OVER (PARTITION BY m.id) AS first_until FROM (
       SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.limited, a.cancelled, a.until, a.known,
-             g.n AS signal_n, g.payload, a.state AS was,
-             CASE WHEN g.n IS NOT NULL OR b.over THEN 'done'
+             g.n AS signal_n, COALESCE(g.payload, a.had) AS payload, a.state AS was,
+             CASE WHEN a.ended IS NOT NULL THEN a.ended
+                  WHEN g.n IS NOT NULL OR b.over THEN 'done'
                   WHEN a.until > moment THEN a.state
                   WHEN a.state = 'retrying' THEN 'due'
                   WHEN a.name = 'sleep' THEN 'done'
@@ -148,7 +150,7 @@ BEGIN
     ON CONFLICT (row_id, run, path, n) DO UPDATE
     SET state = excluded.state, fence_token = excluded.fence_token, tries = excluded.tries, recorded_at = excluded.recorded_at,
         until = excluded.until, result = excluded.result, error = excluded.error
-    WHERE s.state IN ('begun', 'waiting', 'retrying')  -- implied: what has ended is recalled, nobody waits for it
+    WHERE s.state IN ('begun', 'waiting', 'retrying')  -- implied: what has ended is answered as it is
   ), back AS (
     UPDATE tenure.live AS i
     SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, claim_id = NULL,
@@ -195,6 +197,7 @@ BEGIN
   SELECT s.run, s.path, s.n INTO waits FROM tenure.steps AS s
   WHERE s.row_id = signal.row_id AND s.state = 'waiting' AND s.name = format('wait:%s', signal.signal)
     AND s.run = (SELECT COALESCE((i.headers ->> 'tenure-run')::int, 1) FROM tenure.live AS i WHERE i.id = signal.row_id)
+    AND NOT EXISTS (SELECT FROM tenure.signals AS g WHERE g.row_id = signal.row_id AND g.name = signal.signal)
   ORDER BY s.path, s.n LIMIT 1;
   IF FOUND THEN
     SELECT i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place FROM tenure.live AS i
