@@ -88,6 +88,7 @@ def test_control_planned_in_both_each_tick_fires_twice(pair: Pair, monkeypatch: 
 
     plan_here = Homes.plan_in
     monkeypatch.setattr(Homes, "plan_in", in_both)
+    monkeypatch.setattr(Homes, "tend", lambda *_, **__: "")
     assert both_fired(pair, name=AT_B[0])
 
 

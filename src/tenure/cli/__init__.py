@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import os
 import sys
 from typing import Any, NoReturn
@@ -140,6 +141,9 @@ def tenure() -> None:
 def main() -> NoReturn:
     """Run the command line; every error ends as one sentence on stderr and a documented exit code."""
     _open_streams()
+    logging.getLogger("psycopg").addHandler(
+        logging.NullHandler()
+    )  # what it ignores after Ctrl-C is not said to anybody
     try:
         code = tenure(standalone_mode=False)
     except click.exceptions.Exit as done:
