@@ -203,8 +203,13 @@ def _conjuncts(code: str) -> Iterator[tuple[int, int]]:
 
 
 def _split(code: str, start: int) -> Iterator[tuple[int, int]]:
-    """The conditions between here and the end of the clause, cut at the ANDs and ORs of this depth; only whole ones."""
+    """The conditions between here and the end of the clause, cut at the ANDs and ORs of this depth; only whole ones.
+
+    A clause that stands in a quoted text, as in EXECUTE format('... WHERE ...'), ends with that text.
+    """
     depth, begin, between, at = 0, start, False, start
+    if code.count("'", 0, start) % 2:
+        code = code[:start] + re.split(r"(?<!')'(?!')", code[start:])[0]
     while at < len(code):
         rest = code[at:]
         if rest[0] == "'":

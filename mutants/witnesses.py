@@ -93,6 +93,7 @@ WORDS = {
         ("plan_projection", "shard_state", "projections", "skip_stopped"), ("plan_projection(", "skip_stopped(")
     ),
     "swap_shadow": ("swapped(",),
+    "raise_sequences": ("raise_sequences(", "GENERATED ALWAYS AS IDENTITY"),
     "ask_rebuild": ("asked(",),
     "must_see_commits": ("REPEATABLE", "SERIALIZABLE", "standby_url"),
     "must_read_committed": ("REPEATABLE", "serializable"),

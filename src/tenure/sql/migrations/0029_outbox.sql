@@ -18,7 +18,7 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
   IF data_bytes > 1000000 THEN
-    data_bytes := data_bytes - length(regexp_replace(regexp_replace(data::text, '"([^"\\]|\\.)*"', '', 'g'), '[^ ]', '', 'g'));
+    data_bytes := data_bytes - length(regexp_replace(regexp_replace(data::text, '"(?:[^"\\]|\\.)*"', '', 'g'), '[^ ]', '', 'g'));
   END IF;
   IF data_bytes > 1000000 THEN
     RAISE EXCEPTION 'the data of an event has % bytes, a broker takes 1000000: store it, and publish its address', data_bytes
