@@ -143,7 +143,7 @@ def main() -> NoReturn:
     _open_streams()
     logging.getLogger("psycopg").addHandler(
         logging.NullHandler()
-    )  # what it ignores after Ctrl-C is not said to anybody
+    )  # what it ignores after Ctrl-C is not said
     try:
         code = tenure(standalone_mode=False)
     except click.exceptions.Exit as done:
