@@ -217,3 +217,22 @@ def test_an_event_too_large_for_rabbitmq_is_refused(rabbit: Broker) -> None:
     small, large = sent(RabbitMQ(rabbit.url, exchange="shop"), message("1"), message("2", body=b"1" * 5000))
     assert small == Sent()
     assert isinstance(large, Refused), large
+
+
+def test_an_event_too_large_for_rabbitmq_is_refused_alone_among_those_under_way(rabbit: Broker) -> None:
+    """RabbitMQ closes the channel for it, and its client tells all that are under way the same error."""
+    small = [message(str(n), body=b"1" * 50) for n in range(100)]
+    every = [*small[:50], message("large", body=b"1" * 5000), *small[50:]]
+
+    async def work() -> list[Answer]:
+        to = RabbitMQ(rabbit.url, exchange="shop")
+        await to.open(20.0)
+        try:
+            return await asyncio.gather(*(to.send(each) for each in every))
+        finally:
+            await to.close()
+
+    answers = now(work())
+    assert isinstance(answers.pop(50), Refused)
+    assert not [each for each in answers if isinstance(each, Refused)]
+    assert any(isinstance(each, Away) for each in answers), "the channel was closed under them"

@@ -57,8 +57,9 @@ class RabbitMQ:
         )
         try:
             answer = await self._at.publish(body, routing_key=message.attributes["type"], mandatory=True)
-        except self._pika.exceptions.ChannelPreconditionFailed as error:  # too large for it
-            return Refused(brief(error))
+        except self._pika.exceptions.ChannelPreconditionFailed as error:  # one was too large: all under way are told
+            large = f" size {len(message.body)} " in str(error)
+            return Refused(brief(error)) if large else Away(brief(error))
         except (self._pika.exceptions.AMQPError, OSError, RuntimeError) as error:
             return Away(brief(error))
         if isinstance(answer, self._spec.Basic.Ack):
