@@ -214,6 +214,18 @@ def test_after_a_rebuild_new_rows_get_numbers_that_no_row_has(world: World, plac
         assert not hired.of(ProjectionStopped)
 
 
+@pytest.mark.parametrize("type", ["text", "numeric", "smallint", "int", "bigint"])
+def test_a_sequence_is_raised_past_numbers_it_can_give_and_left_alone_beside_text(world: World, type: str) -> None:
+    """Codes such as A7 are made of a sequence that their column owns, and are no numbers."""
+    world.sql("CREATE SEQUENCE given MAXVALUE 100")
+    first, gives = ("'A' || ", "A") if type == "text" else ("", "")
+    world.sql(f"CREATE TABLE codes (code {type} DEFAULT {first}nextval('given'))")
+    world.sql("ALTER SEQUENCE given OWNED BY codes.code")
+    world.sql(f"INSERT INTO codes VALUES ('{gives}7'), ('{gives}101')")
+    world.sql("SELECT raise_sequences('codes'::regclass)")
+    assert world.sql("SELECT nextval('given')::int") == [(1 if type == "text" else 8,)]
+
+
 def test_a_rebuild_is_done_by_a_worker_of_the_projections_own_queue(world: World, place: str) -> None:
     journal = projection(world, queue="apart")
     pay(world, user_connection(world), BATCH)

@@ -76,6 +76,7 @@ BEGIN
     WHERE d.refobjid = of_table
       AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass  -- implied: numbers of other catalogs are no sequence of a column
       AND d.deptype IN ('a', 'i')  -- implied: a column owns its sequence, or is an identity
+      AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'numeric'::regtype)
   LOOP
     EXECUTE format('SELECT last_value + CASE WHEN is_called THEN $1 ELSE 0 END FROM %s', owned.name) INTO next USING owned.step;
     EXECUTE format('SELECT CASE WHEN $1 > 0 THEN max(%1$I) ELSE min(%1$I) END FROM %2$s WHERE %1$I BETWEEN $2 AND $3', owned.attname, of_table)
