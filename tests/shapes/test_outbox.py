@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -319,3 +320,40 @@ def test_only_the_events_that_were_asked_for_are_replayed_and_none_that_is_seale
         world.complete(job.lease)
     assert len(world.run(outboxes.replay([one, sealed], 1))) == 1
     assert world.sql("SELECT payload ->> 'id' FROM live") == [(str(one),)]
+
+
+def confirmed(world: World, outbox: Outbox, queue: str) -> UUID:
+    """The id of an event that was sent."""
+    id = outbox.publish(world.conn, "order.paid", {}).id
+    world.complete(world.claim_one(lanes=[Lane(queue)]).lease)
+    return id
+
+
+def test_a_replay_goes_where_the_outbox_sends_from_now(world: World) -> None:
+    _, before = shop(world, Told())
+    id = confirmed(world, before, "outbox:shop")
+    assert len(world.run(outboxes.replay([id], 1))) == 1
+    assert world.sql("SELECT queue FROM live") == [("outbox:shop",)], "no worker has declared another"
+    inbox = Inbox(schema=world.schema)
+    Outbox(inbox, to=Told(), source="/shop", queue="apart")
+    with working(world, inbox) as hired:
+        world.run(outboxes.replay([id], 2))
+        hired.saw(JobCompleted)
+    assert world.sql("SELECT queue, payload ->> 'replay' FROM archive WHERE id <> %s", id) == [("apart", "2")]
+
+
+def test_a_copy_is_replayed_once_its_original_is_no_longer_kept(world: World) -> None:
+    _, outbox = shop(world, Told())
+    first, other = (confirmed(world, outbox, "outbox:shop") for _ in range(2))
+    copies = list[UUID]()
+    for n in (1, 2):
+        (copy,) = world.run(outboxes.replay([first], n))
+        copies.append(copy)
+        world.complete(world.claim_one(lanes=[Lane("outbox:shop")]).lease)
+    every = [first, other, *copies]
+    assert world.run(outboxes.originals(every)) == sorted([first, other])
+    world.sql("DELETE FROM archive WHERE id = %s", first)
+    assert world.run(outboxes.originals(every)) == sorted([other, copies[0]]), "of several copies the first"
+    assert len(world.run(outboxes.replay(every, 3))) == 2
+    kept = "SELECT payload ->> 'id', payload ->> 'replay' FROM live ORDER BY 1"
+    assert world.sql(kept) == sorted([(str(first), "3"), (str(other), "3")])

@@ -53,7 +53,7 @@ def served_by(workers: list[Member]) -> set[str]:
 
 
 def originals(ids: Sequence[UUID]) -> Statement[list[UUID]]:
-    """Those of these events that a replay can publish again: not what one has made, nor what is encrypted."""
+    """Those of these events that a replay can publish again: no copy while its original is kept, nothing encrypted."""
     return Statement("originals", {"ids": array(sorted(ids))}, lambda rows: [row[0] for row in rows])
 
 

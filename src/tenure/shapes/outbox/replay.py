@@ -24,7 +24,7 @@ def narrowed(filter: Filter) -> Filter:
 
 
 def matching(conn: Connection[Any], filter: Filter, schema: str) -> list[UUID]:
-    """The events that match and can be replayed, the oldest first: originals, not what a replay has made."""
+    """The events that match and can be replayed, the oldest first: originals, or a copy whose original is gone."""
     found, every = search.Ids([], None, 0, False), list[UUID]()
     while not found.done:
         found = run(conn, search.ids(narrowed(filter), before=found.next, n=STEP), schema)
