@@ -270,6 +270,18 @@ def test_of_an_outbox_that_no_worker_serves_it_is_not_said_that_its_broker_is_re
     assert [each["served"] for each in _outboxes(world)] == [False, False]
 
 
+@pytest.mark.parametrize("queue", [None, "apart"])
+def test_a_worker_that_does_not_take_the_queue_of_an_outbox_does_not_serve_it(world: World, queue: str | None) -> None:
+    inbox = Inbox(schema=world.schema)
+    Outbox(inbox, to=Told(), source="/shop", queue=queue)
+    with working(world, inbox, queues={"default": 1}):
+        (shop_,) = eventually(lambda: _outboxes(world))
+        assert not shop_["served"]
+        assert "no worker serves it" in CliRunner().invoke(tenure, ["outbox", *_at(world)]).output
+        with working(world, inbox):
+            eventually(lambda: _outboxes(world)[0]["served"])
+
+
 def _at(world: World) -> list[str]:
     return ["--database-url", world.url, "--schema", world.schema]
 

@@ -42,7 +42,7 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         migrate.require(conn, database.schema)
         found = postgres.run(conn, outboxes.outboxes(), database.schema)
         workers = postgres.run(conn, questions.workers(), database.schema)
-    away, served = away_of(workers), served_by(workers)
+    away, served = away_of(workers), served_by(workers, found)
     if as_json:
         every = [
             {

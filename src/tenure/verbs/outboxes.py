@@ -20,6 +20,7 @@ class OutboxDepth(NamedTuple):
     oldest_seconds: float | None
     blocked: int  # keys that wait for an operator
     dead: int
+    queues: list[str]  # where workers have declared that they take its events
 
 
 class Away(NamedTuple):
@@ -46,10 +47,15 @@ def outboxes() -> Statement[list[OutboxDepth]]:
     return Statement("outboxes", {}, lambda rows: [OutboxDepth(*row) for row in rows])
 
 
-def served_by(workers: list[Member]) -> set[str]:
-    """The outboxes that a worker serves which is alive or drains."""
-    kinds = {str(kind) for worker in workers if worker.status != "dead" for kind in worker.metadata.get("kinds", ())}
-    return {kind.removeprefix("outbox:") for kind in kinds if kind.startswith("outbox:")}
+def served_by(workers: list[Member], every: list[OutboxDepth]) -> set[str]:
+    """Those of these outboxes that a worker serves which is alive or drains: it knows the kind and takes its queue."""
+    told = [worker.metadata for worker in workers if worker.status != "dead"]
+    return {
+        each.outbox
+        for each in every
+        for said in told
+        if f"outbox:{each.outbox}" in said.get("kinds", ()) and not set(each.queues).isdisjoint(said.get("queues", ()))
+    }
 
 
 def originals(ids: Sequence[UUID]) -> Statement[list[UUID]]:

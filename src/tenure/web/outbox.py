@@ -30,6 +30,7 @@ class OutboxShape(msgspec.Struct, frozen=True):
     oldest_seconds: float | None
     blocked: int
     dead: int
+    queues: list[str]
     away: list[AwayShape]
     served: bool
 
@@ -44,7 +45,7 @@ async def outboxes(ask: Ask[Any, None]) -> OutboxesShape:
     """Every outbox: what waits, its lag, its blocked keys, and since when its broker is away."""
     found = await ask.site.store.ask(every())
     workers = await ask.site.store.ask(questions.workers())
-    away, served = away_of(workers), served_by(workers)
+    away, served = away_of(workers), served_by(workers, found)
     return OutboxesShape(
         [
             OutboxShape(*each, [AwayShape(*one) for one in away.get(each.outbox, [])], each.outbox in served)
