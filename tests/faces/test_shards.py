@@ -89,6 +89,12 @@ SECRETS = [
     "a=postgresql://u:s3cret@h/one;b=postgresql://u:s3cret@h/two",
     "a=postgresql://me@corp:s3cret@h/db",
     "a=postgresql://u:s3cret@h/one,",
+    "a=postgresql://u:s3cret/db",
+    "a=postgresql//u:s3cret/db",
+    "a=u:s3cret/db",
+    "u:s3cret/db",
+    "mysql://u:s3cret/db",
+    "a=postgresql://h/db,u:s3cret",
 ]
 
 
@@ -107,8 +113,14 @@ def test_a_table_that_cannot_be_read_is_refused_without_its_passwords(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for table in ('a = "postgres//u:s3cret@h/db"', 'a = "postgresql://u:s3cret@h/db"\nb = 3'):
-        (tmp_path / "tenure.toml").write_text(f"[shards]\n{table}\n")
+    for table in (
+        'shards.a = "postgres//u:s3cret@h/db"',
+        'shards.a = "postgresql://u:s3cret@h/db"\nshards.b = 3',
+        'shards.a = "postgresql://u:s3cret/db"',
+        '[shards.a]\nhost = "h"\nsecret = "s3cret"',
+        'shards = [["a", "s3cret"]]',
+    ):
+        (tmp_path / "tenure.toml").write_text(f"{table}\n")
         with pytest.raises(BadSettings) as refusal:
             settings.shards(None, {})
         assert "s3cret" not in str(refusal.value)
@@ -117,6 +129,19 @@ def test_a_table_that_cannot_be_read_is_refused_without_its_passwords(
 def test_an_address_in_code_that_cannot_be_read_is_refused_without_its_password() -> None:
     with pytest.raises(BadSettings, match="inbox 'a' must be a database address") as refusal:
         Terms(shards={"a": "postgres//u:s3cret@h/db"})
+    assert "s3cret" not in str(refusal.value)
+    with pytest.raises(BadSettings, match="password and port cannot be told apart") as refusal:
+        Terms(shards={"a": "postgresql://u:s3cret/db"})
+    assert "s3cret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("address", ["postgresql://u:s3cret/db", "postgresql://u:s3cret\udcff/db"])
+def test_one_address_that_cannot_be_read_is_refused_without_its_password(address: str) -> None:
+    with pytest.raises(BadSettings) as refusal:
+        settings.load(environ={"TENURE_DATABASE_URL": address})
+    assert "s3cret" not in str(refusal.value)
+    with pytest.raises(BadSettings) as refusal:
+        settings.shards(environ={"TENURE_SHARDS": f"a={address}"})
     assert "s3cret" not in str(refusal.value)
 
 

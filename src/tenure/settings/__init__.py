@@ -157,7 +157,9 @@ def _named(name: str, environ: Mapping[str, str]) -> Found | None:
 def _utf8(value: str, source: str, name: str = "") -> str:
     """The value itself, or BadSettings: Python keeps bytes that are not UTF-8 in arguments and variables."""
     if value != value.encode(errors="ignore").decode():
-        raise BadSettings(f"{source} is {masked(name, value)!r}, which is not UTF-8: correct it there")
+        shown = masked(name, value)
+        room = ":" in shown.replace("://", "").replace(":***", "")  # for a password that nobody can find
+        raise BadSettings(f"{source} is {'a value' if room else repr(shown)}, which is not UTF-8: correct it there")
     return value
 
 
@@ -195,8 +197,8 @@ def check_url(url: str, source: str) -> str:
     if not text.strip():
         raise BadSettings(f"{source} is empty: write postgresql://user@host:5432/name")
     if "@" in str(words.get("host", "")) or not set(str(words.get("port") or "")) <= set("0123456789,"):
-        raise BadSettings(
-            f"{source} is {masked('', text)!r}, where password and port cannot be told apart: "
-            "in a password write @ as %40, / as %2F, : as %3A"
+        raise BadSettings(  # without the text: where the host is forgotten, the password is what looks like a port
+            f"{source} is an address where password and port cannot be told apart: "
+            "write postgresql://user:password@host:5432/name, and in a password @ as %40, / as %2F, : as %3A"
         )
     return text

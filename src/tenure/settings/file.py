@@ -79,6 +79,9 @@ def _text(value: object, word: str, source: str) -> str:
         return ",".join(value)
     if isinstance(value, Mapping) and value and all(isinstance(each, str) for each in value.values()):
         return ",".join(f"{name}={each}" for name, each in value.items())  # [shards]
+    if isinstance(value, Mapping | list):  # not shown: [shards.eu] may have a password in it
+        form = "table, where each name" if isinstance(value, Mapping) else "list, where each part"
+        raise BadSettings(f"{word} in {source} is a {form} must have text; else it must be text or a number")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         shown = masked(f"TENURE_{word.upper()}", repr(value))
         raise BadSettings(f"{word} in {source} is {shown}: it must be text or a number")

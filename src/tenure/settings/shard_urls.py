@@ -52,7 +52,7 @@ def _wrong_in(place: str) -> str | None:
 def _shown(part: str) -> str:
     """An entry that cannot be read: only its name, if there is room for a password."""
     name, _, rest = part.partition("=")
-    if "@" not in part and not set(rest) & set("=?"):
+    if not set(part.replace("://", "", 1)) & set("@:?") and "=" not in rest:
         return part
     return f"{name}=…" if SHARD_NAME.fullmatch(name.strip()) else "…"
 
