@@ -318,6 +318,19 @@ def test_a_limit_that_did_not_come_to_all_is_not_dealt_among_others(trio: dict[s
     assert [limits(world)[0] for world in (here, joining, named)] == [N // 3] * 3
 
 
+def test_a_limit_that_did_not_come_to_all_stops_no_queue_where_a_named_inbox_is_not_served(
+    trio: dict[str, World],
+) -> None:
+    taken, failed = trio["a"], trio["b"]
+    failed.run(queues.limit("mail", max_running=4))
+    assert taken.run(take_share("mail", Deal(1, 0, ("a", "b", "c"), N), "a"))  # failed in b, and not begun in c
+    two = Dealer(Places({"a": taken.url, "b": failed.url}, "tenure"))
+    assert two.tend(taken.conn, "a") == ""
+    with two._places.others("b") as seen:
+        two.join(failed.conn, "b", seen)
+    assert (limits(failed)[0], held(failed)) == (4, None)
+
+
 def test_a_limit_that_came_to_all_is_known_to_have_done_so(pair: Pair) -> None:
     said = Deal(1, 0, ("a", "b"), N)
     for inbox, world in zip("ab", pair, strict=True):

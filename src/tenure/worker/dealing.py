@@ -6,7 +6,8 @@ An inbox goes up only if all inboxes of the same deal were seen within their sha
 who deal at once do no harm; and whoever does not answer keeps the others down.
 
 A limit that was said and did not come to all inboxes that it names is not dealt among others: its command failed in the
-middle, and whoever said it says it again. `dealt` is 0 until it is known that all have taken it.
+middle, and whoever said it says it again. Only who serves all of those inboxes brings it to the rest of them: another
+one could lower them, and never raise them. `dealt` is 0 until it is known that all have taken it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Dealer:
             return
         seen = _seen({here: conn, **others})
         for queue, latest in _latest(seen).items():
-            if here not in latest.inboxes and not _taken_by_all(seen, queue, latest):
+            is_ours = here in latest.inboxes and self._serves_all(latest)
+            if not is_ours and not _taken_by_all(seen, queue, latest):
                 continue
             deal = latest if here in latest.inboxes else latest.among({*latest.inboxes, *self._urls})
             mine = _deal_of(seen, here, queue)
@@ -63,6 +65,8 @@ class Dealer:
         wanted = latest
         if _taken_by_all(seen, queue, latest):
             wanted = self._among_present(latest, _two_lists(seen, queue, latest), agreed)
+        elif not self._serves_all(latest):
+            return ""
         behind = [inbox for inbox in wanted.inboxes if inbox in conns and _deal_of(seen, inbox, queue) != wanted]
         for inbox in behind:
             run(conns[inbox], take_share(queue, wanted, inbox, joins=queue not in seen[inbox]))
@@ -81,6 +85,10 @@ class Dealer:
         if not gone or agreed():
             return latest.among(self._urls)
         return latest
+
+    def _serves_all(self, deal: Deal) -> bool:
+        """Do we have all inboxes that it names?"""
+        return set(deal.inboxes) <= set(self._urls)
 
     def _is_settled(self, deal: Deal) -> bool:
         """Do all know that it has come to all, and is it dealt among those that we have?"""
