@@ -6,12 +6,18 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
 import pytest
 
+from crew import eventually
 from faces.test_inboxes import NOWHERE, document, tenure
+from guarantees.facts import Beside
 from pairs import Pair, login, read_only
 from tenure import postgres
+from tenure.cli import across, inbox_told
+from tenure.drills.stage.proxy import FaultProxy
 from tenure.errors import TRY_LATER, USAGE
+from tenure.postgres.patience import Patience
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -92,6 +98,72 @@ def test_an_inbox_whose_queue_is_locked_is_named_and_nothing_is_changed(pair: Pa
     assert (answer.returncode, answer.stdout) == (TRY_LATER, ""), answer
     assert "us " in answer.stderr
     assert untouched(pair)
+
+
+def test_if_all_refuse_each_is_named_and_nothing_is_changed(pair: Pair) -> None:
+    limit, where = ("queues", "limit", "mail", "--max-running", "4", "--across"), {"a": read_only(pair.a.url)}
+    for b, told in ((read_only(pair.b.url), "us refuses this: "), (NOWHERE, "1 of 2 inboxes answer: us says: ")):
+        answer = tenure(pair, *limit, "--json", **where, b=b)
+        assert answer.returncode == TRY_LATER, answer
+        assert told in answer.stderr
+        assert "nothing was changed: a limit is dealt when all inboxes take it" in answer.stderr
+        each = json.loads(answer.stdout)["inboxes"]
+        assert {(one["inbox"], one["changed"]) for one in each} == {("eu", False), ("us", False)}
+    answer = tenure(pair, *limit, a=NOWHERE, b=f"{NOWHERE}2")
+    assert (answer.returncode, answer.stdout) == (TRY_LATER, "")
+    assert "0 of 2 inboxes answer: eu says: " in answer.stderr
+    assert untouched(pair)
+
+
+def test_after_a_limit_of_each_inbox_alone_it_can_be_dealt_again(pair: Pair) -> None:
+    across = ("queues", "limit", "mail", "--max-running", "4", "--across")
+    for alone in (("--clear",), ("--max-running", "7")):
+        assert tenure(pair, *across).returncode == 0
+        assert tenure(pair, "queues", "limit", "mail", *alone).returncode == 0
+    answer = tenure(pair, *across)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert set_in(pair) == [[(2, None, None)]] * 2
+
+
+@pytest.mark.parametrize("moment", ["write", "commit"])
+def test_an_inbox_that_falls_silent_is_given_up_and_the_others_are_let_go(
+    pair: Pair, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = {"silence_seconds": 1, "statement_seconds": 2}
+    if moment == "write":  # the time of all is over before that of the one
+        monkeypatch.setattr(inbox_told, "ANSWER_SECONDS", 2.0)
+        silent = {"statement_seconds": 600}
+    monkeypatch.setattr(across, "PATIENCE", Patience(lock_seconds=5, **silent), raising=False)
+    given = dict.fromkeys(("max_per_key", "clear", "rate_per_second", "burst", "schema"))
+    given |= {"name": "mail", "max_running": 4, "as_json": False, "reason": ""}
+    with slow_shares(pair.a, moment), FaultProxy(pair.a.url) as proxy:
+        urls = {"eu": proxy.url, "us": pair.b.url}
+        dealing = Beside(lambda: across.deal_in_all(urls, given))
+        eventually(lambda: dealing.done or pair.a.sql("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+        proxy.blackhole()
+        with pytest.raises(click.exceptions.Exit) as left:
+            dealing.result()
+        assert left.value.exit_code == TRY_LATER
+        ours = (
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'tenure queues' AND datname = current_database()"
+        )
+        eventually(lambda: not pair.b.sql(ours))
+    assert set_in(pair)[1] == []
+
+
+@contextmanager
+def slow_shares(world: World, moment: str) -> Iterator[None]:
+    """A share takes a second here, when it is written or when it is committed."""
+    sleeps = "PERFORM pg_sleep(1); RETURN NULL"
+    world.sql(f"CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {sleeps}; END$$")
+    at_commit = "DEFERRABLE INITIALLY DEFERRED" if moment == "commit" else ""
+    world.sql(
+        f"CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON shares {at_commit} FOR EACH ROW EXECUTE FUNCTION public.slow()"
+    )
+    try:
+        yield
+    finally:
+        world.sql("DROP FUNCTION public.slow() CASCADE")
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -261,6 +261,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "schedules.tick": [schedules.tick(schedules.Due("nightly", "0 0 * * *", "UTC", "once", NOON, NOON), [NOON], NOON)],
     "questions.place": [questions.place()],
     "shares.shares": [shares.shares()],
+    "shares.last_said": [shares.last_said("mail")],
     "shares.take_share": [shares.take_share("mail", DEAL, "a")],
     "shares.raise_share": [shares.raise_share("mail", DEAL)],
     "schedules.rest": [schedules.rest(PLANNED)],

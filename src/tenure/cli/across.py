@@ -15,22 +15,23 @@ from psycopg import Error
 
 from .. import operate, postgres, settings
 from ..console.terminal import echo, sentence
-from ..errors import TRY_LATER, BadSettings
+from ..errors import TRY_LATER, BadSettings, NoDatabase
 from ..model.shares import Deal
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection, soon_given_up
 from ..postgres.patience import Patience
 from ..telemetry.log import printable
 from ..verbs import operators, queues
-from ..verbs.shares import Held, shares, take_share
+from ..verbs.shares import Held, last_said, shares, take_share
 from ..worker.dealing import Dealer
 from ..worker.places import Places
-from .inbox_told import ACT, Told, judged, side_by_side, tell_away, why_away
+from .inbox_told import ACT, Told, raise_mistakes, side_by_side, tell_away, why_away
 from .limit_options import in_options
 from .operators import me
 
 TRIES, TRY_SECONDS = 5, 0.2
 LOCK_SECONDS = 5.0  # for a setting of the queue that somebody else changes
+PATIENCE = Patience(lock_seconds=LOCK_SECONDS, statement_seconds=10)  # the others hold their queue while one is silent
 
 
 def deal_in_all(urls: Mapping[str, str], given: Mapping[str, Any]) -> None:
@@ -86,12 +87,12 @@ def _connected(
     said = [0]
 
     def opened(inbox: str) -> None:
-        patience = Patience(lock_seconds=LOCK_SECONDS)
         name = "tenure queues"
-        conn = postgres.connect(soon_given_up(urls[inbox]), application_name=name, patience=patience, schema=schema)
-        conns[inbox] = stack.enter_context(conn)
+        conn = postgres.connect(soon_given_up(urls[inbox]), application_name=name, patience=PATIENCE, schema=schema)
+        stack.callback(conn.close)  # and no rollback, which would wait for a silent one; the server rolls back
+        conns[inbox] = conn
         migrate.require(conn, schema)
-        said.extend(each.deal.said for each in _held(conn, schema))
+        said.append(postgres.run(conn, last_said(given["name"]), schema))
 
     _all_or_nothing(urls, opened, given)
     return {inbox: conns[inbox] for inbox in urls}, max(said)
@@ -107,7 +108,9 @@ def _all_or_nothing(inboxes: Iterable[str], ask: Callable[[str], None], given: M
             return Told(inbox, (), error=error)
         return Told(inbox, ())
 
-    here, away = judged("queues limit", side_by_side({inbox: partial(asked, inbox) for inbox in inboxes}))
+    answers = side_by_side({inbox: partial(asked, inbox) for inbox in inboxes})
+    raise_mistakes(answers)
+    here, away = ([each for each in answers if (each.error is None) is well] for well in (True, False))
     if not away:
         return
     if given["as_json"]:
@@ -142,11 +145,16 @@ def _write(conns: Mapping[str, QueueConnection], deal: Deal, given: Mapping[str,
 
 def _commit(conns: Mapping[str, QueueConnection], deal: Deal, queue: str, schema: str) -> list[Told]:
     """One after the other, until one fails: that one. When all have it they are told so: workers may deal it on."""
+    left = dict(conns)
     for inbox, conn in conns.items():
         try:
             conn.commit()
-        except Exception as error:
-            return [Told(inbox, (), error=error)]
+        except (Exception, KeyboardInterrupt) as error:
+            for each in left.values():
+                each.close()  # at once: claims wait for what is written and not committed
+            why = error if isinstance(error, Exception) else NoDatabase("interrupted before it answered")
+            return [Told(inbox, (), error=why)]
+        del left[inbox]
     for inbox, conn in conns.items():
         with suppress(Error):  # one that knows is enough
             conn.autocommit = True

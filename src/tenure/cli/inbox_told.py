@@ -53,12 +53,17 @@ def side_by_side(asks: Mapping[str, Ask], **more: Any) -> list[Told]:
     return [answers.get(name) or Told(name, (), error=late) for name in asks]
 
 
-def judged(path: str, answers: Sequence[Told]) -> tuple[list[Told], list[Told]]:
-    """Who has an answer, and who is away. A mistake in the question is raised, and so is a bug with its inbox."""
+def raise_mistakes(answers: Sequence[Told]) -> None:
+    """A mistake in the question is raised, and so is a bug with its inbox."""
     for each in answers:
         if mistaken(each):
             assert each.error is not None
             raise of_inbox(each) if _is_bug(each.error) else each.error  # a mistake is the same in all
+
+
+def judged(path: str, answers: Sequence[Told]) -> tuple[list[Told], list[Told]]:
+    """Who has an answer, and who is away; if all are, what the first says is raised, and so are mistakes."""
+    raise_mistakes(answers)
     away = [each for each in answers if each.error is not None]
     here = [each for each in answers if each.error is None]
     if not here:

@@ -37,6 +37,11 @@ def shares() -> Statement[list[Held]]:
     )
 
 
+def last_said(queue: str) -> Statement[int]:
+    """The number of the limit over several inboxes that came here last, in force or not; 0 if none did."""
+    return Statement("last_said", {"queue": check_name(queue, "queue")}, lambda rows: int(rows[0][0]))
+
+
 def take_share(queue: str, deal: Deal, inbox: str, *, joins: bool = False) -> Statement[bool]:
     """Go down to the share of this inbox, to nothing if it `joins`; False if a later deal or another limit is there."""
     share = deal.share_of(inbox)
