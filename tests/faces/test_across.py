@@ -140,7 +140,7 @@ def test_an_inbox_that_falls_silent_is_given_up_and_the_others_are_let_go(
         urls = {"eu": proxy.url, "us": pair.b.url}
         dealing = Beside(lambda: across.deal_in_all(urls, given))
         eventually(lambda: dealing.done or pair.a.sql("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
-        proxy.blackhole()
+        proxy.drop_replies()
         with pytest.raises(click.exceptions.Exit) as left:
             dealing.result()
         assert left.value.exit_code == TRY_LATER
