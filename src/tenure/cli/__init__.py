@@ -141,9 +141,7 @@ def tenure() -> None:
 def main() -> NoReturn:
     """Run the command line; every error ends as one sentence on stderr and a documented exit code."""
     _open_streams()
-    logging.getLogger("psycopg").addHandler(
-        logging.NullHandler()
-    )  # what it ignores after Ctrl-C is not said
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it ignores after Ctrl-C is not said
     try:
         code = tenure(standalone_mode=False)
     except click.exceptions.Exit as done:
