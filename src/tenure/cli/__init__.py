@@ -141,7 +141,7 @@ def tenure() -> None:
 def main() -> NoReturn:
     """Run the command line; every error ends as one sentence on stderr and a documented exit code."""
     _open_streams()
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it ignores after Ctrl-C is not said
+    logging.getLogger("psycopg").addFilter(_is_of_use)
     try:
         code = tenure(standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -158,6 +158,11 @@ def main() -> NoReturn:
         if isinstance(error, OSError):
             _to_nowhere()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Not what the driver ignores itself while it closes a connection after Ctrl-C."""
+    return not str(record.msg).startswith("error ignored in")
 
 
 def _refused(usage: click.ClickException) -> int:

@@ -121,14 +121,14 @@ def test_a_projection_shows_what_stopped_it_and_is_paused(visit: Visit, yard: Ya
 
 
 def test_an_outbox_shows_its_lag_and_since_when_its_broker_is_away(visit: Visit, yard: Yard) -> None:
-    yard.world.enqueue("outbox:shop", queue="outbox")
+    yard.world.enqueue("outbox:shop", queue="outbox:shop")
     page = visit("outbox", url=yard.url)
     expect(page.get_by_text("no worker serves it")).to_be_visible()
-    yard.hire("other", "outbox", kinds=["outbox:shop"])
+    yard.hire("other", "outbox:shop", kinds=["outbox:shop"])
     expect(page.get_by_text("the broker is reached")).to_be_visible()
     away: dict[str, Any] = {"away_since": "2026-11-17T03:00:00Z", "error": "connection refused"}
     said: dict[str, Any] = {"outbox:shop": away}
-    yard.hire("relay", "outbox", **said)
+    yard.hire("relay", "outbox:shop", **said)
     expect(page.get_by_text("the broker is away")).to_be_visible()
     expect(page.get_by_text("connection refused")).to_be_visible()
     assert faults(page) == []
