@@ -12,10 +12,12 @@ from playwright.sync_api import expect
 from faces.browser.conftest import Visit, faults
 from faces.browser.shop import Shop
 from faces.browser.yard import Yard, open_yard
+from tenure.model.declaration import Declaration
 from tenure.model.journal import NewEvent
 from tenure.model.rows import NewRow
 from tenure.verbs import batches, endpoints, steps
 from tenure.verbs.journal import append
+from tenure.verbs.kinds import declare
 from tenure.verbs.projections import plan_projection
 from tenure.verbs.steps import Parking, Recording, Step, Wait
 
@@ -124,6 +126,7 @@ def test_an_outbox_shows_its_lag_and_since_when_its_broker_is_away(visit: Visit,
     yard.world.enqueue("outbox:shop", queue="outbox:shop")
     page = visit("outbox", url=yard.url)
     expect(page.get_by_text("no worker serves it")).to_be_visible()
+    yard.world.run(declare("other", [Declaration("outbox:shop", "outbox:shop")]))
     yard.hire("other", "outbox:shop", kinds=["outbox:shop"])
     expect(page.get_by_text("the broker is reached")).to_be_visible()
     away: dict[str, Any] = {"away_since": "2026-11-17T03:00:00Z", "error": "connection refused"}
