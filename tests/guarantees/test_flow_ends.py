@@ -71,6 +71,14 @@ def waits_to_go(shop: Shop, id: UUID) -> None:
     shop.asleep(id)
 
 
+def mend_the_child(shop: Shop) -> None:
+    """What failed is redriven, and completes."""
+    shop.broken = False  # type: ignore[attr-defined]
+    ((child,),) = shop.world.sql("SELECT id FROM dead WHERE kind = 'pack'")
+    shop.world.run(redrive([child]))
+    shop.ended(child)
+
+
 def goes_on(shop: Shop, look: Any, id: UUID) -> None:
     """The signal comes, and the flow ends."""
     look.of(id).signal(shop.world.conn, "go")
@@ -82,10 +90,7 @@ def test_a_child_that_is_redriven_later_has_failed_for_its_flow_all_the_same(sho
     with shop.work():
         id = look.start(shop.world.conn).id
         waits_to_go(shop, id)
-        shop.broken = False  # type: ignore[attr-defined]
-        ((child,),) = shop.world.sql("SELECT id FROM dead WHERE kind = 'pack'")
-        shop.world.run(redrive([child]))
-        shop.ended(child)
+        mend_the_child(shop)
         goes_on(shop, look, id)
     assert [status for status, *_ in told_twice(shop)] == ["completed", "dead_letter"]
     assert shop.did.count("told") == 1
@@ -124,10 +129,7 @@ def test_of_large_values_the_failures_are_recorded_and_the_rest_is_read_again(sh
     with shop.work():
         id = look.start(shop.world.conn).id
         waits_to_go(shop, id)
-        shop.broken = False  # type: ignore[attr-defined]
-        ((child,),) = shop.world.sql("SELECT id FROM dead WHERE kind = 'pack'")
-        shop.world.run(redrive([child]))
-        shop.ended(child)
+        mend_the_child(shop)
         goes_on(shop, look, id)
     seen = told_twice(shop)
     assert [status for status, *_ in seen] == ["completed", "dead_letter", *["completed"] * 3]

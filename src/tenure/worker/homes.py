@@ -49,9 +49,8 @@ class Homes:
         self._lists = Lists()
         self.known: dict[str, str] = {}  # as it was when somebody last asked
         self._awaited: dict[str, datetime] = {}  # fired in an inbox that is not on our list; until when at least
-        self._paused: set[str] = (
-            set()
-        )  # in another inbox: no round looks for them, but the next worker that starts does
+        # Paused in another inbox: no round looks for them, but the next worker that starts does.
+        self._paused: set[str] = set()
         self._unsure: set[str] = set()  # inboxes whose schedules may have moved: there were other lists
 
     def rehearse(self, conn: Connection[Any]) -> None:
