@@ -86,8 +86,9 @@ function One({ box }) {
       ${box.away.map((each) => html`
         <p key=${each.worker} class="fault">
           <span>
-            Broker away, first seen <${Ago} at=${each.since} /> by ${each.worker}: ${each.error}.${" "}
-            ${plural(box.postponed, "event")} postponed; no attempt is used up.
+            Broker away, first seen <${Ago} at=${each.since} /> by ${each.worker}:${" "}
+            ${each.error.replace(/\.$/, "")}. ${plural(box.postponed, "event")} postponed; no attempt is
+            used up.
           </span>
         </p>
       `)}
