@@ -13,7 +13,7 @@ from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure import Fail, Fixed
 from tenure.shapes.flow import Flow, Tries
-from tenure.shapes.flow.step_values import result_type
+from tenure.shapes.flow.step_values import decoder_of
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -197,14 +197,14 @@ def test_a_flow_that_differs_says_that_it_is_to_be_cancelled(shop: Shop, late: b
         sent = typed.start(shop.world.conn)
         shop.asleep(sent.id)
         body.__annotations__["return"] = dict[str, int]
-        result_type.cache_clear()
+        decoder_of.cache_clear()
         eventually(lambda: says("definition differs"))
         if not late:
             typed.of(sent.id).cancel(shop.world.conn, "changed my mind")
         reason = "its deadline has passed" if late else "changed my mind"
         eventually(lambda: says(f"it is to be cancelled ({reason})"))
         body.__annotations__["return"] = Any
-        result_type.cache_clear()
+        decoder_of.cache_clear()
         shop.ended(sent.id, "cancelled", forward=True)
     assert shop.did == ["undo"]
 
@@ -282,4 +282,4 @@ def test_a_plain_function_that_promises_an_awaitable_promises_what_it_yields() -
     def coroutine() -> Coroutine[Any, Any, list[str]]:
         raise NotImplementedError
 
-    assert (result_type(later), result_type(coroutine)) == (int, list[str])
+    assert (decoder_of(later).type, decoder_of(coroutine).type) == (int, list[str])

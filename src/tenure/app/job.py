@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..postgres.callers import Awaiting, Blocking
 
 C = TypeVar("C", bound="Blocking | Awaiting")
+_HEADERS = msgspec.json.Decoder(dict[str, str])
 
 
 class JobTerms(NamedTuple):
@@ -199,7 +200,7 @@ class Job:
     def sent_headers(self) -> dict[str, str]:
         """The headers its producer sent, with the trace context; empty if they are not a mapping of text to text."""
         try:
-            return msgspec.json.decode(self.claimed.headers or "{}", type=dict[str, str])
+            return _HEADERS.decode(self.claimed.headers or "{}")
         except msgspec.ValidationError:
             return {}  # COPY checks nothing
 

@@ -51,7 +51,8 @@ class Blocking:
         self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self.sleepers = Sleepers(job, core, recorder, self._future, bus)
 
-    def _future(self) -> tuple[Any, Done]:
+    @staticmethod
+    def _future() -> tuple[Any, Done]:
         future: Future[Any] = Future()
         return future, settling(future)
 
@@ -171,7 +172,7 @@ class Blocking:
                 try:
                     with conn.transaction():
                         run(conn, enter(job.claimed), job.schema)
-                        text = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
+                        text, _ = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():

@@ -98,7 +98,7 @@ class Fork:
 
     def _begun(self, i: int, branch: Branch, coroutine: Any) -> asyncio.Task[Any] | None:
         branch.walk = self._here.walk
-        branch.roots += self._core.roots.get(coroutine, [])
+        branch.roots += roots_of(self._core, coroutine)
         if self._races and self.won is not None and i != self.won:
             self._core.closed += branch.roots
             branch.walk = branch.walk or Walk(self._core, branch)
@@ -154,17 +154,16 @@ class Fork:
                 task.cancel()
 
 
-def as_branch(core: Core, call: Any, roots: list[Root]) -> Any:
-    """A call that may be given to parallel or first as it is: its steps are not on the path of that branch."""
-    if asyncio.iscoroutine(call):
-        core.roots[call] = roots
-    return call
+def roots_of(core: Core, call: Any) -> list[Root]:
+    """Where the steps of a call are that is given to parallel or first as it is: not on the path of that branch."""
+    return next((roots for each, roots in core.unbegun.values() if each is call), [])
 
 
 async def as_tasks(
     driver: Any, core: Core, here: Branch, n: int, how: str, winner: int | None, given: Any, paths: list[Branch]
 ) -> Any:
     """Branches of an async workflow: their values in order, or that of the first."""
+    core.unbegun.pop((here.path, n), None)
     fork = Fork(driver, core, BRANCH.get(), paths, races=how == "first", winner=winner)
     values = await fork.run(given)
     if how == "parallel":

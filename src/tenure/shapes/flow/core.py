@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import time
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ...verbs.steps import Recorded, Step, Wait
 from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
 from .moments import Moments
-from .step_values import cut_short, each_place_once, read, returned
+from .step_values import cut_short, read, returned, with_riders
 from .trouble import (
     LATE,
     BodyCancelled,
@@ -52,7 +51,7 @@ class Core:
         self.asked: dict[tuple[str, int], int] = {}  # how many were before it
         self.met: dict[tuple[str, int], int] = {}  # waits, and how much had been asked for when they were met
         self.closed: list[Root] = []  # where branches are that lost a race
-        self.roots: WeakKeyDictionary[Any, list[Root]] = WeakKeyDictionary()  # of calls that are branches themselves
+        self.unbegun: dict[tuple[str, int], tuple[Any, list[Root]]] = {}  # not awaited yet, with the roots of its steps
         self.families: set[tuple[str, int]] = set()  # where children were sent that are not seen to have ended
         self.riders: list[Step] = []  # recorded with the next step
         self.shown: dict[str, str] = {}
@@ -84,6 +83,7 @@ class Core:
         if limited and (not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES_MAX):
             raise FlowLimit(f"step name {name!r} must be text of 1 to {NAME_BYTES_MAX} bytes: shorten it")
         self.reach(path, n)
+        self.unbegun.pop((path, n), None)
         if limited and len(self.asked) > RECORDS_MAX:
             raise FlowLimit(
                 f"a run has at most {RECORDS_MAX} steps: go on with flow.anew(…), or move work into children"
@@ -157,12 +157,10 @@ class Core:
     def _tried(self, call: Call, tries: int) -> Doing:
         """One try: the value, recorded."""
         if call.fenced:
-            text = yield Fenced(call, tries)
-        else:
-            value = yield Run(call)
-            text = returned(call, value)
-            yield from self.end(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
-        return self.read(call, text)
+            return self.read(call, (yield Fenced(call, tries)))
+        text, value = returned(call, (yield Run(call)))
+        yield from self.end(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
+        return value
 
     def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
@@ -206,16 +204,14 @@ class Core:
 
     def write(self, *steps: Step) -> Doing:
         """Record these, and what rides along."""
-        riders = list[Step]()
-        while self.riders:  # other threads add to them
-            riders.append(self.riders.pop(0))
-        answer: Recorded = yield Write(each_place_once(*riders, *steps))
+        answer: Recorded = yield Write(with_riders(self.riders, *steps))
         self.learn(answer)
         return answer
 
     def end(self, step: Step, *others: Step) -> Doing:
         """Record how this step ended: its time counts from now on. One that was there before keeps its own."""
-        answer = yield from self.write(step, *others)
+        answer: Recorded = yield Write(with_riders(self.riders, step, *others))
+        self.learn(answer)
         if not answer.written:  # sent again, for its reply was lost
             records = {(each.path, each.n): each for each in (yield Recall(self.instance.run))}
             answer = answer._replace(moment=records[step.path, step.n].recorded_at)

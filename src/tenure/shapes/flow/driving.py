@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
+from weakref import ref
 
 import psycopg
 
@@ -48,15 +50,13 @@ class Awaiting:
         self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self._loop = asyncio.get_running_loop()
         self._asking: set[asyncio.Task[Any] | None] = set()
+        self._future = partial(_future, self._loop)
         self.sleepers = Sleepers(job, core, recorder, self._future, bus, self._loop)
 
-    def _future(self) -> tuple[Any, Done]:
-        future = self._loop.create_future()
-        return future, settling(future)
-
     def me(self) -> object:
-        """Who asks: the task."""
-        return asyncio.current_task()
+        """Who asks: the task. Not itself, for its context holds who is asked: a circle would wait for the collector."""
+        task = asyncio.current_task()
+        return ref(task) if task is not None else None
 
     async def go(self, doing: Doing) -> Any:
         """Carry a call to its end."""
@@ -132,7 +132,14 @@ class Awaiting:
             token = RUNNING.set(StepContext(call.key, call.undoes))
             try:
                 held(self.job)
-                return await _own(call.function, call.args, call.kwargs, call.timeout_seconds)
+                value = call.function(*call.args, **call.kwargs)
+                if asyncio.iscoroutine(value):
+                    value = await (_within(value, call.timeout_seconds) if call.timeout_seconds else value)
+                return value
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                raise BodyCancelled from error
             finally:
                 RUNNING.reset(token)
         if isinstance(effect, Fenced):
@@ -185,7 +192,7 @@ class Awaiting:
                 try:
                     async with conn.transaction():
                         await run(conn, enter(job.claimed), job.schema)
-                        text = returned(call, await _own(call.function, (conn, *call.args), call.kwargs))
+                        text, _ = returned(call, await _own(call.function, (conn, *call.args), call.kwargs))
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():
@@ -206,18 +213,27 @@ class Awaiting:
         return text
 
 
-async def _own(function: Any, args: Any, kwargs: Any, seconds: float | None = None) -> Any:
-    """Call what the author wrote: a CancelledError is a failure of it, unless somebody has cancelled this task."""
+def _future(loop: asyncio.AbstractEventLoop) -> tuple[Any, Done]:
+    """A future of this loop, and what settles it."""
+    future = loop.create_future()
+    return future, settling(future)
+
+
+async def _own(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call what the author wrote."""
     try:
         value = function(*args, **kwargs)
-        if asyncio.iscoroutine(value):
-            value = await (_within(value, seconds) if seconds else value)
-        return value
+        return await value if asyncio.iscoroutine(value) else value
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if _is_cancelled():
             raise
         raise BodyCancelled from error
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task; if not, a CancelledError is a failure of what the author wrote."""
+    task = asyncio.current_task()
+    return task is None or bool(task.cancelling())
 
 
 async def _within(value: Any, seconds: float) -> Any:

@@ -11,7 +11,7 @@ from ...app.signature import Signature
 from ...errors import BadSettings
 from ...model.payload import encode
 from ...verbs.steps import Step
-from .branches import as_branch, as_tasks, in_threads, nothing_to_close
+from .branches import as_tasks, in_threads, nothing_to_close, roots_of
 from .children import NUMBERS, called, kind_of, mapped_in_parts, rows_of
 from .core import Core
 from .effects import Call, Doing, Nap
@@ -204,8 +204,10 @@ class Flow(Stable):
         winner = int(known.result or 0) if how == "first" and known is not None else None
         if self._driver.blocking:
             return in_threads(self._driver, here, how, branches, paths)
-        roots = [root for each in branches for root in core.roots.get(each, [])] + [(each.path, None) for each in paths]
-        return as_branch(core, as_tasks(self._driver, core, here, n, how, winner, branches, paths), roots)
+        roots = [root for each in branches for root in roots_of(core, each)] + [(each.path, None) for each in paths]
+        call = as_tasks(self._driver, core, here, n, how, winner, branches, paths)
+        core.unbegun[here.path, n] = call, roots
+        return call
 
     # -- other definitions
 
@@ -237,8 +239,11 @@ class Flow(Stable):
 
     def _beside(self, doing: Doing, place: tuple[str, int], numbers: int = 1) -> Any:
         """A call with these numbers, which may be given to parallel or first as it is."""
-        path, n = place
-        return as_branch(self._core, self._driver.go(doing), [(path, n + i) for i in range(numbers)])
+        call = self._driver.go(doing)
+        if not self._driver.blocking:
+            path, n = place
+            self._core.unbegun[place] = call, [(path, n + i) for i in range(numbers)]
+        return call
 
     def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:
         branch, n = self._reserve(name)

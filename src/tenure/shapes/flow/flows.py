@@ -207,14 +207,14 @@ class Flows:
 def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = False) -> Any:
     """Drive one attempt: its outcome, or an awaitable of it."""
     headers = job.sent_headers
-    version, number = int(headers.get("tenure-version", "1")), int(headers.get("tenure-run", "1"))
+    version = int(headers.get("tenure-version", "1"))
     definition = made.versions.get(version)
     if definition is None:
         known = ", ".join(map(str, sorted(made.versions)))
         away = Snooze(VERSION_SECONDS, f"no worker for version {version} of {made.name!r}: this one has {known}")
         return away if blocking else _ready(away)
     began = began_at(job.id)
-    core = made.flows.core(_instance(made, definition, job, number, began), began, headers.get("tenure-cancel", ""))
+    core = made.flows.core(_instance(made, definition, job, headers, began), began, headers.get("tenure-cancel", ""))
     bus = made.flows.inbox.bus
     driver = Blocking(job, core, recorder, bus) if blocking else Awaiting(job, core, recorder, bus)
     main = Branch("", driver.me())
@@ -246,10 +246,10 @@ async def _ready(value: Any) -> Any:
     return value
 
 
-def _instance(made: Workflow, definition: Definition, job: Job, number: int, began: float) -> Instance:
-    after = job.sent_headers.get("tenure-deadline")
+def _instance(made: Workflow, definition: Definition, job: Job, headers: dict[str, str], began: float) -> Instance:
+    number, after = int(headers.get("tenure-run", "1")), headers.get("tenure-deadline")
     deadline = None if after is None else round(began + float(after), 6)  # as the database keeps times
-    redriven = float(job.sent_headers.get("tenure-redriven", "0"))
+    redriven = float(headers.get("tenure-redriven", "0"))
     terms = (definition.strict, definition.cleanup_seconds, redriven, _past(job))
     return Instance(job.id, made.name, definition.version, number, deadline, *terms)
 

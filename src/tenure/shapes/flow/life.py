@@ -38,7 +38,8 @@ def life(core: Core, main: Main, *, recalled: bool, token: int, worker: str) -> 
     core.cleaning = core.cleaning or UNDONE in core.records
     try:
         return (yield from _lived(core, main))
-    except Asleep:
+    except Asleep as asleep:
+        asleep.__traceback__ = None  # its frames hold this attempt: a circle would wait for the collector
         return None
     except Again as again:
         yield Stop(payload=again.payload)

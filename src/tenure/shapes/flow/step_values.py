@@ -18,12 +18,14 @@ from .effects import Call
 from .trouble import FlowLimit, Permanent
 
 RESULT_BYTES_MAX = 256 * 1024
+_ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_BY_TYPE = msgspec.json.Encoder(enc_hook=lambda each: type(each).__qualname__)  # what is no JSON
 
 
-def returned(call: Call, value: Any) -> str:
-    """What a body returned, as it is recorded; Permanent if it cannot be read back as its function says, or not at all.
+def returned(call: Call, value: Any) -> tuple[str, Any]:
+    """What a body returned, as it is recorded and as it is read back; Permanent if it cannot be, as its function says.
 
-    That is looked at before it is recorded: no later attempt could go on from it. Nobody reads what an undo returned.
+    It is read before it is recorded: no later attempt could go on from it. Nobody reads what an undo returned.
     """
     if isinstance(value, Fail):
         raise Permanent(value.error)
@@ -33,15 +35,14 @@ def returned(call: Call, value: Any) -> str:
         why = str(error).rpartition(": ")[0].replace("payload", "result", 1)
         raise Permanent(f"what it returned cannot be recorded ({why}): return plain values") from None
     try:
-        read(call, text)
+        return text, read(call, text)
     except msgspec.ValidationError as error:
         raise Permanent(f"what it returned is not what its function says that it returns: {error}") from None
-    return text
 
 
 def read(call: Call, text: str | None) -> Any:
     """A result as the function of its step says it is, or msgspec.ValidationError."""
-    return msgspec.json.decode(text or "null", type=result_type(call.function) if call.undoes is None else Any)
+    return (decoder_of(call.function) if call.undoes is None else _ANYTHING).decode(text or "null")
 
 
 def written(name: str, value: Any) -> str:
@@ -59,26 +60,35 @@ def each_place_once(*steps: Step) -> tuple[Step, ...]:
     return tuple({(step.path, step.n): step for step in steps}.values())
 
 
+def with_riders(riders: list[Step], *steps: Step) -> tuple[Step, ...]:
+    """These steps and what rides along, which is taken: other threads may add to it meanwhile."""
+    if not riders:
+        return steps
+    taken = list[Step]()
+    while riders:
+        taken.append(riders.pop(0))
+    return each_place_once(*taken, *steps)
+
+
 def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """The arguments as a number; what is no JSON counts by its type."""
     try:
-        text = msgspec.json.encode((args, kwargs) if kwargs else args, enc_hook=lambda each: type(each).__qualname__)
+        text = _BY_TYPE.encode((args, kwargs) if kwargs else args)
     except Exception:
         return 0
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
 @lru_cache(maxsize=10_000)
-def result_type(function: Callable[..., Any]) -> Any:
-    """What a function says that it returns, if that is a type JSON can be read as; else anything."""
+def decoder_of(function: Callable[..., Any]) -> msgspec.json.Decoder[Any]:
+    """Of what a function says that it returns, if that is a type JSON can be read as; else of anything."""
     try:
         found = get_type_hints(function).get("return", Any)
         if isinstance(get_origin(found), type) and issubclass(get_origin(found), Awaitable):
             found = get_args(found)[-1]
-        msgspec.json.Decoder(found)
+        return msgspec.json.Decoder(found)
     except Exception:
-        return Any
-    return found
+        return _ANYTHING
 
 
 class TimedOut(Enum):

@@ -1,0 +1,56 @@
+"""An attempt at a flow is freed when it ends: what waits for the garbage collector costs more than the steps."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from crew import eventually
+from guarantees.flow_shop import Shop
+from tenure.shapes.flow import Flow
+from tenure.shapes.flow.core import Core
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+@pytest.fixture
+def shop(world: World) -> Shop:
+    return Shop(world)
+
+
+@pytest.fixture(autouse=True)
+def _no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _attempts() -> int:
+    return sum(type(each) is Core for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_an_attempt_is_freed_when_it_sleeps_and_when_it_ends(shop: Shop, plain: bool) -> None:
+    @shop.flows.workflow("naps")
+    async def naps(flow: Flow) -> None:
+        await flow.step("first", shop.do, "first")
+        await flow.parallel(flow.step("left", shop.do, "left"), flow.step("right", shop.ado, "right"))
+        await flow.wait_for("go")
+
+    @shop.flows.workflow("plain naps")
+    def plain_naps(flow: Flow) -> None:
+        flow.step("first", shop.do, "first")
+        flow.wait_for("go")
+
+    workflow = plain_naps if plain else naps
+    with shop.work():
+        id = workflow.start(shop.world.conn).id
+        shop.asleep(id)
+        eventually(lambda: _attempts() == 0)
+        workflow.of(id).signal(shop.world.conn, "go")
+        shop.ended(id)
+        eventually(lambda: _attempts() == 0)
