@@ -126,6 +126,12 @@ def test_a_table_that_cannot_be_read_is_refused_without_its_passwords(
         assert "s3cret" not in str(refusal.value)
 
 
+def test_terms_are_shown_without_their_addresses() -> None:
+    secret = "postgresql://app:hunter2@db/shop"
+    all_terms = [Terms(secret, session_url=secret), Terms(shards={"eu": secret}), Terms(citus=secret)]
+    assert not any("hunter2" in repr(terms) for terms in all_terms)
+
+
 def test_an_address_in_code_that_cannot_be_read_is_refused_without_its_password() -> None:
     with pytest.raises(BadSettings, match="inbox 'a' must be a database address") as refusal:
         Terms(shards={"a": "postgres//u:s3cret@h/db"})

@@ -20,8 +20,8 @@ SLOTS_MAX = 10_000
 class Terms:
     """What a worker was started with."""
 
-    url: str = ""
-    session_url: str | None = None  # for what needs a session (presence, LISTEN), if `url` is a pooler
+    url: str = field(default="", repr=False)  # as other addresses: it may have a password
+    session_url: str | None = field(default=None, repr=False)  # for LISTEN and presence, if `url` is a pooler
     schema: str = DEFAULT_SCHEMA
     queues: Mapping[str, float] = field(default_factory=lambda: {"default": 1.0})
     slots: int = 20
@@ -35,8 +35,8 @@ class Terms:
     housekeeping: bool = True
     listen: bool = True
     name: str = field(default_factory=socket.gethostname)  # what its ids begin with
-    shards: Mapping[str, str] = field(default_factory=dict)  # URLs of several inboxes by name, in place of `url`
-    citus: str = ""  # the coordinator of a Citus cluster, which knows where the shards are now
+    shards: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs of several inboxes by name, not `url`
+    citus: str = field(default="", repr=False)  # the coordinator of a Citus cluster: it knows where the shards are
     inbox: str = ""  # which of them, in the terms of a post
 
     def __post_init__(self) -> None:
