@@ -18,9 +18,12 @@ from tenure.app.inbox import Inbox
 from tenure.cli import tenure
 from tenure.errors import BadSettings, InvalidPayload, LifespanFailed
 from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobDeadLettered, MessagePublished, MessageRefused
+from tenure.model.filter import parse
 from tenure.model.rows import Enqueued, Lane
-from tenure.shapes.outbox import Answer, Away, Fenced, JetStream, Message, Outbox, Refused, Sent, Unfit
+from tenure.operate import Actor
+from tenure.shapes.outbox import Answer, Away, Fenced, JetStream, Message, Outbox, Refused, Sent, Unfit, replay
 from tenure.verbs import outboxes, questions
+from tenure.verbs.statement import Statement
 from tenure.worker.config import Terms
 from tenure.worker.worker import Worker
 from world import World
@@ -312,6 +315,27 @@ def test_replay_publishes_completed_events_again_in_order_under_their_id_and_is_
     assert all(each.once.startswith(f"{each.id}/replay-") for each in again)
     assert [each.once for each in to.sent[:6]] == [each.id for each in to.sent[:6]]
     assert world.sql("SELECT verb, rows, reason FROM audit") == [("replay", 5, "lost index")]
+
+
+def test_replays_of_one_second_are_told_apart_and_each_has_one_number_for_all_its_pages(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "BATCH", 2)
+    to = Told()
+    inbox, outbox = shop(world, to)
+    for n in range(3):
+        outbox.publish(world.conn, "order.paid", {"n": n})
+    filter = parse("kind:outbox:shop")
+    with working(world, inbox) as hired:
+        hired.saw(JobCompleted, 3)
+        ids = replay.matching(world.conn, filter, world.schema)
+        at = world.run(questions.clock())
+        monkeypatch.setattr(replay, "clock", lambda: Statement("clock", {}, lambda _: at))
+        for _ in range(2):
+            assert replay.replay(world.conn, ids, filter, Actor("ana", "cli"), world.schema)[1] == 3
+        hired.saw(JobCompleted, 9)
+    assert len({each.once for each in to.sent}) == 9, "the broker would drop a repeat"
+    assert len({each.once.partition("/")[2] for each in to.sent[3:]}) == 2
 
 
 def test_only_completed_events_are_replayed(world: World) -> None:

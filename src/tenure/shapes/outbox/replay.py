@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as with_
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -33,12 +34,17 @@ def matching(conn: Connection[Any], filter: Filter, schema: str) -> list[UUID]:
     return sorted(every)
 
 
+def _number(action: int, at: datetime) -> int:
+    """Which replay it is: its second and its line of the audit, as no other has them, not even after a restore."""
+    return int(at.timestamp()) * 1_000_000 + action % 1_000_000
+
+
 def replay(
     conn: Connection[Any], ids: list[UUID], filter: Filter, actor: Actor, schema: str, reason: str = ""
 ) -> tuple[int, int]:
     """Publish these again; the number of the audit line, and how many were. Each batch commits by itself."""
     action = run(conn, operators.begin_audit(actor.name, actor.via, "replay", str(narrowed(filter)), reason), schema)
-    n, changed = int(run(conn, clock(), schema).timestamp()), 0
+    n, changed = _number(action, run(conn, clock(), schema)), 0
     for first in range(0, len(ids), BATCH):
         with conn.transaction():
             done = len(run(conn, outboxes.replay(ids[first : first + BATCH], n), schema))
