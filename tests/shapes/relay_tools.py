@@ -47,6 +47,14 @@ async def make_stream(url: str, window_seconds: float = 120.0, **more: Any) -> N
     await client.close()
 
 
+async def change_stream(url: str, **changes: Any) -> None:
+    """Set the stream SHOP to something else."""
+    client = await nats.connect(url)
+    js = client.jetstream()
+    await js.update_stream((await js.stream_info("SHOP")).config, **changes)
+    await client.close()
+
+
 async def in_stream(url: str) -> list[Found]:
     """Every event of the stream SHOP, in order."""
     client = await nats.connect(url)
@@ -72,6 +80,15 @@ async def make_exchange(url: str, *, queue: bool = True) -> None:
         exchange = await channel.declare_exchange("shop", aio_pika.ExchangeType.TOPIC, durable=True)
         if queue:
             await (await channel.declare_queue("all", durable=True)).bind(exchange, "#")
+
+
+async def make_full_exchange(url: str) -> None:
+    """The exchange full, whose only queue takes one event."""
+    async with await aio_pika.connect(url) as connection:
+        channel = await connection.channel()
+        exchange = await channel.declare_exchange("full", aio_pika.ExchangeType.TOPIC, durable=True)
+        least: Any = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        await (await channel.declare_queue("one", durable=True, arguments=least)).bind(exchange, "#")
 
 
 async def in_rabbitmq(url: str) -> list[Found]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
+from nats.js.api import DiscardPolicy
 
 from brokers import Broker, free_port, nats_server, rabbitmq_server, redis_server
 from crew import eventually, working
-from shapes.relay_tools import in_redis, in_stream, make_exchange, make_stream, now
+from shapes.relay_tools import change_stream, in_redis, in_stream, make_exchange, make_full_exchange, make_stream, now
 from shapes.test_transports import message, sent
 from tenure.app.inbox import Inbox
 from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobRetried
@@ -27,7 +29,10 @@ from tenure.shapes.outbox import (
     RedisStream,
     Refused,
     Sent,
+    relay,
 )
+from tenure.verbs import questions
+from tenure.verbs.outboxes import away_of
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -104,6 +109,53 @@ def test_a_nats_that_refuses_the_login_or_lacks_jetstream_is_away(world: World, 
             hired.saw(JobCompleted)
         assert [each.id for each in now(in_stream(broker.url))] == [str(row.id)]
         assert world.row(row.id).attempts == 1
+
+
+def test_what_is_told_of_a_broker_follows_it_though_nothing_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.1)
+    with nats_server() as broker:
+        broker.kill()
+        inbox, _ = shop(world, JetStream(broker.url, stream="SHOP", subject="shop"))
+        with working(world, inbox, heartbeat_seconds=3600, ttl_seconds=86_400):
+            _told(world, "no server|Connect call failed|nats:")
+            first = _since(world)
+            broker.start()
+            _told(world, "there is no stream 'SHOP'")
+            now(make_stream(broker.url, 5.0))
+            _told(world, "set its duplicate window to")
+            assert _since(world) == first
+            now(change_stream(broker.url, duplicate_window=120.0))
+            eventually(lambda: not away_of(world.run(questions.workers())))
+
+
+def test_a_worker_whose_events_another_has_sent_does_not_say_for_ever_that_the_broker_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.1)
+    to = Odd()
+    inbox, outbox = shop(world, to)
+    with working(world, inbox, heartbeat_seconds=3600, ttl_seconds=86_400) as hired:
+        to.lost = [OSError("out of memory")]
+        row = outbox.publish(world.conn, "order.paid", {})
+        _told(world, "out of memory")
+        hired.saw(BrokerAway)
+        world.sql("DELETE FROM live WHERE id = %s AND status = 'pending'", row.id)
+        eventually(lambda: not away_of(world.run(questions.workers())))
+
+
+def _told(world: World, says: str) -> None:
+    """`tenure outbox` gives this reason, by and by."""
+    eventually(
+        lambda: [
+            each for each in away_of(world.run(questions.workers())).get("shop", []) if re.search(says, each.error)
+        ]
+    )
+
+
+def _since(world: World) -> str:
+    return away_of(world.run(questions.workers()))["shop"][0].since
 
 
 class Odd:
@@ -200,6 +252,49 @@ def test_redis_that_refuses_the_login_or_takes_no_writes_is_away(redis_broker: B
         client.config_set("replica-serve-stale-data", "yes")
         client.execute_command("REPLICAOF", "NO", "ONE")
     assert answer() == Sent()
+
+
+def test_redis_whose_stream_is_something_else_is_away_and_a_mark_that_is_one_refuses_its_key(
+    redis_broker: Broker,
+) -> None:
+    with redis.Redis.from_url(redis_broker.url) as client:
+        client.set("taken", "a text")
+        (answer,) = sent(RedisStream(redis_broker.url, stream="taken"), message("1"))
+        assert "'taken' holds something else than a stream: rename or delete it" in _away(answer)
+        client.delete("taken")
+        client.lpush("{taken}:mark:order:7", "not a mark")
+        one, other = sent(RedisStream(redis_broker.url, stream="taken"), message("1"), message("2", "order:8"))
+        assert isinstance(one, Refused)
+        assert other == Sent()
+
+
+def test_redis_that_denies_a_command_inside_the_script_or_has_no_number_left_is_away(redis_broker: Broker) -> None:
+    with redis.Redis.from_url(redis_broker.url) as client:
+        client.execute_command("ACL", "SETUSER", "reader", "on", ">p", "~*", "+@all", "-xadd")
+        reader = redis_broker.url.replace("://", "://reader:p@")
+        assert "can't run this command" in _away(sent(RedisStream(reader, stream="denied"), message("1"))[0])
+        client.xadd("over", {"last": 1}, id=f"{2**64 - 1}-{2**64 - 1}")
+        assert "exhausted" in _away(sent(RedisStream(redis_broker.url, stream="over"), message("1"))[0])
+
+
+def test_a_jetstream_that_is_full_or_sealed_is_away_and_one_subject_that_is_full_refuses_its_key() -> None:
+    with nats_server() as broker:
+        to = JetStream(broker.url, stream="SHOP", subject="shop")
+        now(make_stream(broker.url, max_msgs=2, discard=DiscardPolicy.NEW))
+        *_, full = sent(to, message("1", "a"), message("2", "b"), message("3", "c"))
+        assert "maximum messages exceeded" in _away(full)
+        now(change_stream(broker.url, max_msgs=-1, max_msgs_per_subject=1, discard_new_per_subject=True))
+        one, other = sent(to, message("4", "a", seq=2), message("5", "d"))
+        assert isinstance(one, Refused), one
+        assert other == Sent()
+        now(change_stream(broker.url, sealed=True))
+        assert "sealed" in _away(sent(to, message("6", "e"))[0])
+
+
+def test_a_queue_of_rabbitmq_that_is_full_is_away_with_its_sentence(rabbit: Broker) -> None:
+    now(make_full_exchange(rabbit.url))
+    *_, full = sent(RabbitMQ(rabbit.url, exchange="full"), message("1"), message("2"))
+    assert _away(full) == "the broker did not accept it (nack): is a queue full?"
 
 
 def _away(answer: Answer) -> str:

@@ -32,13 +32,17 @@ class Away(NamedTuple):
 
 
 def away_of(workers: list[Member]) -> dict[str, list[Away]]:
-    """Which workers say that a broker is away, since when and why, by outbox."""
+    """Which workers say that a broker is away, since when and why, by outbox; first who has asked it last."""
+    told = [
+        (name.removeprefix("outbox:"), worker.id, fact)
+        for worker in workers
+        for name, fact in worker.metadata.items()
+        if name.startswith("outbox:") and isinstance(fact, Mapping) and worker.status != "dead"
+    ]
+    told.sort(key=lambda each: str(each[2].get("asked_at")), reverse=True)
     found: dict[str, list[Away]] = {}
-    for worker in workers:
-        for name, told in worker.metadata.items():
-            if name.startswith("outbox:") and isinstance(told, Mapping) and worker.status != "dead":
-                said = Away(worker.id, str(told.get("away_since")), str(told.get("error")))
-                found.setdefault(name.removeprefix("outbox:"), []).append(said)
+    for outbox, worker_id, fact in told:
+        found.setdefault(outbox, []).append(Away(worker_id, str(fact.get("away_since")), str(fact.get("error"))))
     return found
 
 

@@ -23,8 +23,11 @@ CLOSE_SECONDS_MAX = 2.0  # below the last words of a worker: it must not be kill
 class Resources:
     """Opened and closed on the worker's loop, by one task: some libraries insist on that."""
 
-    def __init__(self, lifespans: Sequence[Lifespan], shared: Shared, connections: HandlerPool) -> None:
+    def __init__(
+        self, lifespans: Sequence[Lifespan], shared: Shared, connections: HandlerPool, told_news: Callable[[], None]
+    ) -> None:
         self._lifespans, self._shared, self._connections = lifespans, shared, connections
+        self._told_news = told_news
         self.told: dict[str, Any] = {}  # facts for the heartbeat
         self._opened, self._over = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -80,4 +83,5 @@ class Resources:
             return await run(conn, statement, self._shared.terms.schema)
 
     def _tell(self, name: str, fact: Any) -> None:
-        self.told[name] = fact
+        self.told = {**self.told, name: fact}  # a new one: another thread reads it
+        self._told_news()

@@ -63,7 +63,7 @@ class Worker:
         self.shared, self.held = first.shared, first.held
         self.lease_keeper, self.claimer = first.lease_keeper, first.claimer
         self._cpu_share = CpuShare()
-        self._resources = Resources(inbox.lifespans, self.shared, first.connections)
+        self._resources = Resources(inbox.lifespans, self.shared, first.connections, self._beat_soon)
 
     def _post(self, terms: Terms) -> Post:
         return Post(self.inbox, self._shared_by(terms, self._name), self.slots, self._metadata, self._among)
@@ -236,8 +236,11 @@ class Worker:
     def _hear(self, event: Event) -> None:
         """An inbox went away or came back: its neighbours say at once which schedules wait for it."""
         if isinstance(event, WorkerStarted | DatabaseBack | DatabaseUnreachable):
-            for post in self.posts:
-                post.lease_keeper.beat_soon()
+            self._beat_soon()
+
+    def _beat_soon(self) -> None:
+        for post in self.posts:
+            post.lease_keeper.beat_soon()
 
     def _asked_to_drain(self) -> None:
         """An operator's request comes with every heartbeat; it never means: leave at once."""

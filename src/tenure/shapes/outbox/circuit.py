@@ -37,6 +37,11 @@ class Circuit:
         """Until the next probe."""
         return max(0.0, self._until - time.monotonic())
 
+    @property
+    def overdue_seconds(self) -> float:
+        """For how long a probe could have gone; 0 while none is due or one is under way."""
+        return 0.0 if not self.is_open or self._probe is not None else max(0.0, time.monotonic() - self._until)
+
     async def enter(self) -> bool:
         """Whether to send now. While a probe is under way, wait for its answer."""
         if not self.is_open:

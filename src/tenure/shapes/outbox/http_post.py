@@ -13,7 +13,7 @@ TRY_LATER = (401, 407, 408, 425, 429)  # who we are, or when: nothing that the e
 class Http:
     """`Http("https://events.example/in")`: 2xx is a confirm, 409 a duplicate, 412 a fence, other 4xx a refusal.
 
-    401, 407, 408, 425, 429 and 5xx are a receiver that is away: no other event would be taken either.
+    3xx, 401, 407, 408, 425, 429 and 5xx are a receiver that is away: no other event would be taken either.
     Redirects are not followed. For addresses that others gave you, use webhooks: they are guarded.
     """
 
@@ -51,6 +51,8 @@ class Http:
             return Sent()
         if status in (409, 412):
             return Duplicate() if status == 409 else Fenced("the receiver answered 412")
+        if status < 400:
+            return Away(f"the receiver answered {status}, and redirects are not followed: give the address it has now")
         if status in TRY_LATER or status >= 500:
             return Away(f"the receiver answered {status}")
         return Refused(f"the receiver answered {status}")

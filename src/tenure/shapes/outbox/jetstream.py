@@ -12,7 +12,7 @@ from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Mark, Message, Refused, Sent, Unfit, brief, needs
 
 KEYS_MAX = 10_000  # whose last message is remembered
-WRONG_LAST, TOO_LARGE, NOT_FOUND = 10071, 10054, 10037
+WRONG_LAST, TOO_LARGE = 10071, 10054
 WINDOW_MARGIN_SECONDS = 60.0
 CONNECT_SECONDS = 3.0
 _SUBJECT = re.compile(r"[^\s*>.]+(\.[^\s*>.]+)*")
@@ -91,7 +91,8 @@ class JetStream:
         except self._errors.NoStreamResponseError:
             return Away(f"no stream takes the subject {subject!r}")
         except self._errors.APIError as error:
-            return Refused(brief(error)) if error.err_code == TOO_LARGE else Away(brief(error))
+            alone = error.err_code == TOO_LARGE or "per subject" in str(error)  # else it concerns every subject
+            return Refused(brief(error)) if alone else Away(brief(error))
         except (self._nats.errors.MaxPayloadError, self._nats.errors.BadSubjectError) as error:
             return Refused(brief(error))
         except self._nats.errors.Error as error:

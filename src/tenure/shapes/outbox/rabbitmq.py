@@ -7,6 +7,8 @@ from typing import Any
 from .cloudevent import headers
 from .transport import Answer, Away, Message, Refused, Sent, brief, needs
 
+NACKED = "the broker did not accept it (nack): is a queue full?"
+
 
 class RabbitMQ:
     """`RabbitMQ("amqp://guest:guest@127.0.0.1/", exchange="shop")`: the routing key is the event's type.
@@ -60,10 +62,12 @@ class RabbitMQ:
         except self._pika.exceptions.ChannelPreconditionFailed as error:  # one was too large: all under way are told
             large = f" size {len(message.body)} " in str(error)
             return Refused(brief(error)) if large else Away(brief(error))
+        except self._pika.exceptions.DeliveryError:
+            return Away(NACKED)
         except (self._pika.exceptions.AMQPError, OSError, RuntimeError) as error:
             return Away(brief(error))
         if isinstance(answer, self._spec.Basic.Ack):
             return Sent()
         if isinstance(answer, self._spec.Basic.Nack | self._spec.Basic.Reject):
-            return Away("the broker did not accept it (nack): is a queue full?")
+            return Away(NACKED)
         return Refused(f"no queue of exchange {self._exchange!r} takes the routing key {message.attributes['type']!r}")

@@ -9,6 +9,12 @@ from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, 
 
 SEEN_SECONDS = 86_400  # how long an id is remembered, and the mark of a key
 UNABLE = ("OOM", "MISCONF", "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "NOPERM", "BUSY")
+UNABLE_IN_WORDS = (
+    "maxmemory",
+    "user executing the script can't run",
+    "exhausted the last possible ID",
+    "unknown command",
+)
 _ADD = """
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'duplicate' end
 if KEYS[3] then
@@ -71,16 +77,29 @@ class RedisStream:
         try:
             said = bytes(await self._add(keys=keys, args=[mark, self._seen_seconds, self._length_max, *flat])).decode()
         except self._errors.ResponseError as error:
-            return Away(brief(error)) if self._is_unable(error) else Refused(brief(error))
+            return await self._answer_to(error)
         except (self._errors.RedisError, OSError) as error:
             return Away(brief(error))
         if said.startswith("fenced"):
             return Fenced(f"key {message.key!r} has seen {said.removeprefix('fenced ')}, ours is {mark}")
         return Sent() if said == "sent" else Duplicate()
 
+    async def _answer_to(self, error: Exception) -> Answer:
+        """Something else under the stream's name concerns every event, under the name of a mark one key alone."""
+        if str(error).startswith("WRONGTYPE") and await self._is_taken():
+            said = f"the key {self._stream!r} holds something else than a stream"
+            return Away(f"{said}: rename or delete it, or give the outbox another stream")
+        return Away(brief(error)) if self._is_unable(error) else Refused(brief(error))
+
+    async def _is_taken(self) -> bool:
+        try:
+            return (await self._client.type(self._stream)) not in (b"stream", b"none", "stream", "none")
+        except (self._errors.RedisError, OSError):
+            return True
+
     def _is_unable(self, error: Exception) -> bool:
         """A server that is full, loads, is a replica or denies us takes nothing; any other no is about this message."""
         known = self._errors
-        unable = (known.ReadOnlyError, known.NoPermissionError, known.ClusterError, known.AskError)
+        unable = (known.ReadOnlyError, known.NoPermissionError, known.ClusterError, known.AskError, known.TryAgainError)
         said = str(error)  # the client has cut off the code of each error that has a class of its own
-        return isinstance(error, unable) or "maxmemory" in said or said.startswith(UNABLE)
+        return isinstance(error, unable) or said.startswith(UNABLE) or any(each in said for each in UNABLE_IN_WORDS)

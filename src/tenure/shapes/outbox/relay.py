@@ -22,6 +22,7 @@ from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Transp
 CONFIRM_SECONDS = 10.0
 FENCED_SECONDS = 1.0  # after it the row is claimed with a higher fence, or another relay has it
 CLOSE_SECONDS = 1.0
+IDLE_SECONDS = 5.0  # so long after its pause no event has come to probe: the relay probes by itself
 
 
 class Relay:
@@ -34,6 +35,7 @@ class Relay:
         self._opening = asyncio.Lock()
         self._open = False
         self._host: Host | None = None
+        self._away_since: str | None = None
 
     async def lifespan(self, host: Host) -> AsyncIterator[None]:
         """A broker that is away keeps no worker from starting; one that is not fit does."""
@@ -44,9 +46,11 @@ class Relay:
             raise
         except Exception as error:
             await self._away(brief(error))
+        watching = asyncio.get_running_loop().create_task(self._watch())
         try:
             yield
         finally:
+            watching.cancel()
             self._open = False
             with suppress(Exception):
                 await asyncio.wait_for(self.transport.close(), CLOSE_SECONDS)
@@ -62,6 +66,25 @@ class Relay:
             except Exception as error:  # whatever it is, no event has caused it
                 raise ConnectionError(brief(error)) from error
             self._open = True
+
+    async def _watch(self) -> None:
+        """Probe where no event does, so that what is told stays true: another worker may have sent all that waited."""
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 2)
+            if self._circuit.overdue_seconds >= IDLE_SECONDS and await self._circuit.enter():
+                await self._probe()
+
+    async def _probe(self) -> None:
+        """Ask the broker without an event."""
+        try:
+            await asyncio.wait_for(self._connect(), CONFIRM_SECONDS)
+        except asyncio.CancelledError:
+            self._circuit.leave()
+            raise
+        except Exception as error:
+            await self._away(str(error) if isinstance(error, Unfit) else brief(error))
+        else:
+            self._answered()
 
     async def send(self, job: Job, message: Message) -> Outcome | None:
         """Send it once, and wait for the confirm."""
@@ -111,13 +134,13 @@ class Relay:
     def _answered(self) -> None:
         away_seconds = self._circuit.succeed()
         if away_seconds is not None:
+            self._away_since = None
             self._tell(None)
             self._bus.emit(BrokerBack(self._worker, self.name, away_seconds))
 
     async def _away(self, error: str) -> None:
-        """Open the circuit; whoever opens it postpones what waits, with one statement."""
+        """Open the circuit; whoever opens it says why now, and postpones what waits, with one statement."""
         self._open = False
-        first = not self._circuit.is_open
         pause = self._circuit.fail()
         if pause is None:
             return
@@ -126,8 +149,9 @@ class Relay:
             return
         with suppress(Error):  # the database is away too: each row is put off by itself
             now = await self._host.run(clock())
-            if first:
-                self._tell({"away_since": now.isoformat(), "error": error})
+            if self._circuit.is_open:  # nobody was answered meanwhile
+                self._away_since = self._away_since or now.isoformat()
+                self._tell({"away_since": self._away_since, "asked_at": now.isoformat(), "error": error})
             until = now + timedelta(seconds=self._circuit.seconds_left)
             while await self._host.run(postpone(self.queue, None, until, kind=self.kind)) >= POSTPONED_MAX:
                 pass
