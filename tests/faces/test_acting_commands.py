@@ -29,7 +29,7 @@ from tenure.cli import operators as cli_operators
 from tenure.cli.filter import filter_of
 from tenure.cli.operators import acting
 from tenure.errors import INTERRUPTED, NO, USAGE, TenureError
-from tenure.model.filter import parse
+from tenure.model.filter import BadFilter, Filter, parse
 from tenure.model.rows import NewRow
 from tenure.operator_verbs import ON_ROWS
 from tenure.verbs import fleet, operators, questions
@@ -190,6 +190,35 @@ def test_a_filter_may_be_one_text_or_words_or_both(world: World) -> None:
     assert "redrive  1 row " in call(world, FACES["redrive"], str(ids[0]), "--dry-run").output
     assert filter_of(["kind:a status:failed"]) == parse("kind:a status:failed")
     assert str(filter_of(['error:say "x" \\ now'])) == r'error:"say \"x\" \\ now"'
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("kind:a foo:bar", "there is no field 'foo'"),
+        ("kind:a age:<2x", "age:<2x must be an age"),
+        ("kind:a age<2h", "'age<2h' must be FIELD:VALUE"),
+        ("error:timeout age:", "'age:' has no value"),
+        ("error:timeout status=failed", "'status=failed' must be FIELD:VALUE"),
+        ("payload.note:a b kind:c", "'b' must be FIELD:VALUE"),
+        ('error:"time out" failed', "'failed' must be FIELD:VALUE"),
+        ("my kind:a", "'my' must be FIELD:VALUE"),
+    ],
+)
+def test_a_wrong_word_in_a_quoted_filter_is_refused_like_one_alone(word: str, says: str) -> None:
+    with pytest.raises(BadFilter, match=re.escape(says)) as refused:
+        filter_of([word])
+    assert "quotes inside those of the shell" in str(refused.value)
+    with pytest.raises(BadFilter, match=re.escape(says)):
+        parse(word)
+
+
+@pytest.mark.parametrize(
+    "text", ["time out", "no such row: 17", "OSError: [Errno 111] refused", "cannot reach https://x", "at 127.0.0.1:80"]
+)
+def test_a_text_with_blanks_whose_quotes_the_shell_has_removed_is_one_value(text: str) -> None:
+    for name, found in (("error", Filter(error=text)), ("payload.note", Filter(payload=(("note", text),)))):
+        assert filter_of([f"{name}:{text}"]) == found
 
 
 def test_a_filter_that_means_nothing_is_one_sentence(world: World) -> None:

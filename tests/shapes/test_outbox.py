@@ -305,6 +305,8 @@ def test_replay_publishes_completed_events_again_in_order_under_their_id_and_is_
         words = ["kind:outbox:shop", "type:order.paid"]
         dry = CliRunner().invoke(tenure, ["outbox", "replay", *words, "--dry-run", "--json", *_at(world)])
         assert json.loads(dry.output)["matched"] == 5, dry.output
+        as_one = CliRunner().invoke(tenure, ["outbox", "replay", " ".join(words), "--dry-run", "--json", *_at(world)])
+        assert as_one.output == dry.output, "a quoted filter is read like an unquoted one"
         assert world.count("live") == 0
         CliRunner().invoke(tenure, ["outbox", "replay", *words, "--yes", "--reason", "lost index", *_at(world)])
         hired.saw(JobCompleted, 11)

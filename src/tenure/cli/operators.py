@@ -91,7 +91,8 @@ def acting(entry: OperatorVerb) -> click.Command:
 
 _HOW = (
     "FILTER is a list of words that must all match, as in `tenure rows`: kind:send_receipt queue:mail status:failed "
-    'error:"time out" key:order:* payload.order_id:9182 attempts:>3 age:>1h, or a row\'s id. The command says how many '
+    'error:"time out" key:order:* payload.order_id:9182 attempts:>3 age:>1h, or a row\'s id. They may be one text: '
+    "then a value with blanks has quotes of its own. The command says how many "
     f"rows match and asks; above {TYPED_ABOVE:,} you type the number. Every action is in the audit (`tenure audit`)."
 )
 

@@ -80,7 +80,7 @@ def replay(words: tuple[str, ...], dry_run: bool, yes: bool, reason: str, as_jso
     """
     if not words:
         raise click.UsageError("replay which events? Give a filter such as kind:outbox:shop type:order.paid age:<2h")
-    filter = filter_of(tuple(f"payload.{word}" if word.startswith("type:") else word for word in words), "")
+    filter = filter_of(words, also={"type": "payload.type"})
     with opened(**place) as database, postgres.connect(database.url, application_name="tenure outbox") as conn:
         migrate.require(conn, database.schema)
         ids = matching(conn, filter, database.schema)

@@ -26,7 +26,10 @@ from .output import ago, as_json, document, error_line, lines, remark, said
 
 HEAD = ("id", "status", "kind", "queue", "key", "attempts", "age", "worker", "due", "error")
 PAGE = 500
-EPILOG = "FILTER words; all of them must match:\n\n\b\n" + "\n".join(f"{name}:{how}" for name, how in FIELDS.items())
+ONE_TEXT = "They may be one text: then a value with blanks has quotes of its own, as in 'kind:a error:\"time out\"'."
+EPILOG = f"FILTER words; all of them must match. {ONE_TEXT}\n\n\b\n" + "\n".join(
+    f"{name}:{how}" for name, how in FIELDS.items()
+)
 
 
 @click.command(epilog=EPILOG)

@@ -25,7 +25,7 @@ LENGTH_MAX = 250_000
 AGE_SECONDS_MAX = 3_155_760_000.0
 
 HIDDEN = "…"
-_WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|[^\s"])+(?P<open>"\S*)?|"\S*', re.DOTALL)
+WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|[^\s"])+(?P<open>"\S*)?|"\S*', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HEX = re.compile(r"[0-9a-f]{12}")
 
@@ -110,7 +110,7 @@ def parse(text: str) -> Filter:
     must(len(text) <= LENGTH_MAX, f"a filter of {len(text)} characters is too long: give {LENGTH_MAX} at most")
     given: dict[str, Any] = {}
     # One word at a time: after one with an open quote, each word would be searched to the end of the text.
-    for n, found in enumerate(_WORD.finditer(text)):
+    for n, found in enumerate(WORD.finditer(text)):
         must(n < WORDS_MAX, f"a filter of more than {WORDS_MAX} words is too long: give fewer")
         word = found[0]
         try:
