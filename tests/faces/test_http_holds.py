@@ -23,7 +23,7 @@ from faces.serving import Serving, serving
 from faces.web_tools import SHOWN, running, served
 from patience import soon
 from slices import slice_of
-from tenure.web import connections, route
+from tenure.web import bodies, connections
 from tenure.web.serve import _told
 from world import World
 
@@ -155,7 +155,7 @@ def _is_closed_after_a_byte(slow: socket.socket) -> bool:
 
 
 def test_a_body_that_does_not_come_is_told_in_a_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.2)
     with served(world) as web, connected(str(web.base_url)) as slow:
         slow.sendall(BODY)
         answer = b""

@@ -14,6 +14,8 @@ from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.model.rows import Lane, NewRow
 from tenure.verbs import fleet, history, questions, queues, schedules
+from tenure.web.route import Why
+from tenure.web.routes import routes
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -222,3 +224,36 @@ def test_a_refused_write_is_shown_with_the_key_of_its_row(world: World) -> None:
     with served(world) as web:
         shown = {each["row"]: each["key"] for each in said(web.get("/api/overview"))["recent_refusals"]}
     assert shown == {str(keyed): "order:1", str(plain): None}
+
+
+# -- what is said with an act
+
+ACTS = [each for each in routes(drills=False) if each.changes and each.body in (None, Why) and each.verb != "reveal"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("notjson", "body is not JSON"),
+        ("[]", "body: expected `object`, got `array`"),
+        ('{"reasn": "x"', "body"),
+        ('{"reasn": "x"}', "body: there is no field 'reasn'"),
+    ],
+)
+def test_a_broken_body_of_an_act_is_refused_and_nothing_is_done(body: str, says: str, world: World) -> None:
+    with served(world) as web:
+        for act in ACTS:
+            path = act.path.replace("{name:text}", "q").replace("{id}", str(UUID(int=7)))
+            answer = web.request(act.method, path, content=body, headers={"content-type": "application/json"})
+            assert (answer.status_code, answer.json()["error"][: len(says)]) == (400, says), act.path
+            assert web.request(act.method, path, content=body).status_code == 415, act.path
+    assert world.count("audit") == 0
+
+
+def test_an_act_takes_a_reason_for_the_audit_or_no_body(world: World) -> None:
+    with served(world) as web:
+        for given in (b'{"reason": "the mail server is away"}', b"{}", b""):
+            kind = {"content-type": "application/json"} if given else {}
+            assert web.post("/api/queues/mail/pause", content=given, headers=kind).status_code == 200
+        assert web.post("/api/queues/mail/pause", json={"reason": "x" * 501}).status_code == 400
+    assert world.sql("SELECT reason FROM audit ORDER BY id") == [("the mail server is away",), ("",), ("",)]

@@ -17,7 +17,7 @@ from ..verbs.kinds import declared
 from ..verbs.statement import Statement, insisting
 from .answers import EXCERPT_MAX, utc
 from .http_errors import Refused
-from .route import Ask, Asked, Error, Key, Route
+from .route import Ask, Asked, Error, Key, Route, Why
 from .site import Site
 
 RESENT_MAX = 100
@@ -170,15 +170,15 @@ def _call(each: DeliveryRow) -> CallShape:
     )
 
 
-async def pause(ask: Ask[Any, None]) -> HookTold:
+async def pause(ask: Ask[Any, Why]) -> HookTold:
     return await _set(ask, "paused", "pause_endpoint")
 
 
-async def resume(ask: Ask[Any, None]) -> HookTold:
+async def resume(ask: Ask[Any, Why]) -> HookTold:
     return await _set(ask, "active", "resume_endpoint")
 
 
-async def test(ask: Ask[Any, None]) -> HookTold:
+async def test(ask: Ask[Any, Why]) -> HookTold:
     id = ask.path["id"]
     await _change(ask, "test_endpoint", lambda queue: verbs.try_endpoint(id, queue=queue), "or it is disabled")
     return HookTold(id, 1)
@@ -191,7 +191,7 @@ async def resend(ask: Ask[Any, ResendAsked]) -> HookTold:
     return HookTold(id, await _change(ask, "resend_webhooks", again, why))
 
 
-async def _set(ask: Ask[Any, None], state: State, verb: str) -> HookTold:
+async def _set(ask: Ask[Any, Why], state: State, verb: str) -> HookTold:
     id = ask.path["id"]
     return HookTold(id, await _change(ask, verb, lambda queue: verbs.set_endpoint(id, state, queue=queue)))
 
@@ -210,8 +210,8 @@ _FOUND = {200: HookTold, 404: Error}
 ROUTES = (
     Route("GET", "/api/hooks", "read", hooks, {200: HooksShape}, HooksAsked),
     Route("GET", "/api/hooks/{id}", "read", hook, {200: HookPage, 404: Error}, CallsAsked),
-    Route("POST", "/api/hooks/{id}/pause", "pause_endpoint", pause, _FOUND),
-    Route("POST", "/api/hooks/{id}/resume", "resume_endpoint", resume, _FOUND),
-    Route("POST", "/api/hooks/{id}/test", "test_endpoint", test, _FOUND),
+    Route("POST", "/api/hooks/{id}/pause", "pause_endpoint", pause, _FOUND, body=Why),
+    Route("POST", "/api/hooks/{id}/resume", "resume_endpoint", resume, _FOUND, body=Why),
+    Route("POST", "/api/hooks/{id}/test", "test_endpoint", test, _FOUND, body=Why),
     Route("POST", "/api/hooks/{id}/resend", "resend_webhooks", resend, _FOUND, body=ResendAsked),
 )

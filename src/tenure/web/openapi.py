@@ -12,7 +12,7 @@ import msgspec
 from .. import __version__
 from ..operator_verbs import ON_ROWS
 from .access import COOKIE, PUBLIC, VERBS
-from .route import Error, Name, Route
+from .route import Error, Name, Route, Why
 
 REFERENCE = "#/components/schemas/{name}"
 SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"basic": []}, {"cookie": []}]
@@ -98,7 +98,7 @@ def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     if route.verb != PUBLIC:
         described["description"] = _needs(route)
     if route.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(_ruled(route.body, schemas))}
+        described["requestBody"] = {"required": route.body is not Why, "content": _json(_ruled(route.body, schemas))}
     return described
 
 
@@ -133,7 +133,7 @@ def _responses(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _can_refuse(route: Route, status: int) -> bool:
     if status in (408, 413, 415):
-        return route.body is not None
+        return route.changes
     if status in (401, 429):
         return route.verb != PUBLIC
     return status != 403 or route.verb != PUBLIC or route.changes

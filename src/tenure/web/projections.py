@@ -16,7 +16,7 @@ from ..verbs.rebuild import ask_rebuild
 from ..verbs.statement import Statement
 from .answers import utc
 from .http_errors import Refused
-from .route import Ask, Error, Route
+from .route import Ask, Error, Route, Why
 
 
 class ShardShape(msgspec.Struct, frozen=True):
@@ -84,26 +84,26 @@ def _shape(each: ShardLag) -> ShardShape:
     )
 
 
-async def pause(ask: Ask[Any, None]) -> Told:
+async def pause(ask: Ask[Any, Why]) -> Told:
     return await _act(ask, verbs.pause_projection(ask.path["name"]))
 
 
-async def resume(ask: Ask[Any, None]) -> Told:
+async def resume(ask: Ask[Any, Why]) -> Told:
     return await _act(ask, verbs.resume_projection(ask.path["name"]))
 
 
-async def rebuild(ask: Ask[Any, None]) -> Told:
+async def rebuild(ask: Ask[Any, Why]) -> Told:
     try:
         return await _act(ask, ask_rebuild(ask.path["name"]))
     except BadSettings as refused:  # there is none, or events of it are past retention
         raise Refused(404 if "there is no" in str(refused) else 409, str(refused)) from refused
 
 
-async def skip(ask: Ask[Any, None]) -> Told:
+async def skip(ask: Ask[Any, Why]) -> Told:
     return await _act(ask, verbs.skip_stopped(ask.path["name"]), "no shard of it has stopped")
 
 
-async def _act(ask: Ask[Any, None], statement: Statement[Any], why: str = "there is none of this name") -> Told:
+async def _act(ask: Ask[Any, Why], statement: Statement[Any], why: str = "there is none of this name") -> Told:
     name = ask.path["name"]
     if not await ask.change(statement, name):
         raise Refused(404, f"nothing was done to the projection {name!r}: {why}; GET api/projections lists them")
@@ -113,8 +113,10 @@ async def _act(ask: Ask[Any, None], statement: Statement[Any], why: str = "there
 _FOUND = {200: Told, 404: Error}
 ROUTES = (
     Route("GET", "/api/projections", "read", projections, {200: ProjectionsShape}),
-    Route("POST", "/api/projections/{name:text}/pause", "pause_projection", pause, _FOUND),
-    Route("POST", "/api/projections/{name:text}/resume", "resume_projection", resume, _FOUND),
-    Route("POST", "/api/projections/{name:text}/rebuild", "rebuild_projection", rebuild, {**_FOUND, 409: Error}),
-    Route("POST", "/api/projections/{name:text}/skip", "skip_projection", skip, _FOUND),
+    Route("POST", "/api/projections/{name:text}/pause", "pause_projection", pause, _FOUND, body=Why),
+    Route("POST", "/api/projections/{name:text}/resume", "resume_projection", resume, _FOUND, body=Why),
+    Route(
+        "POST", "/api/projections/{name:text}/rebuild", "rebuild_projection", rebuild, {**_FOUND, 409: Error}, body=Why
+    ),
+    Route("POST", "/api/projections/{name:text}/skip", "skip_projection", skip, _FOUND, body=Why),
 )

@@ -12,7 +12,7 @@ from ..verbs import questions
 from ..verbs import queues as verbs
 from ..verbs.questions import QueueDepth
 from ..verbs.queues import RATE_MAX, RATE_MIN, RETENTION_SECONDS_MAX, RETENTION_SECONDS_MIN, SLOTS_MAX
-from .route import Ask, Asked, Route, require_queue, when
+from .route import Ask, Asked, Route, Why, require_queue, when
 
 
 class QueueShape(msgspec.Struct, frozen=True):
@@ -101,13 +101,13 @@ def _shape(name: str, depth: list[QueueDepth], lag: float | None, known: verbs.Q
     )
 
 
-async def pause(ask: Ask[Any, None]) -> Changed:
+async def pause(ask: Ask[Any, Why]) -> Changed:
     name = ask.path["name"]
     require_queue(ask.access, name)
     return Changed(name, await ask.change(verbs.pause(name), name))
 
 
-async def resume(ask: Ask[Any, None]) -> Changed:
+async def resume(ask: Ask[Any, Why]) -> Changed:
     name = ask.path["name"]
     require_queue(ask.access, name)
     return Changed(name, await ask.change(verbs.resume(name), name))
@@ -137,8 +137,8 @@ def _words(asked: LimitsAsked) -> str:
 
 ROUTES = (
     Route("GET", "/api/queues", "read", queues, {200: QueuesShape}, by_queue=True),
-    Route("POST", "/api/queues/{name:text}/pause", "pause_queue", pause, {200: Changed}, by_queue=True),
-    Route("POST", "/api/queues/{name:text}/resume", "resume_queue", resume, {200: Changed}, by_queue=True),
+    Route("POST", "/api/queues/{name:text}/pause", "pause_queue", pause, {200: Changed}, by_queue=True, body=Why),
+    Route("POST", "/api/queues/{name:text}/resume", "resume_queue", resume, {200: Changed}, by_queue=True, body=Why),
     Route(
         "PUT",
         "/api/queues/{name:text}/retention",

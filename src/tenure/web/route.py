@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
@@ -20,14 +18,11 @@ from ..operate import Actor, noted
 from ..operator_verbs import OPERATOR_VERBS
 from ..verbs.statement import Statement
 from .access import PUBLIC, VERBS, Access
+from .bodies import read_body
 from .explained import explained
 from .http_errors import Refused
 from .site import Site
 
-BODY_BYTES_MAX = 2 * 1024 * 1024
-BODY_SECONDS = 25.0  # shorter than the server's own limit, which closes the connection without a word
-_NOT_WHOLE = re.compile(r"Expected `int(?: \| null)?`, got `float` - at `\$\.(\w+)`")
-_WHOLE = re.compile(rb"(-?\d+)\.0+")
 Q = TypeVar("Q")
 B = TypeVar("B")
 S = TypeVar("S")
@@ -57,7 +52,13 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Nothing(Asked, frozen=True):
-    """No query."""
+    """No query, or no body."""
+
+
+class Why(Asked, frozen=True):
+    """Why, for the audit. The body may be left out."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
 class Error(msgspec.Struct, frozen=True):
@@ -100,8 +101,9 @@ class Ask(Generic[Q, B]):
     async def change(self, statement: Statement[T], target: str, reason: str = "", verb: str = "") -> T:
         """Run one verb and write its line of the audit, both or neither."""
         schema, named = self.site.store.schema, verb or statement.name
+        why = reason or (self.body.reason if isinstance(self.body, Why) else "")
         answer = await self.site.store.blocking(
-            lambda conn: noted(conn, statement, self.actor, named, target, schema, reason=reason, seal=False)
+            lambda conn: noted(conn, statement, self.actor, named, target, schema, reason=why, seal=False)
         )
         self.site.witness.seal_soon()
         return answer
@@ -193,8 +195,10 @@ async def understood(request: Request, route: Route, *, several: bool = False) -
     if several:
         given.pop("inbox", None)  # which of them is asked
     query = converted(given, route.query, "query")
-    body = await _body(request, route.body) if route.body is not None else None
-    return query, body, path
+    if not route.changes:
+        return query, None, path
+    body = await read_body(request, route.body or Nothing, may_be_empty=route.body in (None, Why))
+    return query, body if route.body is not None else None, path
 
 
 def _once(params: QueryParams) -> dict[str, str]:
@@ -215,48 +219,6 @@ def converted(value: Any, kind: type[S], where: str) -> S:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refused(400, f"{where}: {explained(error, kind)}") from None
-
-
-async def _body(request: Request, kind: type[S]) -> S:
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json":
-        raise Refused(415, f"content-type {content_type[:60]!r} is not supported: send application/json")
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            body = await _bytes(request)
-    except TimeoutError:
-        raise Refused(
-            408, f"the body did not come within {BODY_SECONDS:.0f} s: send it faster, or less at once"
-        ) from None
-    try:
-        return _decoded(body, kind)
-    except msgspec.ValidationError as error:
-        raise Refused(400, f"body: {explained(error, kind)}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"body is not JSON ({error}): send one object") from None
-
-
-def _decoded(body: bytes, kind: type[S]) -> S:
-    """The body as this type; 3.0 is accepted as a whole number, because JSON has one kind of number."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        field = _NOT_WHOLE.match(str(error))
-        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw]) if field else {}
-        number = _WHOLE.fullmatch(bytes(fields[field[1]])) if field else None
-        if field is None or number is None:
-            raise
-        return _decoded(msgspec.json.encode({**fields, field[1]: msgspec.Raw(number[1])}), kind)
-
-
-async def _bytes(request: Request) -> bytes:
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_BYTES_MAX:
-            raise Refused(413, f"the body is longer than {BODY_BYTES_MAX} bytes: send less at once")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def encoded(answer: Any) -> Response:

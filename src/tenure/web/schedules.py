@@ -14,7 +14,7 @@ from ..verbs.schedules import ALIASES, Planned, local, next_after
 from ..verbs.statement import Statement
 from .answers import utc
 from .http_errors import Refused
-from .route import Ask, Error, Route
+from .route import Ask, Error, Route, Why
 from .site import Site
 from .store import in_thread
 
@@ -98,23 +98,23 @@ def _words(cron: str) -> str:
         return cron
 
 
-async def run(ask: Ask[Any, None]) -> Switched:
+async def run(ask: Ask[Any, Why]) -> Switched:
     return await _switch(ask, verbs.fire(ask.path["name"]))
 
 
-async def pause(ask: Ask[Any, None]) -> Switched:
+async def pause(ask: Ask[Any, Why]) -> Switched:
     return await _switch(ask, verbs.pause_schedule(ask.path["name"]))
 
 
-async def resume(ask: Ask[Any, None]) -> Switched:
+async def resume(ask: Ask[Any, Why]) -> Switched:
     return await _switch(ask, verbs.resume_schedule(ask.path["name"]))
 
 
-async def remove(ask: Ask[Any, None]) -> Switched:
+async def remove(ask: Ask[Any, Why]) -> Switched:
     return await _switch(ask, verbs.unplan(ask.path["name"]))
 
 
-async def _switch(ask: Ask[Any, None], statement: Statement[bool]) -> Switched:
+async def _switch(ask: Ask[Any, Why], statement: Statement[bool]) -> Switched:
     name = ask.path["name"]
     if not await ask.change(statement, name):
         raise Refused(404, f"there is no schedule {name!r}: GET api/schedules lists them")
@@ -124,8 +124,8 @@ async def _switch(ask: Ask[Any, None], statement: Statement[bool]) -> Switched:
 _FOUND = {200: Switched, 404: Error}
 ROUTES = (
     Route("GET", "/api/schedules", "read", schedules, {200: SchedulesShape}),
-    Route("POST", "/api/schedules/{name:text}/run", "run_schedule", run, _FOUND),
-    Route("POST", "/api/schedules/{name:text}/pause", "pause_schedule", pause, _FOUND),
-    Route("POST", "/api/schedules/{name:text}/resume", "resume_schedule", resume, _FOUND),
-    Route("DELETE", "/api/schedules/{name:text}", "remove_schedule", remove, _FOUND),
+    Route("POST", "/api/schedules/{name:text}/run", "run_schedule", run, _FOUND, body=Why),
+    Route("POST", "/api/schedules/{name:text}/pause", "pause_schedule", pause, _FOUND, body=Why),
+    Route("POST", "/api/schedules/{name:text}/resume", "resume_schedule", resume, _FOUND, body=Why),
+    Route("DELETE", "/api/schedules/{name:text}", "remove_schedule", remove, _FOUND, body=Why),
 )

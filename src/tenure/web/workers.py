@@ -12,7 +12,7 @@ from ..model.ring import rings_of
 from ..verbs import questions
 from ..verbs.questions import Holding, Member
 from .http_errors import Refused
-from .route import Ask, Error, Route
+from .route import Ask, Error, Route, Why
 
 
 class WorkerShape(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ def _texts(said: Mapping[str, Any], name: str) -> list[str]:
     return [str(each) for each in said.get(name) or ()]
 
 
-async def drain(ask: Ask[Any, None]) -> Drained:
+async def drain(ask: Ask[Any, Why]) -> Drained:
     name = ask.path["name"]
     if not await ask.change(operate.drain_worker(name), name):
         raise Refused(404, f"no worker {name!r} is alive: GET api/workers lists them")
@@ -111,5 +111,5 @@ async def drain(ask: Ask[Any, None]) -> Drained:
 
 ROUTES = (
     Route("GET", "/api/workers", "read", workers, {200: WorkersShape}),
-    Route("POST", "/api/workers/{name:text}/drain", "drain_worker", drain, {200: Drained, 404: Error}),
+    Route("POST", "/api/workers/{name:text}/drain", "drain_worker", drain, {200: Drained, 404: Error}, body=Why),
 )
