@@ -12,6 +12,7 @@ from tenure.model.rows import NewRow
 from tenure.verbs import batches, endpoints, settle
 from tenure.verbs.journal import append
 from tenure.verbs.projections import plan_projection
+from tenure.verbs.rebuild import ask_rebuild
 from tenure.verbs.results import progress
 from world import World
 
@@ -50,6 +51,22 @@ def test_numbers_that_a_writer_holds_back_are_told(world: World) -> None:
         with served(world) as web:
             told = web.get("/api/projections").json()
     assert (told["horizon"], told["last"], told["projections"]) == (0, 1, [])
+
+
+def test_what_is_committed_behind_an_open_append_and_why_a_rebuild_fails_are_told(world: World) -> None:
+    world.run(plan_projection("totals", shards=1, like=None))
+    asked = world.run(ask_rebuild("totals"))
+    world.sql("UPDATE live SET attempts = 3, last_error = 'no such table' WHERE id = %s", asked)
+    with world.connect() as writer, writer.transaction():
+        world.run(append("order:1", [NewEvent("order.paid")]), writer)
+        world.run(append("order:2", [NewEvent("order.paid")]))
+        with served(world) as web:
+            told = web.get("/api/projections").json()
+            metrics = web.get("/metrics").text
+    rebuild, shard = told["projections"][0]["shards"]
+    assert (rebuild["shard"], rebuild["state"], rebuild["error"]) == (-1, "pending", "no such table")
+    assert (told["horizon"], shard["behind"], shard["lag_seconds"] > 0, shard["error"]) == (0, 2, True, None)
+    assert 'tenure_projection_lag_events{projection="totals"} 2' in metrics
 
 
 def test_batches_and_the_row_of_one_with_its_progress_and_result(world: World) -> None:

@@ -14,8 +14,10 @@ from click.testing import CliRunner, Result
 from crew import eventually, working
 from tenure.cli import tenure
 from tenure.model.journal import NewEvent
+from tenure.verbs import cancel
 from tenure.verbs.journal import append
 from tenure.verbs.projections import plan_projection
+from tenure.verbs.rebuild import ask_rebuild
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -64,6 +66,22 @@ def test_projections_are_listed_paused_resumed_and_forgotten(world: World) -> No
         assert said in refused.output
     assert call(world, "projections", "forget", "p", "--yes").exit_code == 0
     assert call(world, "projections", "pause").exit_code == 2
+
+
+def test_a_list_shows_what_an_open_append_holds_back_and_why_a_rebuild_does_not_get_on(world: World) -> None:
+    world.run(plan_projection("p", shards=1, like=None))
+    asked = world.run(ask_rebuild("p"))
+    world.sql("UPDATE live SET attempts = 3, last_error = 'no such table' WHERE id = %s", asked)
+    with world.connect() as writer, writer.transaction():
+        world.run(append("order:1", [NewEvent("order.paid")]), writer)
+        world.run(append("order:2", [NewEvent("order.paid")]))
+        rebuild, shard = json.loads(call(world, "projections", "--json").stdout)["projections"]
+        lines = call(world, "projections").output.splitlines()
+    assert (shard["shard"], shard["behind"], shard["lag_seconds"] > 0, shard["error"]) == (0, 2, True, None)
+    assert (rebuild["shard"], rebuild["state"], rebuild["error"]) == (-1, "pending", "no such table")
+    assert [line for line in lines if "rebuild" in line and "no such table" in line]
+    world.run(cancel([asked]))
+    assert "cancelled" in call(world, "projections").output
 
 
 def test_the_example_makes_its_table(world: World) -> None:

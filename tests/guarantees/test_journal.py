@@ -445,7 +445,7 @@ def test_the_facts_name_who_holds_readers_back_and_what_would_pass_by_the_marks(
 def test_a_projection_that_has_stopped_or_is_late_is_found(world: World) -> None:
     world.run(plan_projection("p", shards=1, like=None))
     add(world)
-    shards = world.run(projections(world.run(horizon()).position))
+    shards = world.run(projections())
     assert shapes.projections(shards).level == "ok"
     assert shapes.projections([shards[0]._replace(lag_seconds=999.0)]).level == "warn"
     assert shapes.projections([shards[0]._replace(state="stopped", stopped_at=1, error="boom")]).level == "fault"

@@ -19,6 +19,7 @@ from tenure.verbs.projections import (
     skip_event,
     skip_stopped,
     stop_shard,
+    was_skipped,
 )
 from world import World
 
@@ -150,11 +151,29 @@ def test_skipped_events_are_asked_for_and_taken_off_the_list_one_by_one(world: W
     assert world.run(reapply("p", second)) == 1
     assert world.sql(again) == [("p", second)]
     with pytest.raises(StaleLease, match="already_applied"):
-        world.run(reapplied("p", first, held[0]))
+        world.run(reapplied("p", 0, first, held[0]))
     assert world.run(reapply("p")) == 2
     assert world.run(reapply("q")) == 2
-    world.run(reapplied("p", first, held[0]))
+    world.run(reapplied("p", 0, first, held[0]))
     assert world.sql(again) == [("p", second), ("q", first), ("q", second)]
+
+
+def test_what_a_rebuild_has_skipped_is_kept_apart_from_what_its_shards_have(world: World, held: list[Claimed]) -> None:
+    """The old tables and the new ones: an event can be missing in either, and is applied to each by itself."""
+    (poison,) = events(world, 1)
+    for shard in (0, -1):
+        assert world.run(skip_event("p", shard, poison, f"of {shard}")) == 1
+    assert world.sql("SELECT shard, error FROM skipped ORDER BY shard") == [(-1, "of -1"), (0, "of 0")]
+    assert world.run(reapply("p")) == 1, "one event"
+    world.run(reapplied("p", 0, poison, held[0]))
+    assert world.sql("SELECT shard, again FROM skipped") == [(-1, True)]
+
+
+def test_an_event_was_skipped_by_the_projection_that_has_skipped_it(world: World, held: list[Claimed]) -> None:
+    first, second = events(world, 2)
+    world.run(skip_event("p", 0, first, "boom"))
+    asked = [world.run(was_skipped(name, at)) for name, at in (("p", first), ("p", second), ("q", first))]
+    assert asked == [True, False, False]
 
 
 def test_one_projection_is_paused_and_resumed(world: World, held: list[Claimed]) -> None:

@@ -18,7 +18,7 @@ from tenure.model.journal import Event, NewEvent
 from tenure.model.rows import Claimed, Lane
 from tenure.postgres import run
 from tenure.shapes.projection import Journal
-from tenure.verbs.journal import append, horizon
+from tenure.verbs.journal import append
 from tenure.verbs.projections import (
     advance,
     enter_batch,
@@ -228,7 +228,7 @@ def test_a_shard_with_nothing_to_do_is_no_dead_letter_however_often_its_holder_w
     world.due()
     with working(world, journal.inbox):
         eventually(lambda: world.sql("SELECT 1 FROM live WHERE status = 'processing' AND attempts = 1"))
-        (seen,) = world.run(projections(world.run(horizon()).position))
+        (seen,) = world.run(projections())
         assert (seen.state, seen.error) == (("stopped", "boom") if rests == "stopped" else ("running", None))
         assert seen.stopped_at == (poison if rests == "stopped" else None)
 
@@ -291,7 +291,7 @@ def test_a_stopped_shard_is_skipped_or_tried_again_and_the_others_go_on(world: W
     assert not world.run(stop_shard("p", 0, 3, poison, "boom", lease)), "not where it is"
     assert not world.run(stop_shard("p", 0, 0, poison, "boom", lease._replace(generation=9)))
     assert world.run(stop_shard("p", 0, 0, poison, "boom", lease))
-    (seen,) = world.run(projections(world.run(horizon()).position))
+    (seen,) = world.run(projections())
     assert (seen.state, seen.stopped_at, seen.error, seen.behind) == ("stopped", poison, "boom", poison)
     assert world.run(resume_projection("p"))
     state = world.run(shard_state("p", 0))
@@ -307,13 +307,13 @@ def test_a_stopped_shard_is_skipped_or_tried_again_and_the_others_go_on(world: W
     assert world.sql("SELECT projection, position, error FROM skipped") == [("p", poison, "boom")]
     assert world.run(skipped_again("p", 0)) == []
     with pytest.raises(StaleLease):
-        world.run(reapplied("p", poison, lease))
+        world.run(reapplied("p", 0, poison, lease))
     assert world.run(reapply("p", poison + 1)) == 0
     assert world.run(reapply("q")) == 0
     assert world.run(reapply("p", poison)) == 1
     assert [event.position for event in world.run(skipped_again("p", 0))] == [poison]
     assert world.run(skipped_again("p", 1)) == []
-    world.run(reapplied("p", poison, lease))
+    world.run(reapplied("p", 0, poison, lease))
     assert world.count("skipped") == 0
 
 

@@ -84,6 +84,8 @@ def test_half_of_a_shadow_is_none_and_it_is_made_anew(world: World, names: tuple
     for name in names:
         world.run(open_shadow(name))
         world.sql(f"INSERT INTO {name}_next.{tables(world, name)[0]} VALUES ('order:1', 5)")
+        for position, shard in ((2, -1), (3, 0)):
+            skip(world, name, position, shard)
     world.sql("UPDATE checkpoints SET position = 7 WHERE shard = -1")
     if lost == "schema":
         world.sql(f"DROP SCHEMA {mine}_next CASCADE")
@@ -93,6 +95,8 @@ def test_half_of_a_shadow_is_none_and_it_is_made_anew(world: World, names: tuple
     assert world.sql(f"SELECT count(*) FROM {mine}_next.sums") == [(0,)]
     assert checkpoints(world, mine) == [(-1, 0), (0, 0), (1, 0)]
     assert checkpoints(world, other) == [(-1, 7), (0, 0), (1, 0)]
+    left = world.sql("SELECT projection, position FROM skipped ORDER BY projection DESC, position")
+    assert left == [(mine, 3), (other, 2), (other, 3)], "what the lost one had skipped is tried again"
 
 
 def test_a_schema_of_that_name_that_is_not_ours_is_not_touched(world: World, names: tuple[str, str]) -> None:

@@ -312,7 +312,7 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     asked_by_workers = {
         "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
         "live_pages", "live_workers", "migrations", "ping", "place", "schedules", "shares", "standing", "horizon",
-        "read_between", "read_after", "read_stream", "shard_state", "skipped_again",
+        "read_between", "read_after", "read_stream", "shard_state", "skipped_again", "was_skipped",
     }  # fmt: skip
     assert not asked_by_workers & _refused(cast, "worker", names)
 

@@ -15,7 +15,6 @@ from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs import projections as verbs
-from ..verbs.journal import horizon
 from ..verbs.projections import ShardLag
 from ..verbs.rebuild import ask_rebuild
 from ..verbs.statement import Statement
@@ -77,15 +76,11 @@ def command(
             found = operate.noted(conn, statement, me(), statement.name, name, database.schema, reason=reason)
             _acted(verb, name, found, done, as_json)
             return
-        every = postgres.run(conn, verbs.projections(_horizon(conn, database.schema)), database.schema)
+        every = postgres.run(conn, verbs.projections(), database.schema)
     if as_json:
         echo(json.dumps({"schema": 1, "projections": [_plain(each) for each in every]}, sort_keys=True))
     else:
         show(HEADS, [_line(each) for each in every], "no projections")
-
-
-def _horizon(conn: Any, schema: str) -> int:
-    return postgres.run(conn, horizon(), schema).position  # type: ignore[no-any-return]
 
 
 def _acted(verb: str, name: str, found: Any, done: str, as_json: bool) -> None:
@@ -105,6 +100,7 @@ def _plain(shard: ShardLag) -> dict[str, Any]:
 
 def _line(shard: ShardLag) -> tuple[str, ...]:
     number = "rebuild" if shard.shard < 0 else f"{shard.shard} of {shard.shards}"
-    state = "paused" if shard.paused else f"stopped at {shard.stopped_at}" if shard.stopped_at else shard.state
+    state = f"stopped at {shard.stopped_at}" if shard.stopped_at else shard.state.replace("_", " ")
+    state = "paused" if shard.paused else state
     numbers = (str(shard.position), str(shard.behind), f"{shard.lag_seconds:.0f} s")
     return (shard.projection, number, *numbers, state, str(shard.skipped), (shard.error or "")[:60])

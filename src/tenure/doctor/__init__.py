@@ -18,7 +18,7 @@ from ..postgres.runner import run
 from ..verbs import queues, search
 from ..verbs.endpoints import endpoint_states
 from ..verbs.fleet import echo
-from ..verbs.journal import horizon, journal_facts
+from ..verbs.journal import journal_facts
 from ..verbs.projections import projections
 from ..verbs.questions import at_work, blocked_keys, queue_lags, workers
 from ..verbs.roles import grants
@@ -108,7 +108,7 @@ def _inside(conn: QueueConnection, schema: str, environ: Mapping[str, str] | Non
     yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
     yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
     yield _look("journal", lambda: shapes.journal(ask(journal_facts())))
-    yield _look("projections", lambda: shapes.projections(ask(projections(ask(horizon()).position))))
+    yield _look("projections", lambda: shapes.projections(ask(projections())))
     yield _look("webhooks", lambda: shapes.webhooks(ask(endpoint_states())))
     yield _look("bottleneck", lambda: _bottleneck(ask))
 

@@ -10,6 +10,7 @@ from .finding import Finding
 
 HELD_SECONDS_MAX = 60.0  # how long an open transaction may hold readers back
 LAG_SECONDS_MAX = 300.0
+ENDED = ("failed", "dead_letter", "cancelled")
 
 
 def journal(facts: JournalFacts) -> Finding:
@@ -38,18 +39,32 @@ def journal(facts: JournalFacts) -> Finding:
 def projections(shards: list[ShardLag]) -> Finding:
     """Whether projections keep up."""
     stopped = [each for each in shards if each.state == "stopped"]
-    late = [each for each in shards if each.lag_seconds > LAG_SECONDS_MAX and not each.paused]
-    value = {"shards": len(shards), "stopped": len(stopped), "late": len(late)}
+    failing = [each for each in shards if each.error and each.state != "stopped"]
+    late = [each for each in shards if each.shard >= 0 and each.lag_seconds > LAG_SECONDS_MAX and not each.paused]
+    value = {"shards": len(shards), "stopped": len(stopped), "failing": len(failing), "late": len(late)}
     if stopped:
         first = stopped[0]
         said = f"{first.projection} has stopped at event {first.stopped_at}: {(first.error or '')[:80]}"
         step = f"mend it, then `tenure projections resume {first.projection}`, or skip the event"
         return Finding("projections", "fault", value, said, step)
+    if failing:
+        return Finding("projections", "warn", value, *_failing(failing[0]))
     if late:
         worst = max(late, key=lambda each: each.lag_seconds)
         said = f"{worst.projection} is {spoken(worst.lag_seconds)} behind"
-        return Finding("projections", "warn", value, said, "run a worker that serves its queue, or give it more shards")
+        step = "run a worker that serves its queue, give it more shards, or end the append that `journal` names"
+        return Finding("projections", "warn", value, said, step)
     return Finding("projections", "ok", value, f"{len(shards)} shards, none stopped, none late")
+
+
+def _failing(shard: ShardLag) -> tuple[str, str]:
+    """What is said of a job that fails, though no event stops it, and the next step."""
+    name, error = shard.projection, (shard.error or "")[:80]
+    who = f"the rebuild of {name}" if shard.shard < 0 else f"shard {shard.shard} of {name}"
+    if shard.state not in ENDED:
+        return f"{who} fails: {error}", "mend it: it is tried again by itself"
+    again = f"projections rebuild {name}" if shard.shard < 0 else f"redrive kind:projection:{name}"
+    return f"{who} has ended: {error}", f"mend it, then `tenure {again}`: it goes on where it was"
 
 
 def webhooks(states: EndpointStates) -> Finding:

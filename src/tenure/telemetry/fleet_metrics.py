@@ -71,7 +71,7 @@ class FleetMetrics:
     def _asked(self, conn: Connection[Any]) -> Fleet:
         members = run(conn, workers(WORKERS_MAX), self._schema)
         facts = run(conn, journal_facts(), self._schema)
-        shards = run(conn, projections(facts.horizon), self._schema)
+        shards = run(conn, projections(), self._schema)
         return Fleet(
             depth=run(conn, depth(), self._schema),
             lag_seconds=run(conn, oldest_runnable(), self._schema),
@@ -146,8 +146,8 @@ def _journal(fleet: Fleet) -> tuple[Family, ...]:
     )
     for name in sorted({each.projection for each in fleet.shards})[:QUEUES_MAX]:
         mine = [each for each in fleet.shards if each.projection == name]
-        events.set((name,), max(each.behind for each in mine))
-        seconds.set((name,), max(each.lag_seconds for each in mine))
+        events.set((name,), max((each.behind for each in mine if each.shard >= 0), default=0))
+        seconds.set((name,), max((each.lag_seconds for each in mine if each.shard >= 0), default=0.0))
         stopped.set((name,), sum(each.state == "stopped" for each in mine))
     mark = Family(
         "journal_mark_seconds", "gauge", "How long the oldest open transaction that appended holds readers back."

@@ -33,12 +33,12 @@ class ShardLag(NamedTuple):
     shard: int  # -1: the tables that are being rebuilt
     shards: int
     position: int
-    behind: int  # positions up to the horizon
+    behind: int  # positions up to the last event that is committed
     lag_seconds: float  # the age of the first event that it has not read
-    state: str
+    state: str  # running, stopped; of a rebuild that has not begun, and of a job that has ended, the status of its row
     paused: bool
     stopped_at: int | None
-    error: str | None
+    error: str | None  # of the event that it cannot apply, or of the job itself
     skipped: int
     updated_at: datetime
 
@@ -109,14 +109,19 @@ def skipped_again(projection: str, shard: int, *, n: int = 100) -> Statement[lis
     return Statement("skipped_again", params, lambda rows: [Event(*row) for row in rows])
 
 
-def reapplied(projection: str, position: int, lease: Held) -> Statement[None]:
+def was_skipped(projection: str, position: int) -> Statement[bool]:
+    """True if a projection has skipped this event before, by itself or by an operator."""
+    return Statement("was_skipped", {"projection": projection, "position": position}, _known)
+
+
+def reapplied(projection: str, shard: int, position: int, lease: Held) -> Statement[None]:
     """Take an event off the list, in the transaction that has applied it; StaleLease if another has."""
 
     def read(rows: Rows) -> None:
         if not rows[0][0]:
             raise StaleLease(lease, "reapplied", "already_applied")
 
-    return Statement("reapplied", {"projection": projection, "position": position}, read)
+    return Statement("reapplied", {"projection": projection, "shard": shard, "position": position}, read)
 
 
 def reapply(projection: str, position: int | None = None) -> Statement[int]:
@@ -144,9 +149,9 @@ def forget_projection(projection: str) -> Statement[bool]:
     return Statement("forget_projection", {"projection": check_name(projection, "projection")}, _known)
 
 
-def projections(horizon: int) -> Statement[list[ShardLag]]:
-    """Every shard of every projection, and how far it is behind this horizon."""
-    return Statement("projections", {"horizon": horizon}, lambda rows: [ShardLag(*row) for row in rows])
+def projections() -> Statement[list[ShardLag]]:
+    """Every shard of every projection, and how far it is behind the last event that is committed."""
+    return Statement("projections", {}, lambda rows: [ShardLag(*row) for row in rows])
 
 
 def _refused(lease: Held, verb: str) -> Statement[Any]:

@@ -60,7 +60,7 @@ async def projections(ask: Ask[Any, None]) -> ProjectionsShape:
     """Every projection: how far behind each shard is, and what stopped it."""
     async with ask.site.store.reading() as conn:
         found = await postgres.run(conn, horizon(), ask.site.store.schema)
-        every = await postgres.run(conn, verbs.projections(found.position), ask.site.store.schema)
+        every = await postgres.run(conn, verbs.projections(), ask.site.store.schema)
     named: dict[str, list[ShardLag]] = {}
     for each in every:
         named.setdefault(each.projection, []).append(each)

@@ -7,12 +7,13 @@ from typing import Any
 
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from ...errors import BadSettings
+from ...errors import BadSettings, StaleLease
 from ...events import ProjectionSwapped
 from ...model.journal import Event
 from ...model.outcome import Completed, Outcome
+from ...postgres.sqlstates import trouble_of
 from ...verbs.journal import read_between
-from ...verbs.projections import ShardState, enter_batch
+from ...verbs.projections import ShardState, enter_batch, was_skipped
 from ...verbs.rebuild import enter_shadow, lock_checkpoints, open_shadow, swap_shadow, tables_written
 from ...verbs.statement import Statement
 from .shard import BATCH_FAR, Apply, Ask, Body, Call, Rest, Shard, Step, Steps
@@ -22,7 +23,12 @@ NEAR = 500  # positions that the swap applies itself: with small batches it woul
 
 
 class Rebuild(Shard):
-    """The same steps as of a shard, in the schema of the new tables, and then the swap."""
+    """The same steps as of a shard, in the schema of the new tables, and then the swap.
+
+    An event that the swap cannot apply is left to a batch, which finds it and stops there, or skips it.
+    """
+
+    _unapplied_to = 0  # up to where batches come first: the swap could not apply what was left
 
     def steps(self) -> Steps:
         """Until the new tables are in the place of the old ones."""
@@ -55,27 +61,37 @@ class Rebuild(Shard):
                 "write to it without its schema"
             )
 
+    def skips(self, state: ShardState, event: Event) -> Generator[Step, Any, bool]:
+        """As its projection does; and what an operator has skipped before is not asked for again."""
+        return state.on_error == "skip" or (yield Ask(was_skipped(self.projection.name, event.position)))
+
     def between(self, _state: ShardState, _horizon: int) -> Generator[Step, Any, Outcome | None]:
         """Near the head, swap; where somebody keeps a table locked, or waits for us in a circle, come again."""
-        if _horizon - self.written > max(NEAR, self.projection.batch):
+        if _horizon - self.written > max(NEAR, self.projection.batch) or self.read_to < self._unapplied_to:
             return None
         try:
             how, upto = yield Apply(self._swap(_state))
         except (LockNotAvailable, DeadlockDetected):
             yield Rest(0.5)
             return None
+        except Exception as error:
+            if not self._unapplied_to or isinstance(error, StaleLease) or trouble_of(error) != "bug":
+                raise
+            return None
         self.bus.emit(ProjectionSwapped(self.projection.name, upto, how))
         return Completed()
 
     def _swap(self, state: ShardState) -> Body:
         """One transaction: hold the shards, apply what is left up to exactly there, swap, move the checkpoints."""
-        name, at = self.projection.name, self.written
+        name, at, self._unapplied_to = self.projection.name, self.written, 0
         upto = max(at, (yield lock_checkpoints(name)))
         yield enter_batch(name, self.number, self.job.claimed)
+        self._unapplied_to = upto
         while at < upto:
             events: list[Event] = yield read_between(at, upto, like=state.like_types, n=BATCH_FAR)
             yield from self._in_shadow(events)
             at = events[-1].position if len(events) == BATCH_FAR else upto
+        self._unapplied_to = 0
         how = yield swap_shadow(name, self.projection.shards, upto)
         yield self.projection.planned()  # there may be more shards now, each needs a row
         return how, upto

@@ -205,14 +205,20 @@ class Shard:
                 return True
         said = f"{type(error).__name__}: {error}"
         named = (self.projection.name, self.number)
-        if state.on_error == "skip":
+        skips: bool = yield from self.skips(state, event)
+        if skips:
             noted = skip_event(*named, event.position, said)
             yield self._apply([], noted, self._advance(event.position))
             self._moved(event.position, 0)
         else:
             stopped = stop_shard(*named, self.written, event.position, said, self.job.claimed)
             yield self._apply([], self._advance(self.written), stopped)
-        self.bus.emit(ProjectionStopped(*named, event.position, said, state.on_error == "skip"))
+        self.bus.emit(ProjectionStopped(*named, event.position, said, skips))
+        return skips
+
+    def skips(self, state: ShardState, _event: Event) -> Generator[Step, Any, bool]:
+        """True if it passes over an event that it cannot apply."""
+        yield from ()
         return state.on_error == "skip"
 
     def _again(self) -> Generator[Step, Any, None]:
@@ -222,7 +228,7 @@ class Shard:
         for event in events:
             try:
                 yield self._apply(
-                    [event], reapplied(name, event.position, self.job.claimed), self._advance(self.written)
+                    [event], reapplied(name, self.number, event.position, self.job.claimed), self._advance(self.written)
                 )
             except Exception as error:
                 if isinstance(error, StaleLease) or trouble_of(error) != "bug":

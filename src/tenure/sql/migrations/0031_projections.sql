@@ -3,7 +3,7 @@
 --
 --   projections   one row each: its shards, its types, its tables, and whether it is paused
 --   checkpoints   how far each shard has read: written in the transaction of what it has applied
---   skipped       events that a projection could not apply
+--   skipped       events that a shard could not apply; a rebuild has its own, of the tables that it fills
 
 -- How far each shard of a projection has read.
 CREATE TABLE tenure.projections (
@@ -34,13 +34,13 @@ CREATE TABLE tenure.checkpoints (
 CREATE TABLE tenure.skipped (
   projection text        NOT NULL,
   position   bigint      NOT NULL,
-  shard      int         NOT NULL,
+  shard      int         NOT NULL,  -- -1: the tables that are being rebuilt
   stream     text        NOT NULL,
   type       text        NOT NULL,
   error      text        NOT NULL,
   skipped_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   again      boolean     NOT NULL DEFAULT false,  -- somebody asked to apply it after all
-  PRIMARY KEY (projection, position)
+  PRIMARY KEY (projection, position, shard)
 );
 
 -- Keep the journal: partitions for the positions that come, and events past retention forgotten up to n, from the first on, never one that a
@@ -197,7 +197,7 @@ BEGIN
   ), noted AS (
     INSERT INTO tenure.skipped AS k (projection, position, shard, stream, type, error)
     SELECT p.projection, p.position, p.shard, j.stream, j.type, p.error FROM passed AS p JOIN tenure.journal AS j ON j.position = p.position
-    ON CONFLICT (projection, position) DO NOTHING
+    ON CONFLICT (projection, position, shard) DO NOTHING
   )
   SELECT count(*) INTO n FROM passed;
   RETURN n;

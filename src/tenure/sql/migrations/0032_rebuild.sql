@@ -33,6 +33,7 @@ BEGIN
     EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING ALL)', place, (SELECT c.relname FROM pg_class AS c WHERE c.oid = name::regclass), name::regclass);
   END LOOP;
   DELETE FROM tenure.checkpoints AS c WHERE c.projection = of_projection AND c.shard = -1;
+  DELETE FROM tenure.skipped AS k WHERE k.projection = of_projection AND k.shard = -1;
   INSERT INTO tenure.checkpoints (projection, shard) VALUES (of_projection, -1);
   RETURN 0;
 END

@@ -1,14 +1,35 @@
--- projections: every shard of every projection, how far it is and how far behind
--- in: horizon bigint
+-- projections: every shard of every projection, how far it is and how far behind; a rebuild is shard -1
+-- in: (none)
 -- out: projection, shard, shards, position, behind bigint, lag_seconds float8, state, paused, stopped_at, error, skipped bigint, updated_at
--- why: the lag in seconds is the age of the first event that it has not read; 0 if there is none.
-SELECT c.projection, c.shard, p.shards, c.position, GREATEST(0, :horizon::bigint - c.position),
-       COALESCE(date_part('epoch', clock_timestamp() - next.at), 0)::float8, c.state, p.paused, c.stopped_at, c.error,
-       (SELECT count(*) FROM tenure.skipped AS k WHERE k.projection = c.projection AND k.shard = c.shard), c.updated_at
-FROM tenure.checkpoints AS c JOIN tenure.projections AS p ON p.projection = c.projection
+-- why: counted up to the last event that is committed: what an open append holds back cannot be read yet, and is behind all the same. The
+-- lag in seconds is the age of the first event that it has not read; 0 if there is none. Where the job fails, and not an event, the error
+-- is that of its row, until it makes progress; a row that has ended is the state. A rebuild that has not begun has no checkpoint yet.
+WITH newest AS MATERIALIZED (
+  SELECT j.position FROM tenure.journal AS j ORDER BY j.position DESC LIMIT 1
+), shards AS (
+  SELECT c.projection, c.shard, p.shards, c.position, c.state, p.paused, c.stopped_at, c.error, c.updated_at,
+         CASE WHEN c.shard < 0 THEN p.rebuild_id ELSE c.row_id END AS row_id
+  FROM tenure.checkpoints AS c JOIN tenure.projections AS p ON p.projection = c.projection
+  UNION ALL
+  SELECT p.projection, -1, p.shards, 0, NULL, p.paused, NULL, NULL, NULL, p.rebuild_id
+  FROM tenure.projections AS p
+  WHERE NOT EXISTS (SELECT FROM tenure.checkpoints AS c WHERE c.projection = p.projection AND c.shard = -1)
+)
+SELECT s.projection, s.shard, s.shards, s.position, GREATEST(0, COALESCE((SELECT n.position FROM newest AS n), 0) - s.position),
+       COALESCE(date_part('epoch', clock_timestamp() - next.at), 0)::float8, COALESCE(job.ended, s.state, job.status), s.paused, s.stopped_at,
+       COALESCE(s.error, job.error),
+       (SELECT count(*) FROM tenure.skipped AS k WHERE k.projection = s.projection AND k.shard = s.shard), COALESCE(s.updated_at, job.created_at)
+FROM shards AS s
+LEFT JOIN LATERAL (
+  SELECT i.status, NULL AS ended, i.created_at, CASE WHEN i.attempts > (i.status = 'processing')::int THEN i.last_error END AS error
+  FROM tenure.live AS i WHERE i.id = s.row_id
+  UNION ALL
+  SELECT d.status, d.status, d.created_at, d.last_error FROM tenure.dead AS d WHERE d.id = s.row_id
+  LIMIT 1) AS job ON true
 LEFT JOIN LATERAL (
   SELECT j.at FROM tenure.journal AS j
-  WHERE j.position > c.position AND j.position <= :horizon::bigint
+  WHERE j.position > s.position
   ORDER BY j.position LIMIT 1) AS next ON true
-ORDER BY c.projection, c.shard
+WHERE COALESCE(s.state, job.status) IS NOT NULL
+ORDER BY s.projection, s.shard
 LIMIT 10000

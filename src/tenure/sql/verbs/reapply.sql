@@ -7,4 +7,4 @@ WITH asked AS (
     AND (:position::bigint IS NULL OR k.position = :position::bigint)
   RETURNING k.position
 )
-SELECT count(*) FROM asked
+SELECT count(DISTINCT a.position) FROM asked AS a

@@ -5,7 +5,7 @@ WITH noted AS (
   INSERT INTO tenure.skipped AS k (projection, position, shard, stream, type, error)
   SELECT :projection, j.position, :shard::int, j.stream, j.type, :error FROM tenure.journal AS j
   WHERE j.position = :position::bigint
-  ON CONFLICT (projection, position) DO UPDATE SET error = EXCLUDED.error, shard = EXCLUDED.shard, again = false, skipped_at = clock_timestamp()
+  ON CONFLICT (projection, position, shard) DO UPDATE SET error = EXCLUDED.error, again = false, skipped_at = clock_timestamp()
   RETURNING k.position
 )
 SELECT count(*) FROM noted

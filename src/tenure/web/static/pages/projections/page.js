@@ -1,5 +1,4 @@
 /** Projections: how far each shard has read, what stopped it; pause, resume, rebuild, skip. */
-import { change } from "../../lib/act.js";
 import { useAnswer } from "../../lib/answer.js";
 import { can, verb_of } from "../../lib/can.js";
 import { Ago } from "../../lib/clock.js";
@@ -8,6 +7,7 @@ import { Switch } from "../../lib/switch.js";
 import { duration } from "../../lib/time.js";
 import { html } from "../../lib/ui.js";
 import { number, plural } from "../../lib/words.js";
+import { pause, rebuild, resume, skip } from "./acts.js";
 import { journals, read_up_to } from "./journals.js";
 
 /**
@@ -63,6 +63,7 @@ function Held({ journal: { inbox, horizon, last } }) {
 function One({ each }) {
   const { projection, paused, shards } = each;
   const stopped = shards.filter((shard) => shard.stopped_at !== null);
+  const failing = shards.filter((shard) => shard.stopped_at === null && shard.error);
   return html`
     <${Panel}
       title=${projection}
@@ -92,8 +93,15 @@ function One({ each }) {
       ${stopped.map((shard) => html`
         <p key=${shard.shard} class="fault">
           <span>
-            Shard ${shard.shard} has stopped at event ${number(shard.stopped_at ?? 0)}: ${shard.error}. Try
+            ${called(shard)} has stopped at event ${number(shard.stopped_at ?? 0)}: ${shard.error}. Try
             again applies it once more, Skip passes over it.
+          </span>
+        </p>
+      `)}
+      ${failing.map((shard) => html`
+        <p key=${shard.shard} class="fault">
+          <span>
+            ${called(shard)} does not get on: ${shard.error}
           </span>
         </p>
       `)}
@@ -101,14 +109,17 @@ function One({ each }) {
   `;
 }
 
+/** @param {Shard} shard */
+const called = ({ shard }) => (shard < 0 ? "The rebuild" : `Shard ${shard}`);
+
 /** @param {{shard: Shard, paused: boolean}} props */
 function Line({ shard, paused }) {
-  const state = paused ? "paused" : shard.stopped_at !== null ? "stopped" : shard.state;
+  const state = paused ? "paused" : shard.state.replace("_", " ");
   return html`
     <tr class=${paused ? "is-paused" : ""}>
       <td class="title">${shard.shard < 0 ? "rebuild" : `shard ${shard.shard}`}</td>
       <td data-label="State">
-        <span class=${`tag ${state === "stopped" ? "bad" : ""}`}>${state}</span>
+        <span class=${`tag ${!paused && shard.error ? "bad" : ""}`}>${state}</span>
       </td>
       <td class="right" data-label="Position">
         ${number(shard.position)}
@@ -164,36 +175,3 @@ function Acts({ each, stopped }) {
     </div>
   `;
 }
-
-/** @param {string} name @param {string} verb */
-const path = (name, verb) => `api/projections/${encodeURIComponent(name)}/${verb}`;
-
-/** @param {Projection} each */
-const pause = ({ projection, inbox }) =>
-  change("pause_projection", "POST", path(projection, "pause"), {
-    said: `${projection} is paused.`,
-    at: inbox,
-  });
-
-/** @param {Projection} each */
-const resume = ({ projection, inbox }) =>
-  change("resume_projection", "POST", path(projection, "resume"), {
-    said: `${projection} goes on.`,
-    at: inbox,
-  });
-
-/** @param {Projection} each */
-const rebuild = ({ projection, inbox }) =>
-  change("rebuild_projection", "POST", path(projection, "rebuild"), {
-    title: `Rebuild the projection ${projection}?`,
-    said: `${projection} will be rebuilt.`,
-    at: inbox,
-  });
-
-/** @param {Projection} each */
-const skip = ({ projection, inbox }) =>
-  change("skip_projection", "POST", path(projection, "skip"), {
-    title: `Skip the event that stopped ${projection}?`,
-    said: `${projection} goes on after the event.`,
-    at: inbox,
-  });

@@ -1,0 +1,168 @@
+"""A rebuild at an event that cannot be applied does as its projection does, and says so where the shards do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from crew import Hired, eventually, working
+from tenure.app.inbox import Inbox
+from tenure.events import ProjectionStopped, ProjectionSwapped
+from tenure.model.journal import Event, NewEvent
+from tenure.shapes.projection import Journal
+from tenure.testing.address import with_schema
+from tenure.verbs.journal import append
+from tenure.verbs.projections import projections, reapply, resume_projection, skip_stopped
+from tenure.verbs.rebuild import ask_rebuild
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+ADD = b"INSERT INTO sums AS s VALUES (%s, %s) ON CONFLICT (stream) DO UPDATE SET amount = s.amount + EXCLUDED.amount"
+BEAST = "ValueError: the beast"
+
+
+@pytest.fixture
+def place(world: World) -> Iterator[str]:
+    """A schema of the user's, with the table in it."""
+    name = f"p_{world.schema}"
+    world.sql(f"CREATE SCHEMA {name}")
+    world.sql(f"CREATE TABLE {name}.sums (stream text PRIMARY KEY, amount int)")
+    yield name
+    world.sql(f"DROP SCHEMA {name} CASCADE")
+
+
+class Sums:
+    """A projection that cannot apply an amount of 666, until it is mended."""
+
+    def __init__(self, world: World, place: str, on_error: str, way: str = "plain", shards: int = 1) -> None:
+        self.world, self.place, self.name, self.mended = world, place, f"sums_{world.schema}", False
+        journal = Journal(Inbox(schema=world.schema))
+        made = journal.projection(self.name, tables=["sums"], on_error=on_error, shards=shards)
+        made(self.apply_on_loop if way == "async" else self.apply)
+        self.inbox = journal.inbox
+
+    def apply(self, tx: psycopg.Connection[Any], event: Event) -> None:
+        self.check(event)
+        tx.execute(ADD, [event.stream, event.data["amount"]])
+
+    async def apply_on_loop(self, tx: psycopg.AsyncConnection[Any], event: Event) -> None:
+        self.check(event)
+        await tx.execute(ADD, [event.stream, event.data["amount"]])
+
+    def check(self, event: Event) -> None:
+        if event.data["amount"] == 666 and not self.mended:
+            raise ValueError("the beast")
+
+    def working(self) -> Any:
+        return working(self.world, self.inbox, url=with_schema(self.world.url, self.place))
+
+    def totals(self) -> dict[str, int]:
+        return dict(self.world.sql(f"SELECT stream, amount FROM {self.place}.sums"))
+
+    def skipped(self) -> list[tuple[int, int, str]]:
+        return self.world.sql("SELECT position, shard, error FROM skipped ORDER BY position")
+
+    def spoil(self) -> None:
+        """Only tables that were filled anew are without this row."""
+        self.world.sql(f"INSERT INTO {self.place}.sums VALUES ('nobody', 1)")
+
+    def rebuilt(self, hired: Hired) -> None:
+        self.spoil()
+        self.world.run(ask_rebuild(self.name))
+        hired.saw(ProjectionSwapped)
+
+
+def paid(world: World, *amounts: int) -> list[int]:
+    return [world.run(append("order:1", [NewEvent("order.paid", {"amount": n})])).position for n in amounts]
+
+
+@pytest.mark.parametrize("way", ["plain", "async"])
+def test_with_skip_a_rebuild_passes_over_the_event_and_tells_it(world: World, place: str, way: str) -> None:
+    sums, at = Sums(world, place, "skip", way), paid(world, 1, 2, 666, 4)
+    with sums.working() as hired:
+        eventually(lambda: sums.totals() == {"order:1": 7})
+        sums.rebuilt(hired)
+        assert sums.totals() == {"order:1": 7}
+        assert [(each.shard, each.position, each.skipped) for each in hired.of(ProjectionStopped)] == [
+            (0, at[2], True),
+            (-1, at[2], True),
+        ]
+        assert sums.skipped() == [(at[2], 0, BEAST)]
+
+
+def test_a_rebuild_passes_over_what_an_operator_has_skipped_and_it_can_be_reapplied(world: World, place: str) -> None:
+    sums, at = Sums(world, place, "stop"), paid(world, 1, 2, 666, 4)
+    with sums.working() as hired:
+        hired.saw(ProjectionStopped)
+        world.run(skip_stopped(sums.name))
+        eventually(lambda: sums.totals() == {"order:1": 7})
+        sums.rebuilt(hired)
+        assert sums.totals() == {"order:1": 7}
+        assert sums.skipped() == [(at[2], 0, BEAST)]
+        sums.mended = True
+        world.run(reapply(sums.name))
+        eventually(lambda: sums.totals() == {"order:1": 673})
+        eventually(lambda: sums.skipped() == [])
+
+
+def test_a_rebuild_applies_what_was_skipped_if_the_function_was_mended(world: World, place: str) -> None:
+    sums, _ = Sums(world, place, "stop"), paid(world, 1, 2, 666, 4)
+    with sums.working() as hired:
+        hired.saw(ProjectionStopped)
+        world.run(skip_stopped(sums.name))
+        eventually(lambda: sums.totals() == {"order:1": 7})
+        sums.mended = True
+        sums.rebuilt(hired)
+        assert sums.totals() == {"order:1": 673}
+        assert sums.skipped() == []
+
+
+@pytest.mark.parametrize("act", ["skip", "resume"])
+def test_a_rebuild_stops_where_nobody_has_skipped_and_goes_on_by_the_same_acts(
+    world: World, place: str, act: str
+) -> None:
+    """The event came after it was applied by the shards: the function was changed for the worse."""
+    sums, at = Sums(world, place, "stop"), paid(world, 1, 2, 666, 4)
+    sums.mended = True
+    with sums.working() as hired:
+        eventually(lambda: sums.totals() == {"order:1": 673})
+        sums.mended = False
+        sums.spoil()
+        world.run(ask_rebuild(sums.name))
+        (stopped,) = hired.saw(ProjectionStopped)
+        assert (stopped.shard, stopped.position, stopped.error) == (-1, at[2], BEAST)
+        seen = world.run(projections())[0]
+        assert (seen.shard, seen.state, seen.stopped_at, seen.error) == (-1, "stopped", at[2], BEAST)
+        assert sums.totals() == {"order:1": 673, "nobody": 1}, "the old tables serve on"
+        if act == "skip":
+            world.run(skip_stopped(sums.name))
+        else:
+            sums.mended = True
+            world.run(resume_projection(sums.name))
+        hired.saw(ProjectionSwapped)
+        assert sums.totals() == {"order:1": 7 if act == "skip" else 673}
+        assert sums.skipped() == ([(at[2], 0, BEAST)] if act == "skip" else [])
+
+
+def test_one_skip_passes_a_shard_and_a_rebuild_that_stand_at_the_same_event(world: World, place: str) -> None:
+    """Another shard is past it, so the rebuild cannot end before it."""
+    sums, at = Sums(world, place, "stop", shards=2), paid(world, 1, 2, 666, 4)
+    ((mine, other),) = world.sql(
+        "SELECT bucket('order:1') % 2, min(s) FROM unnest(ARRAY['a', 'b', 'c', 'd', 'e', 'f']) AS s"
+        " WHERE bucket(s) % 2 <> bucket('order:1') % 2"
+    )
+    world.run(append(other, [NewEvent("order.paid", {"amount": 5})]))
+    with sums.working() as hired:
+        hired.saw(ProjectionStopped)
+        eventually(lambda: sums.totals() == {"order:1": 3, other: 5})
+        sums.spoil()
+        world.run(ask_rebuild(sums.name))
+        eventually(lambda: len(world.sql("SELECT shard FROM checkpoints WHERE state = 'stopped'")) == 2)
+        world.run(skip_stopped(sums.name))
+        hired.saw(ProjectionSwapped)
+        eventually(lambda: sums.totals() == {"order:1": 7, other: 5})
+        assert sums.skipped() == [(at[2], mine, BEAST)]
