@@ -25,7 +25,9 @@ from mutants.trial import Verdict, verdict_of  # noqa: E402
 import citus_cluster  # noqa: E402
 
 DOOR = tuple(f"tests/guarantees/test_citus_{name}.py" for name in ("door", "commits", "moves"))
-HANDOFF = ("tests/guarantees/test_handoff.py", "tests/faces/test_citus_shards.py")
+HANDOFF = tuple(
+    f"tests/{name}.py" for name in ("guarantees/test_handoff", "faces/test_citus_shards", "faces/test_citus_nodes")
+)
 FACES = ("tests/faces/test_citus.py",)
 OPTIONS = ("--maxfail=1", "-q", "--timeout=120", "--timeout-method=signal", "--tb=short", "-rfE", "-p", "no:randomly")
 SECONDS_A_MUTANT = 900

@@ -28,7 +28,7 @@ CHANGED = re.compile(
     r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))[(;]", re.MULTILINE
 )
 DOOR = ("door", "places", "handoff")
-DOOR_QUESTIONS = ("adopt_ranges", "forget_inbox", "left_of_ranges", "note_waiting", "waiting_ranges")
+DOOR_QUESTIONS = ("adopt_ranges", "forget_inbox", "left_of_ranges", "note_waiting", "takers", "waiting_ranges")
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "workers")
 
 _IMPLIED = re.compile(r"--\s*implied:\s*(.*\S)")

@@ -52,7 +52,7 @@ def test_rows_of_a_moved_range_begin_when_the_old_inbox_has_worked_off_its_own(r
         ranges.send("k", n)
     assert ranges.work(2) == [], "nobody has asked inbox 1"
     assert list(ranges.adopt(2).reasons.values()) == [
-        "the range of its key has moved here, and inbox 1 has rows of it to work off"
+        "the range of its key has moved here, and inbox 1 has rows of it to work off, as of key k"
     ]
     assert ranges.work(2) == []
     assert numbers(ranges.work(1)) == [0, 1, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -12,13 +12,14 @@ import click
 from psycopg import Error
 
 from .. import operate, postgres, settings
-from ..console.terminal import echo
-from ..errors import TRY_LATER, BadSettings
-from ..postgres.citus_door import Node, nodes
+from ..console.terminal import echo, sentence
+from ..errors import UNREACHABLE, BadSettings
+from ..postgres.citus_door import Node, named_in_errors, nodes
 from ..postgres.connection import QueueConnection, connect
-from ..postgres.handoff import PATIENCE, Handoff, adopt
+from ..postgres.handoff import PATIENCE, Handoff, adopt, kept_there
+from ..telemetry.log import printable
 from ..verbs import operators
-from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, shard
+from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, neighbours, shard, takers
 from .database import Database, opened, place_options
 from .operators import answer, me
 from .output import remark, show
@@ -59,8 +60,11 @@ def command(ctx: click.Context, as_json: bool, database_url: str | None, schema:
         for each in told:
             if each.shard is not None and each.shard.reason:
                 remark(f"inbox {each.node.inbox}: rows wait, because {each.shard.reason}")
-    if any(each.shard is None for each in told):
-        raise click.exceptions.Exit(TRY_LATER)
+    silent = [each.node.inbox for each in told if each.shard is None]
+    if silent:
+        sentence(f"{len(told) - len(silent)} of {len(told)} inboxes answer: {_silent(silent)}", err=True)
+    if len(silent) == len(told):
+        raise click.exceptions.Exit(UNREACHABLE)
 
 
 @command.command("drain", short_help="Empty a node, so that it can be removed.")
@@ -71,10 +75,13 @@ def drain(inbox: int, as_json: bool, database_url: str | None, schema: str | Non
     """Have Citus move all ranges of a node elsewhere, and wait until its workers have worked off its rows.
 
     Its ended rows must be redriven or deleted, too. Citus does not know of them: it would let you remove the node.
+    While this goes on the node gets no ranges; if you end it, it says what stands, and can be run again.
     """
     with _cluster(database_url, schema) as database:
-        node = _node(database, inbox)
-        with connect(database.url, application_name="tenure shards") as conn:
+        node = _to_drain(database, inbox)
+        with connect(database.url, application_name="tenure shards") as conn, _told_what_stands(node):
+            if not as_json:
+                remark(f"Citus moves the ranges of inbox {inbox} to other nodes, which can take long")
             postgres.run(conn, drain_node(inbox), database.schema)
             _wait_until_empty(node, database, quiet=as_json)
             postgres.run(conn, forget_inbox(inbox), database.schema)
@@ -90,16 +97,40 @@ def drain(inbox: int, as_json: bool, database_url: str | None, schema: str | Non
 def adopt_without(without: int, reason: str, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Make ranges at home that wait only for an inbox that does not answer.
 
-    If that inbox has ordered rows and comes back, they run beside later ones of their keys: say this of a lost node.
+    If that inbox has ordered rows and comes back, they run beside later ones of their keys: say this of a lost node. It
+    is refused while that inbox answers and has rows of a range that waits.
     """
-    done = {}
     with _cluster(database_url, schema) as database:
-        for node in _nodes(database):
-            if node.group != without:
-                with connect(node.url(database.url), application_name="tenure shards", patience=PATIENCE) as conn:
-                    done[node.inbox] = _adopted(conn, node.url(database.url), database.schema, str(without), reason)
-    ranges, rows = (sum(each.adopted[n] for each in done.values()) for n in (0, 1))
+        others = [node for node in _nodes(database) if node.group != without]
+        _check_known(database, without)
+        for node in others:
+            with _at(node, database) as conn:
+                _check_lost(without, kept_there(conn, node.url(database.url), database.schema, without))
+        done = []
+        for node in others:
+            with _at(node, database) as conn:
+                done.append(_adopted(conn, node.url(database.url), database.schema, str(without), reason))
+    ranges, rows = (sum(each.adopted[n] for each in done) for n in (0, 1))
     answer(as_json, f"{ranges} ranges are at home, {rows} rows are due", ranges=ranges, rows=rows, without=without)
+
+
+def _check_known(database: Database, inbox: int) -> None:
+    """Refuse what was never an inbox; one whose node was removed from the cluster is known still."""
+    with connect(database.url, application_name="tenure shards") as conn:
+        known = {node.group for node in nodes(conn, database.schema)}
+        known |= {each.inbox for each in postgres.run(conn, neighbours(), database.schema)}
+    if inbox not in known:
+        raise _unknown(inbox, known)
+
+
+def _check_lost(inbox: int, key: str | None) -> None:
+    """Refuse to go on without an inbox that answers: its rows of this key would run beside later ones."""
+    if key is not None:
+        raise BadSettings(
+            f"inbox {inbox} answers, and has rows that others wait for, as of key {printable(key)}: "
+            f"let its workers work them off, redrive or delete dead letters that keep a key, "
+            f"or run `tenure shards drain {inbox}`"
+        )
 
 
 def _adopted(conn: QueueConnection, url: str, schema: str, without: str, reason: str) -> Handoff:
@@ -130,11 +161,56 @@ def _nodes(database: Database) -> list[Node]:
         return nodes(conn, database.schema)
 
 
-def _node(database: Database, inbox: int) -> Node:
+def _unknown(inbox: int, known: Iterable[int]) -> BadSettings:
+    return BadSettings(f"inbox {inbox} is not known: there are {', '.join(map(str, sorted(known)))}")
+
+
+@contextmanager
+def _at(node: Node, database: Database) -> Iterator[QueueConnection]:
+    """A connection to a node; what goes wrong there names its inbox."""
+    with (
+        named_in_errors(node.inbox),
+        connect(node.url(database.url), application_name="tenure shards", patience=PATIENCE) as conn,
+    ):
+        yield conn
+
+
+def _to_drain(database: Database, inbox: int) -> Node:
+    """The node; refused before anything is changed if it does not answer, or no other could have its ranges."""
     found = {node.group: node for node in _nodes(database)}
     if inbox not in found:
-        raise BadSettings(f"inbox {inbox} is not known: there are {', '.join(map(str, found))}")
-    return found[inbox]
+        raise _unknown(inbox, found)
+    node = found[inbox]
+    with _at(node, database):
+        pass
+    with connect(database.url, application_name="tenure shards") as conn:
+        if not postgres.run(conn, takers(inbox), database.schema):
+            raise BadSettings(
+                f"inbox {inbox} is on the last node that may have ranges: add another with "
+                "SELECT citus_add_node('host', 5432) and run `tenure migrate --citus` first"
+            )
+    return node
+
+
+@contextmanager
+def _told_what_stands(node: Node) -> Iterator[None]:
+    """If a drain ends early: its node is marked for Citus, and gets no ranges until somebody takes that back."""
+    back = f"citus_set_node_property('{node.host}', {node.port}, 'shouldhaveshards', true)"
+    stands = (
+        f"the node of inbox {node.inbox} gets no more ranges: run `tenure shards drain {node.inbox}` again to go on, "
+        f"or SELECT {back} on the coordinator to take that back"
+    )
+    try:
+        yield
+    except KeyboardInterrupt:
+        remark(f"tenure: {stands}")
+        raise
+    except Error as error:
+        if not error.sqlstate:
+            remark(f"tenure: {stands}")
+            raise
+        said = error.diag.message_primary
+        raise BadSettings(f"Citus has not moved all ranges of inbox {node.inbox} ({said}); {stands}") from error
 
 
 def _wait_until_empty(node: Node, database: Database, *, quiet: bool) -> None:
@@ -143,6 +219,8 @@ def _wait_until_empty(node: Node, database: Database, *, quiet: bool) -> None:
     while True:
         found = _told(node, database).shard
         left = None if found is None else (found.depth, found.dead)
+        if found is not None and found.home + found.waiting:
+            raise BadSettings(f"inbox {node.inbox} has got ranges again while it was drained: run this again")
         if left == (0, 0):
             return
         if left != before and not quiet:
@@ -151,10 +229,14 @@ def _wait_until_empty(node: Node, database: Database, *, quiet: bool) -> None:
         time.sleep(LOOK_SECONDS)
 
 
+def _silent(inboxes: Sequence[str]) -> str:
+    return f"inbox {inboxes[0]} does not" if len(inboxes) == 1 else f"inboxes {', '.join(inboxes)} do not"
+
+
 def _told(node: Node, database: Database) -> Told:
     began = time.monotonic()
     try:
-        with connect(node.url(database.url), application_name="tenure shards", patience=PATIENCE) as conn:
+        with _at(node, database) as conn:
             found = postgres.run(conn, shard(), database.schema)
     except Error:
         found = None

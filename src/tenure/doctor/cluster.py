@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ..model.handoff import SILENT
 from ..postgres import migrate
 from ..postgres.citus_door import check_cluster, door_of, text_of
 from ..postgres.connection import connect
@@ -16,6 +17,10 @@ DELEGATED = {"put", "put_many"}
 STATEMENT_SECONDS = 10.0
 CLOCK_SECONDS_MAX = 1.0
 HANDOFF_SECONDS_MAX = 30.0  # the chore comes every ten seconds; what takes longer waits for somebody
+WORK_OFF = "let workers work off what is named; a dead letter that keeps its key is redriven or deleted"
+GIVE_UP = (
+    f"bring that inbox back; {WORK_OFF}; if it is lost for good, `tenure shards adopt --without` goes on without it"
+)
 MIGRATE = "run `tenure migrate --citus` on the coordinator"
 
 
@@ -37,12 +42,13 @@ def examine_cluster(url: str, schema: str) -> Iterator[Finding]:
     patience = Patience(statement_seconds=STATEMENT_SECONDS)
     with connect(url, application_name="tenure doctor", patience=patience) as conn:
         has_door, _ = check_cluster(conn, schema)
+        unlisted = [place for (place,) in conn.execute(text_of("unlisted", schema))] if has_door else []
         nodes = [NodeFacts(*each) for each in conn.execute(text_of("facts", schema)).fetchall()]
         yield nodes_there(nodes)
         yield preparing(nodes)
         yield prepared_left(nodes)
         yield clocks(nodes)
-        yield inboxes(nodes)
+        yield inboxes(nodes, unlisted)
         yield ranges(nodes)
         yield door(schema, {name for (name,) in conn.execute(text_of("delegated", schema))} if has_door else None)
 
@@ -83,12 +89,15 @@ def clocks(nodes: Sequence[NodeFacts]) -> Finding:
     return Finding("clocks", "ok", apart, f"the clocks of the nodes are within {CLOCK_SECONDS_MAX:g} s")
 
 
-def inboxes(nodes: Sequence[NodeFacts]) -> Finding:
-    """Has every node with rows an inbox of this version?"""
+def inboxes(nodes: Sequence[NodeFacts], unlisted: Sequence[str] = ()) -> Finding:
+    """Has every node with rows an inbox of this version, that workers know? `unlisted` have none of those."""
     need, at = migrate.newest(), {node.place: node.migration for node in _answering(nodes) if node.has_rows}
     if missing := [place for place, migration in at.items() if migration is None]:
         said = f"{_named(missing)} has rows of the cluster and no inbox: what goes there is refused"
         return Finding("inboxes", "fault", at, said, MIGRATE)
+    if unlisted:
+        said = f"{_named(unlisted)} has ranges of keys, or is to have some, and its inbox is not known to workers"
+        return Finding("inboxes", "fault", at, f"{said}: what goes there is refused", MIGRATE)
     if other := [place for place, migration in at.items() if migration != need]:
         return Finding("inboxes", "fault", at, f"{_named(other)} is not at migration {need}", MIGRATE)
     return Finding("inboxes", "ok", at, f"{len(at)} inboxes at migration {need}")
@@ -106,8 +115,8 @@ def ranges(nodes: Sequence[NodeFacts]) -> Finding:
         for place, each in (long or waits).items()
     )
     if long:
-        help = "start workers there if none is at work; `tenure shards adopt --without` gives an inbox up that is lost"
-        return Finding("ranges", "warn", waits, told, help)
+        lost = any(SILENT in each["reason"] for each in long.values())
+        return Finding("ranges", "warn", waits, told, GIVE_UP if lost else WORK_OFF)
     return Finding("ranges", "ok", waits, told or "no ordered row waits for the range of its key")
 
 

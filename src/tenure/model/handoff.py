@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 MOVED = "the range of its key has moved here"  # how the reason of a row that waits for its range begins
+SILENT = "not answer whether rows of it are left"  # in the reason of one that waits for an inbox that is away
 
 
 class Waiting(NamedTuple):
@@ -23,7 +24,7 @@ class Left(NamedTuple):
     """What another inbox still has of a range."""
 
     range: int
-    at_work: bool
+    at_work: str | None  # a key of it whose rows do not wait, or that is kept for an operator
     since: datetime | None  # rows of it wait there, too: since when
     fence: int
 
@@ -52,12 +53,13 @@ def decide(waiting: Sequence[Waiting], left: Mapping[str, Sequence[Left]], silen
     decision = Decision(theirs=theirs)
     for asked in waiting:
         others = {inbox: each for inbox, found in left.items() for each in found if each.range == asked.range}
-        at_work = [inbox for inbox, each in others.items() if each.at_work]
+        at_work = [inbox for inbox, each in others.items() if each.at_work is not None]
         if silent:
-            decision.reasons[asked.range] = f"{MOVED}, and {_inboxes(silent)} not answer whether rows of it are left"
+            decision.reasons[asked.range] = f"{MOVED}, and {_inboxes(silent)} {SILENT}"
             continue
         if at_work:
-            decision.reasons[asked.range] = f"{MOVED}, and {_inboxes(at_work, 'has', 'have')} rows of it to work off"
+            has = f"{_inboxes(at_work, 'has', 'have')} rows of it to work off, as of key {others[at_work[0]].at_work}"
+            decision.reasons[asked.range] = f"{MOVED}, and {has}"
             continue
         earlier = [(each.since, inbox) for inbox, each in others.items() if each.since is not None]
         upto = min([asked.moment, *(since for since, _ in earlier)])

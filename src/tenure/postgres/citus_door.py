@@ -43,6 +43,16 @@ class Node:
         return make_conninfo(**words)
 
 
+@contextmanager
+def named_in_errors(inbox: str) -> Iterator[None]:
+    """An error in this block says of which inbox it is."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"inbox {inbox}")
+        raise
+
+
 def door_of(schema: str) -> str:
     """The schema of the door to the inboxes of this schema."""
     return f"{schema}{DOOR}"
@@ -86,7 +96,9 @@ def open_door(
         if has_door and colocate_with is not None:
             raise BadSettings("--colocate-with is for a new door, and this cluster has one: leave it out")
         for node in members:
-            yield node, _bring_inbox(node.url(url), schema)
+            with named_in_errors(node.inbox):
+                applied = _bring_inbox(node.url(url), schema)
+            yield node, applied
         with conn.transaction(), _told_plainly(colocate_with):
             migrate.lock(conn, schema)
             if not has_door:
@@ -108,7 +120,10 @@ def check_cluster(conn: QueueConnection, schema: str) -> tuple[bool, list[Node]]
     if members and members[0][3] != 0:
         raise BadSettings("this is not the coordinator: give --database-url the address of the coordinator")
     if not members:
-        raise BadSettings("no node has rows: add one with SELECT citus_add_node('host', 5432), then run this again")
+        raise BadSettings(
+            "no node is to have rows: add one with SELECT citus_add_node('host', 5432), or let one have some "
+            "with SELECT citus_set_node_property('host', 5432, 'shouldhaveshards', true); then run this again"
+        )
     return bool(has_door), [Node(*each[:3]) for each in members]
 
 

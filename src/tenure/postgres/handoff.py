@@ -18,7 +18,7 @@ from ..verbs.citus_ranges import (
     note_waiting,
     waiting_ranges,
 )
-from .citus_door import Node, node_urls
+from .citus_door import Node, named_in_errors, node_urls
 from .connection import QueueConnection, connect
 from .patience import Patience
 from .runner import run
@@ -41,29 +41,39 @@ class Handoff(NamedTuple):
 def adopt(conn: QueueConnection, url: str, schema: str, without: Collection[str] = ()) -> Handoff:
     """Adopt what can be adopted in the inbox of this connection. An inbox that does not answer is a no.
 
-    `without` names inboxes that are not asked: an operator says that they have nothing, or that it is lost.
+    `without` names inboxes whose silence is no no: an operator says that they are lost. One that answers is not.
     """
     waiting = run(conn, waiting_ranges(), schema)
     if not waiting:
         return Handoff(Adopted(0, 0), {})
-    asked = [each for each in run(conn, neighbours(), schema) if str(each.inbox) not in without]
+    asked = run(conn, neighbours(), schema)
     left = {str(each.inbox): _left_in(each, url, schema, [every.range for every in waiting]) for each in asked}
     answers = {inbox: found for inbox, found in left.items() if found is not None}
-    decision = decide(waiting, answers, [inbox for inbox, found in left.items() if found is None])
+    decision = decide(waiting, answers, [inbox for inbox in left if inbox not in answers and inbox not in without])
     with conn.transaction():
         adopted = run(conn, adopt_ranges(decision), schema) if decision.steps else Adopted(0, 0)
         _note(conn, schema, decision)
     return Handoff(adopted, decision.reasons)
 
 
-def adopt_all(url: str, schema: str, without: Collection[str] = ()) -> dict[str, Handoff]:
-    """One round in every inbox of the cluster, by name; those that are left out are not asked, and adopt nothing."""
+def adopt_all(url: str, schema: str) -> dict[str, Handoff]:
+    """One round in every inbox of the cluster, by name."""
     done = {}
     for inbox, place in node_urls(url, schema).items():
-        if inbox not in without:
-            with connect(place, application_name="tenure adopt", patience=PATIENCE, writes=True) as conn:
-                done[inbox] = adopt(conn, place, schema, without)
+        with (
+            named_in_errors(inbox),
+            connect(place, application_name="tenure adopt", patience=PATIENCE, writes=True) as conn,
+        ):
+            done[inbox] = adopt(conn, place, schema)
     return done
+
+
+def kept_there(conn: QueueConnection, url: str, schema: str, inbox: int) -> str | None:
+    """A key that this inbox waits for and another one still has rows of; None if it has none, or does not answer."""
+    ranges = [each.range for each in run(conn, waiting_ranges(), schema)]
+    asked = [each for each in run(conn, neighbours(), schema) if each.inbox == inbox]
+    found = [left for each in asked for left in _left_in(each, url, schema, ranges) or []] if ranges else []
+    return next((left.at_work for left in found if left.at_work is not None), None)
 
 
 def _note(conn: QueueConnection, schema: str, decision: Decision) -> None:

@@ -75,6 +75,11 @@ def shard() -> Statement[Shard]:
     return Statement("shard", {}, lambda rows: Shard(*rows[0]))
 
 
+def takers(inbox: int) -> Statement[int]:
+    """On the coordinator: how many other nodes may have ranges."""
+    return Statement("takers", {"inbox": inbox}, lambda rows: int(rows[0][0]))
+
+
 def drain_node(inbox: int) -> Statement[tuple[str, int]]:
     """On the coordinator: every range of a node goes elsewhere; where the node is."""
     return Statement("drain_node", {"inbox": inbox}, lambda rows: (str(rows[0][0]), int(rows[0][1])))

@@ -41,7 +41,7 @@ def test_each_inbox_tells_of_its_ranges(web: httpx.Client) -> None:
     first, second = said(web.get("/api/shards"))["shards"]
     assert (first["inbox"], first["home"], first["waiting"], first["depth"], first["reason"]) == ("1", 3, 0, 1, None)
     assert (second["inbox"], second["home"], second["waiting"], second["depth"]) == ("2", 0, 1, 1)
-    assert second["reason"] == "the range of its key has moved here, and inbox 1 has rows of it to work off"
+    assert second["reason"].endswith("moved here, and inbox 1 has rows of it to work off, as of key k")
 
 
 def test_an_inbox_of_no_cluster_says_so_and_has_no_such_page(world: World) -> None:

@@ -16,6 +16,7 @@ BEGIN
     PERFORM tenure_door.stay(routing_key);
   END IF;
   PERFORM tenure_door.check_home(routing_key);
+  PERFORM tenure_door.check_inbox();
   IF verb = 'one' THEN  -- implied: only quicker, enqueue does the same with everything given
     RETURN QUERY SELECT tenure.enqueue_one(kind, payload, partition_key, queue, priority::smallint, at, delay_seconds, max_attempts, ordered,
                                            hold, headers), 'enqueued';
@@ -48,6 +49,7 @@ BEGIN
     SELECT s.key FROM unnest(routing_keys, ordered) AS s (key, ordered)
     WHERE s.ordered GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
   PERFORM tenure_door.check_home(each) FROM unnest(routing_keys) AS each;
+  PERFORM tenure_door.check_inbox();
   RETURN ARRAY(SELECT s.row_id FROM tenure.enqueue_many(kinds, payloads, partition_keys, queues, priorities, ats, delays,
                                                         array_fill(NULL::text, ARRAY[cardinality(kinds)]), max_attempts, ordered, holds, headers) AS s);
 END

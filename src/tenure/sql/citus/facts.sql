@@ -1,5 +1,6 @@
 -- What doctor wants to know of every node: its clock, what it can prepare and has left prepared, its inbox, and what waits there for its range.
-SELECT d.groupid, d.nodename || ':' || d.nodeport AS place, d.shouldhaveshards AS has_rows, f.success AS answers, f.result::jsonb AS facts,
+SELECT d.groupid, d.nodename || ':' || d.nodeport AS place, d.shouldhaveshards AS has_rows, f.success AS answers,
+       CASE WHEN f.success AND f.result <> '' THEN f.result::jsonb END AS facts,
        CASE WHEN m.success AND m.result <> '' THEN m.result::int END AS migration, statement_timestamp() AS here,
        CASE WHEN w.success AND w.result <> '' THEN w.result::jsonb END AS waiting
 FROM pg_catalog.pg_dist_node AS d

@@ -1,6 +1,7 @@
 -- Where keys and inboxes are: what the functions of the door ask.
 --
 --   home, check_home      which node a key belongs to; TN002 where that is not this one
+--   check_inbox           TN002 where this node has no inbox that workers know
 --   here, ranges_here     the number of this node; the ranges of keys that it has
 --   range_of, place       which range a key is in, where that is, and by which move
 --   hold_range, stay      a range does not move before this transaction has ended; and it must be here still
@@ -24,8 +25,15 @@ BEGIN
     RAISE EXCEPTION 'this row belongs to inbox %, and Citus did not run put there: call enqueue of the door instead', at
       USING ERRCODE = 'TN002';
   END IF;
-  IF to_regclass('tenure.ranges') IS NULL THEN
-    RAISE EXCEPTION 'node group % has no inbox yet: run `tenure migrate --citus`', at USING ERRCODE = 'TN002';
+END
+$$;
+
+-- A node that has just joined, or has come back after it was drained: nobody would run a row there.
+CREATE OR REPLACE FUNCTION tenure_door.check_inbox() RETURNS void LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM tenure_door.inboxes AS i WHERE i.group_id = tenure_door.here()) THEN
+    RAISE EXCEPTION 'node group % has no inbox that workers know: run `tenure migrate --citus` on the coordinator', tenure_door.here()
+      USING ERRCODE = 'TN002';
   END IF;
 END
 $$;
