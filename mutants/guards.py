@@ -27,7 +27,7 @@ UNGUARDED = (
 CHANGED = re.compile(
     r"^(?:DROP FUNCTION tenure\.(\w+)|CREATE (?:OR REPLACE )?FUNCTION tenure\.(\w+))[(;]", re.MULTILINE
 )
-DOOR = ("door", "places", "handoff")
+DOOR = ("door", "known_keys", "places", "handoff")
 DOOR_QUESTIONS = ("adopt_ranges", "forget_inbox", "left_of_ranges", "note_waiting", "takers", "waiting_ranges")
 TABLES = ("live", "dead", "attempts", "idempotency", "effects", "fences", "workers")
 

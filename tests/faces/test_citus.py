@@ -53,7 +53,7 @@ def test_a_plain_server_is_told_from_a_cluster(folder: Path, world: World) -> No
 
 def test_options_that_contradict_citus_are_refused(folder: Path) -> None:
     assert "--colocate-with goes with --citus" in tenure(folder, "migrate", "--colocate-with", "orders").stderr
-    assert "leave --roles" in tenure(folder, "migrate", "--citus", "--roles").stderr
+    assert "leave --check" in tenure(folder, "migrate", "--citus", "--check").stderr
     assert "--citus and --shards: give one of them" in refused(
         folder, "shop:inbox", "--citus", "--shards", f"a={NOWHERE}"
     )
@@ -284,7 +284,7 @@ def test_doctor_examines_the_cluster(cluster: Cluster, folder: Path) -> None:
     try:
         ill = tenure(folder, "doctor", "--citus", **here)
         assert ill.returncode == 1
-        assert "tenure_door.put and tenure_door.put_many is not delegated" in ill.stdout
+        assert "tenure_door.put and tenure_door.put_many and tenure_door.take_key is not delegated" in ill.stdout
     finally:
         list(open_door(cluster.url))
     assert tenure(folder, "doctor", "--citus", **here).returncode == 0, "migrate --citus has put it right"

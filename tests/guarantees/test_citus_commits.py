@@ -124,6 +124,9 @@ def test_an_idempotency_key_elsewhere_is_not_taken_without_its_row_here(cluster:
     with cluster.at(here) as conn, phases(conn) as asked:
         postgres.run(conn, verbs.enqueue(row(mine, name)), "tenure_door")
     assert asked == ["PREPARE", "COMMIT"]
+    with cluster.at() as conn, phases(conn) as asked:
+        postgres.run(conn, verbs.enqueue(row(mine, cluster.keys(there, 2, "name")[1])), "tenure_door")
+    assert asked == ["PREPARE", "PREPARE", "COMMIT", "COMMIT"], "both are elsewhere, and not on one node"
 
 
 def test_a_drained_node_goes_on_though_the_coordinator_has_an_inbox(cluster: Cluster) -> None:

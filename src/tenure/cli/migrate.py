@@ -77,10 +77,8 @@ def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> No
     has = f"this package has 1 to {migrate.newest()}"
     if asked["colocate_with"] is not None and not asked["citus"]:
         raise click.UsageError("--colocate-with goes with --citus: it is about the nodes of a cluster")
-    if asked["citus"] and (asked["roles"] or asked["check"] or asked["print_sql"] or to is not None):
-        raise click.UsageError(
-            "--citus brings all nodes to the newest schema: leave --roles, --check, --sql and --to out"
-        )
+    if asked["citus"] and (asked["check"] or asked["print_sql"] or to is not None):
+        raise click.UsageError("--citus brings all nodes to the newest schema: leave --check, --sql and --to out")
     if asked["check"] and asked["print_sql"]:
         raise click.UsageError("--check asks the database, --sql prints without asking: give one of them")
     if asked["role_prefix"] != migrate.ROLE_PREFIX and not asked["roles"]:
@@ -101,7 +99,7 @@ def _check_asked(after: int | None, to: int | None, asked: dict[str, Any]) -> No
 
 def _open_door(database_url: str | None, schema: str | None, asked: dict[str, Any]) -> None:
     """An inbox on every node of a Citus cluster, and the door."""
-    from ..postgres.citus_door import door_of, open_door
+    from ..postgres.citus_door import door_of, grant, open_door
     from ..postgres.handoff import adopt_all
 
     nodes = []
@@ -111,10 +109,13 @@ def _open_door(database_url: str | None, schema: str | None, asked: dict[str, An
             if not asked["as_json"]:
                 echo(f"inbox    {node.inbox} on {node.host}:{node.port}: {len(done)} migrations applied")
         adopt_all(database.url, database.schema)
+        if asked["roles"]:
+            grant(database.url, database.schema, asked["role_prefix"])
         door = door_of(database.schema)
         if asked["as_json"]:
-            _say({"door": door, "inboxes": nodes}, database.schema)
+            _say({"door": door, "inboxes": nodes, "roles": asked["roles"]}, database.schema)
         else:
+            _say_roles(asked)
             echo(f"door     {door} leads to {len(nodes)} inboxes at migration {migrate.newest()}")
 
 
@@ -138,9 +139,13 @@ def _apply(conn: postgres.QueueConnection, database: Database, asked: dict[str, 
         return
     for migration in done:
         echo(f"applied  {migration.version:04} {migration.name}")
+    _say_roles(asked)
+    echo(f"schema   {database.schema} is at migration {at}")
+
+
+def _say_roles(asked: dict[str, Any]) -> None:
     if asked["roles"]:
         echo(f"roles    {asked['role_prefix']}_producer, _worker, _operator and _readonly have their grants")
-    echo(f"schema   {database.schema} is at migration {at}")
 
 
 def _roles_in_use(conn: postgres.QueueConnection, schema: str) -> bool:

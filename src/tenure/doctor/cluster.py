@@ -13,7 +13,7 @@ from ..postgres.connection import connect
 from ..postgres.patience import Patience
 from .finding import Finding
 
-DELEGATED = {"put", "put_many"}
+DELEGATED = {"put", "put_many", "take_key", "note_key"}
 STATEMENT_SECONDS = 10.0
 CLOCK_SECONDS_MAX = 1.0
 HANDOFF_SECONDS_MAX = 30.0  # the chore comes every ten seconds; what takes longer waits for somebody
@@ -43,13 +43,16 @@ def examine_cluster(url: str, schema: str) -> Iterator[Finding]:
     with connect(url, application_name="tenure doctor", patience=patience) as conn:
         has_door, _ = check_cluster(conn, schema)
         unlisted = [place for (place,) in conn.execute(text_of("unlisted", schema))] if has_door else []
-        nodes = [NodeFacts(*each) for each in conn.execute(text_of("facts", schema)).fetchall()]
+        nodes = [NodeFacts(*each) for each in conn.execute(text_of("facts", schema, named=schema)).fetchall()]
         yield nodes_there(nodes)
         yield preparing(nodes)
         yield prepared_left(nodes)
         yield clocks(nodes)
-        yield inboxes(nodes, unlisted)
-        yield ranges(nodes)
+        if closed := [node.place for node in _answering(nodes) if node.facts.get("closed")]:
+            yield may_not_look(closed)
+        else:
+            yield inboxes(nodes, unlisted)
+            yield ranges(nodes)
         yield door(schema, {name for (name,) in conn.execute(text_of("delegated", schema))} if has_door else None)
 
 
@@ -101,6 +104,12 @@ def inboxes(nodes: Sequence[NodeFacts], unlisted: Sequence[str] = ()) -> Finding
     if other := [place for place, migration in at.items() if migration != need]:
         return Finding("inboxes", "fault", at, f"{_named(other)} is not at migration {need}", MIGRATE)
     return Finding("inboxes", "ok", at, f"{len(at)} inboxes at migration {need}")
+
+
+def may_not_look(places: Sequence[str]) -> Finding:
+    """This login has no right to see what is in the inboxes: nothing is said of them."""
+    said = f"this login may not look into the inbox on {_named(places)}: inboxes and ranges were not checked"
+    return Finding("rights", "warn", list(places), said, "run this as the owner, or as a member of the role readonly")
 
 
 def ranges(nodes: Sequence[NodeFacts]) -> Finding:

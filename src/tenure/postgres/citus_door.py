@@ -103,10 +103,29 @@ def open_door(
             migrate.lock(conn, schema)
             if not has_door:
                 _run_script(conn, text_of("tables", schema, colocate_with=colocate_with or "none"))
-            _run_script(conn, text_of("places", schema))
-            _run_script(conn, text_of("door", schema))
+            for part in ("places", "known_keys", "door"):
+                _run_script(conn, text_of(part, schema))
             for node in members:
                 conn.execute(text_of("has_inbox", schema, group=node.inbox))
+
+
+def grant(url: str, schema: str = DEFAULT_SCHEMA, prefix: str = migrate.ROLE_PREFIX) -> None:
+    """Create the roles and grant them the door, then on every node its inbox; safe to run twice."""
+
+    def text(name: str) -> bytes:
+        return migrate.prefixed(text_of(name, schema).decode(), prefix).encode()
+
+    with connect(url, application_name="tenure migrate") as conn:
+        with conn.transaction():
+            migrate.lock(conn, schema)
+            _run_script(conn, text("roles"))
+        members = nodes(conn, schema)
+    for node in members:
+        with named_in_errors(node.inbox), connect(node.url(url), application_name="tenure migrate") as conn:
+            conn.execute("SET citus.enable_ddl_propagation TO off")
+            with conn.transaction():
+                migrate.grant(conn, schema, prefix)
+                _run_script(conn, text("roles_here"))
 
 
 def check_cluster(conn: QueueConnection, schema: str) -> tuple[bool, list[Node]]:

@@ -132,11 +132,16 @@ def _contracting(missing: Sequence[Migration]) -> list[Migration]:
 def roles(schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> str:
     """The SQL that creates the four group roles if they are missing, and grants each the least it needs."""
     check_schema_name(schema)
+    return _addressed(prefixed(_text("roles"), prefix), schema)
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """SQL about the roles, with their names as they are here."""
     if not _ROLE_PREFIX.fullmatch(prefix) or prefix.startswith("pg_"):
         raise BadSettings(
             f"--role-prefix {prefix!r} must be a plain name: use a-z, 0-9 and _, at most 48 letters, not pg_ first"
         )
-    return _addressed(_ROLE.sub(rf"{prefix}_\1", _text("roles")), schema)
+    return _ROLE.sub(rf"{prefix}_\1", text)
 
 
 def grant(conn: Connection[Any], schema: str = DEFAULT_SCHEMA, prefix: str = ROLE_PREFIX) -> None:

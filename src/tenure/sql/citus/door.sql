@@ -3,14 +3,18 @@
 --   enqueue and its kin   what producers call, with the arguments of their namesakes in tenure
 --   put, put_many         run by Citus on the node of their first argument, where they call tenure
 --   counts                how many rows each inbox has, by status
---   forget                idempotency keys that were taken before some time
+--
+-- What runs on the node of a key runs there with the owner's rights: a producer needs none to tables. What leads there runs as the caller: in
+-- one transaction Citus lets no second user at a range, and the caller may have written to a table of its own that is spread alike.
 
 SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
 
 CREATE OR REPLACE FUNCTION tenure_door.put(
   routing_key text, verb text, kind text, payload jsonb, partition_key text, queue text, priority int, at timestamptz, delay_seconds float8,
   max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, for_seconds float8
-) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
 BEGIN
   IF partition_key IS NOT NULL AND ordered IS DISTINCT FROM false THEN
     PERFORM tenure_door.stay(routing_key);
@@ -43,7 +47,9 @@ $$;
 CREATE OR REPLACE FUNCTION tenure_door.put_many(
   routing_key text, routing_keys text[], kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
   ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[]
-) RETURNS uuid[] LANGUAGE plpgsql AS $$
+) RETURNS uuid[] LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
 BEGIN
   PERFORM tenure_door.stay(k.key) FROM (
     SELECT s.key FROM unnest(routing_keys, ordered) AS s (key, ordered)
@@ -55,7 +61,7 @@ BEGIN
 END
 $$;
 
--- One row by whatever verb. An idempotency key is taken first, for the whole cluster: a second sender waits here, on any node.
+-- One row by whatever verb. An idempotency key is taken first.
 CREATE OR REPLACE FUNCTION tenure_door.send(
   verb text, kind text, payload jsonb, partition_key text, queue text, priority int, at timestamptz, delay_seconds float8,
   max_attempts int, ordered boolean, hold boolean, headers jsonb, idempotency_key text, for_seconds float8, OUT row_id uuid, OUT outcome text
@@ -66,20 +72,13 @@ DECLARE
                        ELSE jsonb_set(payload, '{$encrypted}', payload #> '{$encrypted,digest}') END::text;
   hash bytea := CASE WHEN idempotency_key IS NOT NULL AND verb IN ('keyed', 'given')
                      THEN sha256(convert_to(kind || chr(31) || content, 'UTF8')) END;
-  now timestamptz := clock_timestamp();
 BEGIN
-  IF NOT tenure_door.alone() OR (hash IS NOT NULL AND tenure_door.home(routing_key) = tenure_door.here()) THEN
+  IF NOT tenure_door.alone() OR (hash IS NOT NULL AND tenure_door.home(idempotency_key) <> tenure_door.home(routing_key)) THEN
     PERFORM tenure_door.commit_together();
   END IF;
   IF hash IS NOT NULL THEN
-    INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at) VALUES (idempotency_key, hash, now) ON CONFLICT (key) DO NOTHING;
-    IF NOT FOUND THEN
-      SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END INTO row_id, outcome
-      FROM tenure_door.idempotency AS k WHERE k.key = idempotency_key;
-      IF NOT FOUND THEN
-        RAISE EXCEPTION 'an idempotency key was forgotten by retention while it was being sent: send again'
-          USING ERRCODE = 'serialization_failure';
-      END IF;
+    SELECT t.row_id, t.outcome INTO row_id, outcome FROM tenure_door.take_key(idempotency_key, hash) AS t;
+    IF outcome IS NOT NULL THEN
       RETURN;
     END IF;
   END IF;
@@ -90,10 +89,8 @@ BEGIN
   SELECT s.row_id, s.outcome INTO row_id, outcome
   FROM tenure_door.put(routing_key, verb, kind, payload, partition_key, queue, priority, at, delay_seconds, max_attempts, ordered, hold,
                        headers, idempotency_key, for_seconds) AS s;
-  IF outcome = 'conflict' AND hash IS NOT NULL THEN  -- with a row that was sent to its node directly
-    DELETE FROM tenure_door.idempotency AS k WHERE k.key = idempotency_key;
-  ELSIF hash IS NOT NULL THEN
-    UPDATE tenure_door.idempotency AS k SET row_id = send.row_id WHERE k.key = idempotency_key;
+  IF hash IS NOT NULL THEN  -- a conflict is one with a row that was sent to its node directly
+    PERFORM FROM tenure_door.note_key(idempotency_key, CASE WHEN outcome <> 'conflict' THEN row_id END);
   END IF;
 END
 $$;
@@ -237,19 +234,9 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION tenure_door.forget(before timestamptz) RETURNS bigint LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
-DECLARE
-  n bigint;
-BEGIN
-  DELETE FROM tenure_door.idempotency AS k WHERE k.created_at < before;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n;
-END
-$$;
-
 SELECT create_distributed_function(p.oid::regprocedure)
 FROM pg_catalog.pg_proc AS p
-WHERE p.pronamespace = 'tenure_door'::regnamespace AND p.proname NOT IN ('put', 'put_many');
+WHERE p.pronamespace = 'tenure_door'::regnamespace AND p.proname NOT IN ('put', 'put_many', 'take_key', 'note_key');
 SELECT create_distributed_function(p.oid::regprocedure, 'routing_key', colocate_with => 'tenure_door.keys', force_delegation => true)
 FROM pg_catalog.pg_proc AS p
-WHERE p.pronamespace = 'tenure_door'::regnamespace AND p.proname IN ('put', 'put_many');
+WHERE p.pronamespace = 'tenure_door'::regnamespace AND p.proname IN ('put', 'put_many', 'take_key', 'note_key');

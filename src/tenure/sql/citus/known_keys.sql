@@ -1,0 +1,48 @@
+-- Idempotency keys, which are known to the whole cluster. These functions run with the owner's rights: nobody else reads or changes the table.
+--
+--   take_key, note_key    run by Citus on the node of the key: it is taken; then it has a row, or is free again
+--   forget                keys that were taken before some time
+
+-- A second sender waits here, on any node, and learns what became of the first: no outcome means that the key is the caller's.
+CREATE OR REPLACE FUNCTION tenure_door.take_key(routing_key text, hash bytea) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+  INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at) VALUES (routing_key, hash, clock_timestamp()) ON CONFLICT (key) DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END
+    FROM tenure_door.idempotency AS k WHERE k.key = routing_key;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'an idempotency key was forgotten by retention while it was being sent: send again'
+        USING ERRCODE = 'serialization_failure';
+    END IF;
+  END IF;
+END
+$$;
+
+-- A key that has a row is nobody's to change.
+CREATE OR REPLACE FUNCTION tenure_door.note_key(routing_key text, id uuid) RETURNS void LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+  IF id IS NULL THEN
+    DELETE FROM tenure_door.idempotency AS k WHERE k.key = routing_key
+      AND k.row_id IS NULL;
+  ELSE
+    UPDATE tenure_door.idempotency AS k SET row_id = id WHERE k.key = routing_key
+      AND k.row_id IS NULL;
+  END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.forget(before timestamptz) RETURNS bigint LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+  n bigint;
+BEGIN
+  DELETE FROM tenure_door.idempotency AS k WHERE k.created_at < before;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n;
+END
+$$;
