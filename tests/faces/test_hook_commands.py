@@ -149,7 +149,12 @@ def test_kept_webhooks_are_sent_again_by_id_and_by_time(world: World) -> None:
     kept = [world.run(endpoints.send_webhook("acme", f"order.{n}", b"{}", queue="webhooks")).webhook_id for n in "ab"]
     world.run(endpoints.send_webhook("acme", "user.made", b"{}", queue="webhooks"))
     id, _ = add(world)
-    assert answer(world, "resend", id, str(kept[0]))["sent"] == 1
+    unknown = str(UUID(int=9))
+    resent = answer(world, "resend", id, unknown, str(kept[0]))
+    assert (resent["sent"], resent["asked"], resent["left_out"]) == (1, 2, [unknown])
+    told = call(world, "resend", id, unknown, str(kept[0])).output
+    assert told == f"1 webhook will be sent again; its tenant has none with the id {unknown}\n"
+    world.sql("DELETE FROM live WHERE id = (SELECT max(id::text)::uuid FROM live)")
     assert answer(world, "replay", id, "--since", "1h", "--dry-run")["matched"] == 2
     assert world.count("live") == 1
     unattended = call(world, "replay", id, "--since", "1h")

@@ -129,5 +129,7 @@ def test_an_endpoint_tells_its_calls_without_a_secret_and_obeys(world: World) ->
         assert web.get(f"/api/hooks/{UUID(int=6)}").status_code == 404
         assert web.post(f"/api/hooks/{id}/resend", json={"webhooks": []}).status_code == 400
         assert len(web.get("/api/audit").json()["audit"]) == 4
+        some = web.post(f"/api/hooks/{id}/resend", json={"webhooks": [str(sent), str(UUID(int=9))]}).json()
+        assert (some["rows"], some["left_out"]) == (1, [str(UUID(int=9))])
     with served(world, hide_payloads=True) as web:
         assert web.get("/api/hooks").json()["endpoints"][0]["url"] == "https://acme.example/…?…"

@@ -77,6 +77,7 @@ def test_each_job_is_a_line_and_each_failure_has_its_traceback(world: World, tmp
     assert "    LookupError: no order 7\\x1b[31m" in told, "what others wrote cannot colour the terminal"
     assert "pools.py" not in told, "frames of Tenure say nothing to the author of a handler"
     assert "    never again" in told
+    assert "    snooze" not in told, "an outcome without a word is told by its end"
     assert "worker_started" in told, "what else needs attention is logged as ever"
     assert "job_retried" not in told
     assert "lease_acquired" not in told

@@ -152,6 +152,15 @@ def test_a_port_that_cannot_be_is_a_usage_error(folder: Path) -> None:
     assert tenure(folder, "worker", "shop:inbox", "--health-port", "99999").returncode == USAGE
 
 
+def test_a_queue_that_no_handler_has_is_told(folder: Path) -> None:
+    said = "tenure: no handler of this app has the queue 'nosuch': there are default\n"
+    told = tenure(folder, "worker", "shop:inbox", "--queues", "nosuch,default", "--slots", "0").stderr
+    assert (told.startswith(said), LOADED in told, told.count("\n")) == (True, True, 2)
+    as_json = tenure(folder, "worker", "shop:inbox", "--queues", "nosuch", "--slots", "0", "--json").stderr
+    assert '"level": "warning", "event": "queue_without_handler", "queue": "nosuch"' in as_json
+    assert "no handler" not in tenure(folder, "worker", "shop:inbox", "--queues", "default", "--slots", "0").stderr
+
+
 @pytest.mark.parametrize("face", ["worker", "dev"])
 @pytest.mark.parametrize("names", ["", " "])
 def test_queues_without_a_name_are_a_usage_error(folder: Path, face: str, names: str) -> None:

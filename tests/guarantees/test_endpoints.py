@@ -121,8 +121,8 @@ def test_kept_webhooks_are_sent_again_to_one_endpoint_and_to_none_that_is_disabl
     named, _, foreign = send(world), send(world), send(world, "other")
     id, off = add(world), add(world, state="disabled")
     add(world)
-    assert world.run(endpoints.resend_webhook(id, [named, foreign], queue=QUEUE)) == 1
-    assert world.run(endpoints.resend_webhook(off, [named], queue=QUEUE)) == 0
+    assert world.run(endpoints.resend_webhook(id, [named, foreign], queue=QUEUE)) == [named]
+    assert world.run(endpoints.resend_webhook(off, [named], queue=QUEUE)) == []
     assert (told(world), world.count("live")) == ({id}, 1)
 
 

@@ -110,6 +110,22 @@ def test_the_same_id_with_other_content_is_acknowledged_told_and_the_first_one_s
     assert world.sql("SELECT payload -> 'body' ->> 'amount' FROM live") == [("42",)]
 
 
+@pytest.mark.parametrize(
+    ("body", "id", "status", "says"),
+    [
+        (BODY, "i" * 600, 401, "the id of the request has 600 characters, the limit is 200"),
+        (BODY, "a\u200bb", 401, "the id of the request is not printable text"),
+        (b'{"n": 1e400}', "msg_1", 400, "the body has a number that is too large"),
+        (b'{"n": %s}' % (b"9" * 5000), "msg_1", 400, "the body has a number that is too large"),
+        (b"hello", "msg_1", 400, "the body is not JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_told(world: World, body: bytes, id: str, status: int, says: str) -> None:
+    shop = Shop(world)
+    assert shop.post(standard(body, id=id), body) == status
+    assert [each.reason for each in shop.events if isinstance(each, WebhookRefused)] == [says]
+
+
 def test_forged_old_and_malformed_requests_are_refused_and_leave_nothing(world: World) -> None:
     shop = Shop(world)
     forged = {**standard(), "webhook-signature": "v1,AAAA"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 import pytest
+from click.testing import CliRunner
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
@@ -20,6 +22,7 @@ from crew import eventually, working
 from shapes.receivers import Receiving, receiving
 from tenure.app.codec import Codec
 from tenure.app.inbox import Inbox
+from tenure.cli import tenure
 from tenure.errors import BadSettings, InvalidPayload
 from tenure.events import (
     DeliveryMade,
@@ -229,8 +232,23 @@ def test_an_endpoint_that_says_410_is_disabled_and_its_rows_fail(world: World, r
     with working(world, inbox) as hired:
         hired.saw(EndpointDisabled)
         hired.saw(JobFailed)
-    assert state(world, made.id).state == "disabled"
+    assert (state(world, made.id).state, state(world, made.id).note) == ("disabled", "answered 410: said")
     assert hooks.send(world.conn, "acme", "order.paid", {}).sent == 0
+
+
+def test_of_an_answer_without_a_body_the_status_is_told(world: World, receiver: Receiving) -> None:
+    inbox, hooks = shop(world, receiver)
+    made = hooks.add(world.conn, tenant="acme", url=receiver.url("/silent"), kinds=["*"])
+    receiver.answers["/silent"] = [(500, {}), (410, {})]
+    with working(world, inbox) as hired:
+        hooks.send(world.conn, "acme", "order.paid", {})
+        assert hired.saw(JobRetried)[0].error == "answered 500"
+        at = ["--database-url", world.url, "--schema", world.schema]
+        shown = CliRunner().invoke(tenure, ["hooks", "show", str(made.id), *at]).output
+        assert re.search(r"failed once since .*: answered 500$", shown, re.MULTILINE), shown
+        hooks.send(world.conn, "acme", "order.paid", {})
+        hired.saw(EndpointDisabled)
+    assert state(world, made.id).note == "answered 410"
 
 
 def test_what_an_endpoint_asks_for_is_honoured_up_to_a_day(world: World, receiver: Receiving) -> None:

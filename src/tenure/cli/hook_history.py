@@ -69,7 +69,8 @@ def _replayed(conn: QueueConnection, schema: str, id: UUID, ids: list[UUID], rea
     )
     for first in range(0, len(ids), BATCH):
         with conn.transaction():
-            done = postgres.run(conn, endpoints.resend_webhook(id, ids[first : first + BATCH], queue=queue), schema)
+            again = endpoints.resend_webhook(id, ids[first : first + BATCH], queue=queue)
+            done = len(postgres.run(conn, again, schema))
             postgres.run(conn, operators.mark(line, done, done=False), schema)
         sent += done
     postgres.run(conn, operators.mark(line, 0, done=True), schema)

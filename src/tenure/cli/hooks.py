@@ -101,7 +101,8 @@ def show_one(id: UUID, n: int, as_json: bool, database_url: str | None, schema: 
         return
     echo(printable(f"{one.tenant}  {one.url}  {', '.join(one.kinds)}"))
     waits = f"{one.pending:,} row{'s' * (one.pending != 1)} pending"
-    failing = f", failed {one.failures} times in a row since {said(one.failing_since)}" if one.failing_since else ""
+    often = "once" if one.failures == 1 else f"{one.failures} times in a row"
+    failing = f", failed {often} since {said(one.failing_since)}" if one.failing_since else ""
     rotating = f", two secrets sign until {said(one.rotating_until)}" if one.rotating_until else ""
     echo(f"{_state(one)}, {waits}{failing}{rotating}{f': {printable(one.note)}' if one.note else ''}")
     show(CALLS, [_call(each) for each in log], "no call yet")
@@ -170,8 +171,12 @@ def resend(
             reason,
             "or its tenant has none of these webhooks any more",
         )
-    plural = f"webhook{'s' * (sent != 1)}"
-    answer(as_json, f"{sent:,} {plural} will be sent again", endpoint=id, asked=len(set(webhooks)), sent=sent)
+    left_out = [each for each in dict.fromkeys(webhooks) if each not in sent]
+    told = f"{len(sent):,} webhook{'s' * (len(sent) != 1)} will be sent again"
+    if left_out:
+        told += f"; its tenant has none with the id {', '.join(map(str, left_out))}"
+    facts = {"endpoint": id, "asked": len(set(webhooks)), "sent": len(sent), "left_out": left_out}
+    answer(as_json, told, **facts)
 
 
 for each in (*CHANGES, replay, erase):

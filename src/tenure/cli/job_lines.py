@@ -17,6 +17,7 @@ ENDS: dict[type[Event], str] = {
     JobReleased: "given back, at no cost",
     JobRetried: "failed, is tried again",
 }
+BARE = ("cancelled", "deadletter", "fail", "release", "retry", "snooze")  # an outcome without a word: the end says it
 INDENT = "    "
 OURS = f'  File "{Path(__file__).parents[1]}{os.sep}'
 
@@ -34,7 +35,7 @@ class JobLines:
         elif isinstance(event, JobRetried):
             self._say(None if isinstance(event, JobReleased) else False, event, ENDS[type(event)])
             lines = list(_theirs(event.error.rstrip().splitlines()))
-            if lines:
+            if lines and event.error not in BARE:
                 echo("\n".join(INDENT + line for line in lines), err=True)
         elif event.level != "debug":
             self._log(event)

@@ -9,20 +9,19 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ..console.terminal import echo
-from ..errors import BUG, BadSettings
+from ..errors import BadSettings
 from ..settings import find, number, session_url, whole
 from .database import place_options, setting
-from .errors import explain, tell
+from .errors import tell
 from .worker_place import poll_seconds, where_it_works
+from .worker_told import tell_address, tell_json, tell_unknown
 
 if TYPE_CHECKING:
     from ..worker.worker import Worker
@@ -96,10 +95,12 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
         inbox.use_schema(where["schema"])
         if "citus" in where:
             inbox.use_citus()
+        taken = weights(_said("queues", queues)) or inbox.queues
+        tell_unknown(taken, inbox.queues, as_json=rest["as_json"])
         terms = Terms(
             **where,
             session_url=session_url(rest["session_url"]),
-            queues=weights(_said("queues", queues)) or inbox.queues,
+            queues=taken,
             slots=whole("TENURE_SLOTS", rest["slots"], "--slots"),
             lease_seconds=_number("lease_seconds", rest),
             drain_seconds=_number("drain_seconds", rest),
@@ -107,11 +108,7 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
             grace_seconds=_number("grace_seconds", rest),
             housekeeping=not rest["no_housekeeping"],
         )
-        port = (
-            whole("TENURE_HEALTH_PORT", rest["health_port"], "--health-port")
-            if _said("health_port", rest["health_port"])
-            else None
-        )
+        port = _port(rest["health_port"])
         host = _said("health_host", rest["health_host"]) or ""
         bus = Bus()
         log: Subscriber = Log(sys.stderr, as_json=rest["as_json"])
@@ -126,8 +123,8 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, host, port) as health:
             if port is not None:
-                _tell_address(f"http://{host}:{health.port}", as_json=rest["as_json"])
-            code = _run(worker, _tell_json if rest["as_json"] else tell)
+                tell_address(f"http://{host}:{health.port}", as_json=rest["as_json"])
+            code = _run(worker, tell_json if rest["as_json"] else tell)
     _leave(code)
 
 
@@ -143,35 +140,17 @@ def _in_json(wanted: bool) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise click.exceptions.Exit(_tell_json(error)) from None
-
-
-def _tell_json(error: BaseException) -> int:
-    """The error as a JSON line, a bug with its traceback; the exit code."""
-    sentence, code = explain(error)
-    more = {"traceback": "".join(traceback.format_exception(error))} if code == BUG else {}
-    _say_json("error", {"event": "command_failed", "exit_code": code, "error": sentence, **more})
-    return code
-
-
-def _tell_address(url: str, *, as_json: bool) -> None:
-    if as_json:
-        _say_json("info", {"event": "health_served", "url": url})
-    else:
-        echo(f"health on {url}", err=True)
-
-
-def _say_json(level: str, fields: dict[str, Any]) -> None:
-    from ..telemetry.log import as_json
-
-    with suppress(OSError):
-        echo(as_json(datetime.now(UTC), level, fields), err=True)
+        raise click.exceptions.Exit(tell_json(error)) from None
 
 
 def _said(name: str, given: object) -> str | None:
     """The value of the flag, the variable or the settings file."""
     found = find(f"TENURE_{name.upper()}", given, f"--{name.replace('_', '-')}")
     return found.value if found else None
+
+
+def _port(given: int | None) -> int | None:
+    return whole("TENURE_HEALTH_PORT", given, "--health-port") if _said("health_port", given) else None
 
 
 def _number(name: str, given: dict[str, Any]) -> float:

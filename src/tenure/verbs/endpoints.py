@@ -138,10 +138,10 @@ def send_webhook(tenant: str, kind: str, body: bytes, *, queue: str) -> Statemen
     return Statement("send_webhook", params, lambda rows: SentWebhook(*rows[0]))
 
 
-def resend_webhook(endpoint_id: UUID, ids: Sequence[UUID], *, queue: str) -> Statement[int]:
-    """Send kept webhooks to one endpoint again, under their own ids; how many."""
+def resend_webhook(endpoint_id: UUID, ids: Sequence[UUID], *, queue: str) -> Statement[list[UUID]]:
+    """Send kept webhooks to one endpoint again, under their own ids; which."""
     params = {"endpoint_id": endpoint_id, "ids": array([each.hex for each in ids]), "queue": queue}
-    return Statement("resend_webhook", params, len)
+    return Statement("resend_webhook", params, lambda rows: [row[0] for row in rows])
 
 
 def try_endpoint(id: UUID, *, queue: str) -> Statement[UUID | None]:

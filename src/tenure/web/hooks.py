@@ -99,10 +99,11 @@ class HookPage(msgspec.Struct, frozen=True):
 
 
 class HookTold(msgspec.Struct, frozen=True):
-    """What was done: how many rows are due or sent."""
+    """What was done: how many rows are due or sent, and which webhooks are not among them: its tenant has them not."""
 
     id: UUID
     rows: int
+    left_out: list[UUID] = []
 
 
 async def hooks(ask: Ask[HooksAsked, None]) -> HooksShape:
@@ -188,7 +189,8 @@ async def resend(ask: Ask[Any, ResendAsked]) -> HookTold:
     id, chosen = ask.path["id"], ask.body.webhooks
     why = "or it is disabled, or its tenant has none of these webhooks any more"
     again = lambda queue: verbs.resend_webhook(id, chosen, queue=queue)  # noqa: E731
-    return HookTold(id, await _change(ask, "resend_webhooks", again, why))
+    sent = await _change(ask, "resend_webhooks", again, why)
+    return HookTold(id, len(sent), [each for each in dict.fromkeys(chosen) if each not in sent])
 
 
 async def _set(ask: Ask[Any, Why], state: State, verb: str) -> HookTold:

@@ -112,7 +112,7 @@ class Deliverer:
         )
         async with job.fenced(keep=verdict != "ok") as tx:
             change, open_until = await run(tx, logged, job.schema)
-        error = f"answered {called.status}: {called.note}" if called.status else called.note
+        error = f"answered {called.status}: {called.note}".removesuffix(": ") if called.status else called.note
         await self._tell(job, endpoint, called, change, open_until, error)
         if verdict == "ok":
             return None

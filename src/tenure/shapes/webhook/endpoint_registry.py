@@ -113,7 +113,8 @@ class Registry:
         if isinstance(webhooks, str | UUID):
             raise BadSettings(f"webhooks={str(webhooks)[:60]!r} must be a list of ids")
         ids = [_id(each, "webhook") for each in webhooks]
-        return self._run(conn, endpoints.resend_webhook(_id(endpoint, "endpoint"), ids, queue=self._queue))
+        again = endpoints.resend_webhook(_id(endpoint, "endpoint"), ids, queue=self._queue)
+        return self._run(conn, Statement(again.name, again.params, len))
 
     def test(self, conn: Any, endpoint: UUID | str) -> Any:
         """Send one webhook of the kind tenure.test; its id, None if there is no such endpoint or it is disabled."""

@@ -22,7 +22,7 @@ from ...errors import BadSettings, IdempotencyConflict, InvalidPayload, PayloadT
 from ...events import Bus, WebhookDiffers, WebhookReceived, WebhookRefused
 from ...model.payload import check_name
 from ...postgres.connection import connect_async
-from .verifiers import Forged, Verifier
+from .verifiers import OUT_OF_RANGE, Forged, Verifier
 
 BODY_BYTES_MAX = 1_048_576
 BODY_SECONDS = 10.0
@@ -95,6 +95,8 @@ class Receiver:
             raise NotTaken(401, str(error)) from None
         try:
             return id, msgspec.json.decode(body)
+        except msgspec.ValidationError:  # of any value it is the only one
+            raise NotTaken(400, OUT_OF_RANGE) from None
         except msgspec.DecodeError:
             raise NotTaken(400, "the body is not JSON") from None
         except RecursionError:

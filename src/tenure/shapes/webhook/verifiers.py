@@ -18,6 +18,7 @@ from .signing import key_of, signature
 
 TOLERANCE_SECONDS = 300.0
 ID_CHARS_MAX = 200
+OUT_OF_RANGE = "the body has a number that is too large"
 
 
 class Forged(TenureError):
@@ -134,13 +135,17 @@ def _lately(said: str | None, now: float, tolerance_seconds: float) -> int:
 
 
 def _id(said: Any) -> str:
-    if not isinstance(said, str) or not 1 <= len(said) <= ID_CHARS_MAX or not said.isprintable():
+    if said is None or said == "":
         raise Forged("the request has no id")
+    if not isinstance(said, str) or not said.isprintable():
+        raise Forged("the id of the request is not printable text")
+    if len(said) > ID_CHARS_MAX:
+        raise Forged(f"the id of the request has {len(said)} characters, the limit is {ID_CHARS_MAX}")
     return said
 
 
 def _field(body: bytes, name: str) -> Any:
     try:
         return msgspec.json.decode(body, type=dict[str, Any]).get(name)
-    except msgspec.DecodeError:
-        raise Forged("the body is not a JSON object") from None
+    except msgspec.DecodeError as error:
+        raise Forged(OUT_OF_RANGE if "out of range" in str(error) else "the body is not a JSON object") from None

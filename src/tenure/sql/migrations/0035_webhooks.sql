@@ -195,7 +195,8 @@ BEGIN
     change := 'disabled';
   END IF;
   UPDATE tenure.endpoints AS p
-  SET failures = n, failing_since = COALESCE(p.failing_since, moment), open_until = log_delivery.open_until, probe_until = NULL, note = of_note,
+  SET failures = n, failing_since = COALESCE(p.failing_since, moment), open_until = log_delivery.open_until, probe_until = NULL,
+      note = concat_ws(': ', 'answered ' || of_status, NULLIF(of_note, '')),
       state = CASE WHEN log_delivery.change = 'disabled' THEN 'disabled' ELSE p.state END
   WHERE p.id = of_endpoint;
 END
