@@ -58,6 +58,22 @@ class Shop:
         self.world.sql("UPDATE steps SET until = clock_timestamp() WHERE state IN ('waiting', 'retrying')")
         self.world.due()
 
+    def later(self) -> None:
+        """Let what it waits for now be over, except signals that the test sends: ok and go, and never."""
+        self.world.sql(
+            "UPDATE steps SET until = clock_timestamp() WHERE state IN ('waiting', 'retrying')"
+            " AND until > clock_timestamp() AND name NOT IN ('wait:ok', 'wait:go', 'wait:never')"
+        )
+        self.world.due()
+
+    def still(self, id: Any) -> None:
+        """Wait until it is parked, or is in a step that is named long."""
+        query = (
+            "SELECT 1 FROM live JOIN steps ON row_id = id AND state IN ('waiting', 'retrying') AND until = available_at"
+            " WHERE id = %s AND status = 'pending' AND until > clock_timestamp()"
+        )
+        eventually(lambda: "long" in self.did or self.world.sql(query, id))
+
     def ours(self) -> list[str]:
         """What fenced steps have written."""
         return [what for (what,) in self.world.sql("SELECT what FROM effects_of_ours")]

@@ -192,3 +192,29 @@ def test_a_child_that_is_given_to_first_as_it_is_is_cancelled_and_the_flow_goes_
         eventually(lambda: shop.world.sql("SELECT 1 FROM dead WHERE kind = 'kid' AND status = 'cancelled'"))
         race.of(id).signal(shop.world.conn, "go")
         shop.ended(id)
+
+
+def test_a_child_that_a_loser_sent_after_a_sleep_is_cancelled(shop: Shop) -> None:
+    @shop.flows.workflow("kid")
+    async def kid(flow: Flow) -> None:
+        await flow.wait_for("never")
+
+    async def sends(flow: Flow) -> None:
+        await flow.sleep(60)
+        await flow.call(kid)
+
+    @shop.flows.workflow("race")
+    async def race(flow: Flow) -> None:
+        await flow.first(flow.wait_for("ok"), sends(flow))
+        await flow.wait_for("go")
+
+    with shop.work():
+        id = race.start(shop.world.conn).id
+        shop.still(id)
+        shop.later()
+        eventually(lambda: shop.world.sql("SELECT 1 FROM live WHERE kind = 'kid' AND status = 'pending'"))
+        shop.still(id)
+        race.of(id).signal(shop.world.conn, "ok")
+        eventually(lambda: shop.world.sql("SELECT 1 FROM dead WHERE kind = 'kid' AND status = 'cancelled'"))
+        race.of(id).signal(shop.world.conn, "go")
+        shop.ended(id)

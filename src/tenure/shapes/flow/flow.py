@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -235,6 +236,8 @@ class Flow(Stable):
         InvalidPayload if the function cannot be called with it.
         """
         outside_of_steps("flow.anew")
+        if BRANCH.get(self._main).walk is not None:  # it had lost: the flow goes on with the branch that won
+            raise asyncio.CancelledError
         raise self._driver.sleepers.stop(Again(encode(self._takes.payload((), fields))))
 
     def _beside(self, doing: Doing, place: tuple[str, int], numbers: int = 1) -> Any:

@@ -4,7 +4,7 @@ children are cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,8 +30,18 @@ def closed_waits(core: Core, losers: Sequence[Branch]) -> list[Step]:
         step._replace(state="cancelled", result=None, error=LOST)
         for step in core.records.values()
         if step.state == "retrying" or (step.state == "waiting" and not step.name.startswith("group:"))
-        if any(is_of(each.roots, step.path, step.n) for each in losers)
+        if any(is_of(each.roots, step.path, step.n) and not _slept_out(core, each, step) for each in losers)
     ]
+
+
+def _slept_out(core: Core, branch: Branch, step: Step) -> bool:
+    """Whether the branch went on after this sleep, which stays recorded as waiting then: one more record would cost.
+
+    It is not closed, for the way to all that the branch did afterwards leads past it.
+    """
+    if step.name != "sleep":
+        return False
+    return _recorded_after(core, branch, step, step.until or 0.0) or (step.over and _asked_after(core, branch, step))
 
 
 def unseen(core: Core, losers: Sequence[Branch]) -> bool:
@@ -87,11 +97,24 @@ def unused_signals(core: Core, losers: Sequence[Branch]) -> list[Step]:
 
 
 def _went_on(core: Core, branch: Branch, step: Step) -> bool:
-    """Whether something of the branch follows this step: in its records, or asked for since in this attempt."""
-    here, since = place_of(step.path, step.n), core.met.get((step.path, step.n), len(core.asked))
-    later = {place for place, other in core.records.items() if other.recorded_at > step.recorded_at}
-    later.update(place for place, before in core.asked.items() if before >= since)
-    return any(is_of(branch.roots, *place) and goes_before(here, place_of(*place)) for place in later)
+    """Whether something of the branch follows this step, which was met when it was recorded."""
+    return _recorded_after(core, branch, step, step.recorded_at) or _asked_after(core, branch, step)
+
+
+def _recorded_after(core: Core, branch: Branch, step: Step, met_at: float) -> bool:
+    """Whether its records say so."""
+    return _follows(branch, step, (place for place, other in core.records.items() if other.recorded_at > met_at))
+
+
+def _asked_after(core: Core, branch: Branch, step: Step) -> bool:
+    """Whether it has asked for something since in this attempt."""
+    since = core.met.get((step.path, step.n), len(core.asked))
+    return _follows(branch, step, (place for place, before in core.asked.items() if before >= since))
+
+
+def _follows(branch: Branch, step: Step, places: Iterable[tuple[str, int]]) -> bool:
+    here = place_of(step.path, step.n)
+    return any(is_of(branch.roots, *place) and goes_before(here, place_of(*place)) for place in places)
 
 
 def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) -> Fenced | None:
