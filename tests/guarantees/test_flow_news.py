@@ -190,3 +190,6 @@ def test_a_wait_that_lasts_much_longer_than_usual_is_named(world: World) -> None
     assert _why(world) == {}
     world.sql("UPDATE steps SET recorded_at = recorded_at - interval '1 day' WHERE row_id = %s", slow)
     assert _why(world) == {slow: "waits"}
+    world.sql("INSERT INTO steps (row_id, run, path, n, name, state, fence_token, recorded_at, until)"
+              " VALUES (%s, 1, '', 2, 'sleep', 'waiting', 1, '2020-01-01', '2020-01-02')", slow)  # fmt: skip
+    assert _why(world) == {slow: "waits"}  # a sleep that is over is recorded as waiting, and hides nothing

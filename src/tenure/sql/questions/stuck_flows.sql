@@ -33,7 +33,7 @@ WITH flow AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT bool_or(s.state IN ('waiting', 'retrying') AND s.until = f.available_at) AS parked, bool_or(s.path = 'undone') AS cleaning,
            (array_agg(s.name ORDER BY s.tries DESC, s.name) FILTER (WHERE s.state = 'retrying'))[1] AS retrying, max(s.tries) FILTER (WHERE s.state = 'retrying') AS tries,
-           (array_agg(s.name ORDER BY s.recorded_at, s.name) FILTER (WHERE s.state = 'waiting'))[1] AS waits, min(s.recorded_at) FILTER (WHERE s.state = 'waiting') AS waiting_since,
+           (array_agg(s.name ORDER BY s.recorded_at, s.name) FILTER (WHERE s.state = 'waiting' AND s.name LIKE 'wait:%'))[1] AS waits, min(s.recorded_at) FILTER (WHERE s.state = 'waiting' AND s.name LIKE 'wait:%') AS waiting_since,
            max(s.recorded_at) AS latest
     FROM tenure.steps AS s WHERE s.row_id = f.id AND s.run = f.run
   ) AS s
