@@ -246,7 +246,7 @@ def test_a_record_that_was_there_before_keeps_its_time() -> None:
     doing = core.step(Call("", 0, "one", print, (), {}, Tries(), None, "key"))
     assert isinstance(next(doing), Run)
     assert isinstance(doing.send(None), Write)
-    assert doing.send(Recorded(9.0, False, written=False)) == Recall(1)
+    assert doing.send(Recorded(9.0, written=False)) == Recall(1)
     with pytest.raises(StopIteration):
         doing.send([Step("", 0, "one", "done", recorded_at=5.0)])
     assert core.moments.at("") == 5.0

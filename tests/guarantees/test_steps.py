@@ -243,10 +243,11 @@ def test_a_wait_keeps_its_end_when_it_is_parked_again(world: World) -> None:
 def test_a_cancelled_instance_does_not_go_to_sleep_unless_it_knows(world: World) -> None:
     lease = _flow(world)
     assert world.run(steps.cancel_flow(lease.id, reason="changed my mind")) == (lease.id, "asked")
-    assert _park(world, lease, SHIPPED).outcome == "cancelled"
+    parked = _park(world, lease, SHIPPED)
+    assert (parked.outcome, parked.cancel) == ("cancelled", "changed my mind")
     answer = _record(world, lease, Step("", 1, "wait:shipped", "cancelled"))
     assert isinstance(answer, Recorded)
-    assert answer.cancel_asked
+    assert answer.cancel == "changed my mind"
     assert (
         _park(world, lease, Wait("undo", 0, "undo:charge", "retrying", seconds=60.0, tries=2), cleaning=True).outcome
         == "parked"

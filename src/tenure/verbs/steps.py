@@ -45,7 +45,7 @@ class Recorded(NamedTuple):
     """It is written down, at this time; perhaps somebody has asked the instance to stop."""
 
     moment: float
-    cancel_asked: bool
+    cancel: str | None = None  # why, if it is to stop
     written: bool = True  # False: all of it was there before
 
 
@@ -80,6 +80,7 @@ class Parked(NamedTuple):
     outcome: Literal["parked", "stays", "awake", "cancelled", "locked"]
     moment: float = 0.0
     met: tuple[Step, ...] = ()  # all its waits as they stand; one that is to be tried again now is due
+    cancel: str | None = None  # why, if it is to stop
 
 
 def record(recordings: Sequence[Recording]) -> Statement[list[Recorded | Settled]]:
@@ -97,7 +98,7 @@ def record(recordings: Sequence[Recording]) -> Statement[list[Recorded | Settled
     }
 
     def read(rows: Rows) -> Any:
-        found = {id: Recorded(moment, asked, new) for id, asked, moment, new in rows}
+        found = {id: Recorded(moment, cancel, new) for id, cancel, moment, new in rows}
         return _or_why("record", [each.lease for each in recordings], found)
 
     return Statement("record", params, read)
@@ -126,7 +127,8 @@ def park(parkings: Sequence[Parking], *, patient: bool = True) -> Statement[list
     def read(rows: Rows) -> Any:
         found: dict[UUID, Parked] = {}
         for id, outcome, path, n, state, result, until, moment in rows:
-            known = found.get(id) or Parked(outcome, moment or 0.0)
+            why = result if outcome == "cancelled" else None
+            known = found.get(id) or Parked(outcome, moment or 0.0, cancel=why)
             wait = (Step(path, n, "", state, result=result, until=until),) if path is not None else ()
             found[id] = known._replace(met=known.met + wait)
         return _or_why("park", [each.lease for each in parkings], found)

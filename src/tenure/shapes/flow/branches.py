@@ -174,7 +174,7 @@ async def as_tasks(
     except FlowStops as why:
         raise driver.sleepers.stop(why) from None
     if fork.won is None and core.cleaning:  # nobody wins any more
-        raise driver.sleepers.stop(FlowCancelled(core.cancel or "on request"))
+        raise driver.sleepers.stop(FlowCancelled(core.reason_to_stop() or "on request"))
     if fork.won is None:  # its own branch had lost before this race was decided
         raise asyncio.CancelledError
     if winner is None:

@@ -183,7 +183,7 @@ class Core:
         by = self.instance.deadline if call.undoes is None else None
         met = yield Hold(Wait(*call[:3], "retrying", call.args_hash, tries, seconds or 1.0, by, error))
         if met is None and call.undoes is None:
-            yield from self.cancelled(call.path, call.n, call.name, self.cancel or "on request")
+            yield from self.cancelled(call.path, call.n, call.name, self.reason_to_stop() or "on request")
 
     def _recalled(self, call: Call, known: Step) -> Any:
         self.moments.passed(call.path, known.recorded_at)
@@ -221,13 +221,12 @@ class Core:
     def learn(self, answer: Recorded) -> None:
         """What the database said with a record."""
         self._seen = answer.moment, time.monotonic()
-        if answer.cancel_asked and not self.cancel:
-            self.cancel = "on request"
+        self.cancel = self.cancel or answer.cancel or ""
 
     def _stop_if_asked(self, path: str, n: int, name: str, *, begun: bool = True) -> Doing:
         """A flow that is to be cancelled is so at its next step, and that is recorded there."""
         if self.cleaning:
-            raise FlowCancelled(self.cancel or "on request")
+            raise FlowCancelled(self.reason_to_stop() or "on request")
         if reason := self.reason_to_stop():
             yield from self.cancelled(path, n, name, reason, tries=int(begun))
 
@@ -258,7 +257,7 @@ class Core:
         ends = [each for each in (at, self.instance.deadline) if each is not None]
         met: Step | None = yield Hold(Wait(path, n, name, seconds=seconds, at=min(ends, default=None)))
         if met is None:
-            yield from self.cancelled(path, n, name, self.cancel or "on request")
+            yield from self.cancelled(path, n, name, self.reason_to_stop() or "on request")
         assert met is not None
         self.records[path, n] = met._replace(name=name)
         return (yield from self._within(met, name))

@@ -186,7 +186,7 @@ class Sleepers:
         """On the loop, or in the recorder's thread."""
         with self._lock:
             self._asking = False
-            if isinstance(answer, Parked) and answer.outcome in ("awake", "stays"):
+            if isinstance(answer, Parked) and answer.outcome in ("awake", "stays", "cancelled"):
                 self._learn(parking, answer)
             if parking.stays:
                 self._looked(answer)
@@ -198,7 +198,7 @@ class Sleepers:
 
     def _learn(self, parking: Parking, answer: Parked) -> None:
         """Note what is written down now, also of a branch that was closed meanwhile: a signal is taken, a wait open."""
-        self._core.learn(Recorded(answer.moment, False))
+        self._core.learn(Recorded(answer.moment, answer.cancel))
         asked = {(wait.path, wait.n): wait for wait in parking.waits}
         for step in answer.met:
             place, wait = (step.path, step.n), asked[step.path, step.n]

@@ -96,7 +96,7 @@ BEGIN
   -- instance has a line of its own beside its waits, without a path: it carries the delay, and the answer if there is nothing else.
   RETURN QUERY
   WITH asked AS MATERIALIZED (
-    SELECT i.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.limited, c.cancelled, s.until AS known,
+    SELECT i.id, w.run, w.path, w.n, w.name, w.state, w.hash, w.tries, w.error, i.fence_token, i.limited, c.cancelled, i.headers ->> 'tenure-cancel' AS why, s.until AS known,
            CASE WHEN s.state IN ('done', 'timed_out') THEN s.state END AS ended, s.result AS had,
            CASE WHEN w.name LIKE 'wait:%' AND NOT c.cancelled AND (s.state IN ('done', 'timed_out')) IS NOT TRUE THEN substr(w.name, 6) END AS signal,
            COALESCE(s.until, LEAST(to_timestamp(w.at), moment + w.delay * interval '1 second')) AS until
@@ -112,7 +112,7 @@ BEGIN
     WHERE w.id = ANY (held_ids)
   ), met AS MATERIALIZED (
     SELECT m.*, bool_or(m.state <> m.was) OVER (PARTITION BY m.id) AS awake, min(m.until) OVER (PARTITION BY m.id) AS first_until FROM (
-      SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.limited, a.cancelled, a.until, a.known,
+      SELECT a.id, a.run, a.path, a.n, a.name, a.hash, a.tries, a.error, a.fence_token, a.limited, a.cancelled, a.why, a.until, a.known,
              g.n AS signal_n, COALESCE(g.payload, a.had) AS payload, a.state AS was,
              CASE WHEN a.ended IS NOT NULL THEN a.ended
                   WHEN g.n IS NOT NULL OR b.over THEN 'done'
@@ -162,7 +162,7 @@ BEGIN
       AND a.limited  -- implied: only rows claimed under limits have permits; spares the others the look
   )
   SELECT m.id, CASE WHEN m.cancelled THEN 'cancelled' WHEN m.awake THEN 'awake' WHEN m.id = ANY (staying) THEN 'stays' ELSE 'parked' END,
-         m.path, m.n, CASE WHEN m.path IS NOT NULL THEN m.state END, m.payload::text, date_part('epoch', m.until), date_part('epoch', moment)
+         m.path, m.n, CASE WHEN m.path IS NOT NULL THEN m.state END, CASE WHEN m.cancelled THEN m.why ELSE m.payload::text END, date_part('epoch', m.until), date_part('epoch', moment)
   FROM met AS m
   UNION ALL
   SELECT u.id, 'locked', NULL, NULL, NULL, NULL, NULL, NULL FROM unnest(ids) AS u (id) WHERE u.id <> ALL (free);

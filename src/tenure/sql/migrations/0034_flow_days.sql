@@ -47,7 +47,7 @@ DECLARE
 BEGIN
   row_id := COALESCE(of_row, (SELECT k.row_id FROM tenure.idempotency AS k WHERE k.key = named));
   UPDATE tenure.live AS i
-  SET headers = i.headers || jsonb_build_object('tenure-cancel', COALESCE(i.headers ->> 'tenure-cancel', reason)),
+  SET headers = i.headers || jsonb_build_object('tenure-cancel', COALESCE(i.headers ->> 'tenure-cancel', NULLIF(reason, ''), 'on request')),
       available_at = CASE WHEN i.status = 'pending' THEN LEAST(i.available_at, clock_timestamp()) ELSE i.available_at END
   WHERE i.id = stop_flow.row_id AND i.headers ? 'tenure-flow'
   RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
@@ -83,7 +83,7 @@ BEGIN
                                   queue, partition_key, idempotency_key, payload, last_error, headers, counted)
     OVERRIDING SYSTEM VALUE
     SELECT id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue, partition_key, idempotency_key,
-           payload, last_error, tenure.reopen(id, headers) || jsonb_build_object('tenure-cancel', reason), tenure.count_again(counted)
+           payload, last_error, tenure.reopen(id, headers) || jsonb_build_object('tenure-cancel', COALESCE(NULLIF(reason, ''), 'on request')), tenure.count_again(counted)
     FROM raised
     RETURNING i.queue, tenure.bucket(COALESCE(i.partition_key, i.id::text)) AS bucket INTO place;
     IF FOUND THEN

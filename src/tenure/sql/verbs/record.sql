@@ -1,6 +1,6 @@
 -- record: write down what steps of held instances returned; an instance whose lease is not current writes nothing
 -- in: ids uuid[], generations bigint[], fences bigint[], step_ids uuid[], step_fences bigint[], runs int[], paths text[], ns int[], names text[], states text[], hashes bigint[], tries int[], results jsonb[], errors text[], show_ids uuid[], keys text[], values jsonb[]
--- out: id, cancel_asked, moment, written boolean (false: all of it was there before)
+-- out: id, cancel text (why it is to stop, NULL: it is not), moment, written boolean (false: all of it was there before)
 -- why: the lock lasts until the commit, so nobody can take the row between this look and that. A row that somebody has locked is passed
 -- by and asked for again: one instance must not make the others of its batch wait. A record that has ended is never changed: sent
 -- again after a lost reply, it is there. Crashes count from the last record on: attempts go back to 1.
@@ -8,7 +8,7 @@
 WITH moment AS MATERIALIZED (
   SELECT clock_timestamp() AS at
 ), held AS MATERIALIZED (
-  SELECT i.id, i.attempts, i.headers ? 'tenure-cancel' AS cancel_asked
+  SELECT i.id, i.attempts, i.headers ->> 'tenure-cancel' AS cancel
   FROM tenure.live AS i
   WHERE i.id = ANY (:ids::uuid[])  -- implied: the tokens name their rows; this one walks the primary key
     AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
@@ -38,4 +38,4 @@ WITH moment AS MATERIALIZED (
   WHERE i.id = held.id
     AND held.attempts > 1  -- implied: spares the others the write
 )
-SELECT held.id, held.cancel_asked, date_part('epoch', moment.at), held.id IN (SELECT written.row_id FROM written) FROM held CROSS JOIN moment
+SELECT held.id, held.cancel, date_part('epoch', moment.at), held.id IN (SELECT written.row_id FROM written) FROM held CROSS JOIN moment
