@@ -108,7 +108,7 @@ def _parked(world: World, wait: Wait) -> UUID:
 
 def test_a_flow_whose_code_differs_is_said_to_wait_for_that_and_not_for_its_step(world: World) -> None:
     id = _parked(world, Wait("", 1, "ship", "retrying", seconds=0.001))
-    differs = "definition differs: deploy the code it began with"
+    differs = "definition differs: deploy the code it began with" + " or keep both" * 20
     world.run(settle.release([_claimed(world).lease], errors=[differs], delays=[600.0]))
     said = world.run(why(id))
     assert said == f"It is looked at again in 10 min, because {differs}."

@@ -7,6 +7,7 @@ import re
 from datetime import UTC
 from uuid import UUID
 
+from ..errors import telling_line
 from ..model.envelope import ENCRYPTED_WITH
 from ..model.handoff import MOVED
 from ..model.rows import NO_HANDLER
@@ -146,7 +147,7 @@ def _waiting(row: Facts) -> str:
         if (row.last_error or "").startswith(reason):
             so_far += f"; a worker gave it back ({row.error}): {mend}, then `tenure retry` makes it due"
     if (row.last_error or "").startswith(OF_THE_CODE) and row.seconds_to_wait > 0:
-        return f"It is looked at again in {spoken(row.seconds_to_wait)}, because {row.error}."
+        return f"It is looked at again in {spoken(row.seconds_to_wait)}, because {telling_line(row.last_error)}."
     if row.batch is not None and row.seconds_to_wait > 0:
         rest = f"{row.batch_open or 0:,} of {row.batch_size:,}"
         return f"It waits for {rest} of its batch; `tenure batch {row.batch}` says more."
