@@ -17,7 +17,7 @@ from world import World
 
 pytestmark = pytest.mark.one_server
 FLOW = {"tenure-flow": "checkout"}
-DONE, FAILED = Step("", 0, "charge", "done"), Step("", 1, "ship", "failed", tries=5)
+DONE, FAILED = Step("", 0, "charge", "done"), Step("", 1, "ship", "failed", tries=5, result='{"asked": [2]}')
 UNDOING, UNDONE = Step("undone", 0, "undone", "begun"), Step("undone", 0, "undone", "done")
 
 
@@ -118,6 +118,8 @@ def test_a_cancel_that_waited_for_a_redrive_reaches_the_flow_that_runs_again(wor
 
 
 BEHIND = Step("", 2, "pack", "done")
+BESIDE = '{"asked": [3]}'  # the third was asked for before the second failed
+BELOW = FAILED._replace(path="1.0", n=2, result='{"asked": [2, 4]}')
 
 
 @pytest.mark.parametrize(
@@ -125,9 +127,13 @@ BEHIND = Step("", 2, "pack", "done")
     [
         ([DONE, FAILED], "redrive tries step ship again"),
         ([DONE, FAILED, BEHIND], "redrive goes on from its records"),
-        ([FAILED._replace(path="1.0", n=3), BEHIND], "redrive goes on from its records"),
-        ([FAILED, FAILED._replace(n=2, name="pack")], "redrive tries step pack again"),
-        ([BEHIND._replace(path="1.1"), FAILED._replace(path="1.0")], "redrive tries step ship again"),
+        ([DONE, FAILED._replace(result=BESIDE), BEHIND], "redrive tries step ship again"),
+        ([BELOW, BEHIND], "redrive goes on from its records"),
+        ([BELOW._replace(result='{"asked": [3, 4]}'), BEHIND], "redrive tries step ship again"),
+        ([BELOW, BEHIND._replace(path="1.0", n=4)], "redrive goes on from its records"),
+        ([BELOW, BEHIND._replace(path="1.0", n=3)], "redrive tries step ship again"),
+        ([FAILED, FAILED._replace(n=2, name="pack", result=BESIDE)], "redrive tries step pack again"),
+        ([BEHIND._replace(path="1.1", n=4), BELOW], "redrive tries step ship again"),
     ],
 )
 def test_why_names_the_step_that_a_redrive_tries_again(world: World, records: list[Step], said: str) -> None:

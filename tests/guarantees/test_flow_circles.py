@@ -35,10 +35,13 @@ def _attempts() -> int:
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_an_attempt_is_freed_when_it_sleeps_and_when_it_ends(shop: Shop, plain: bool) -> None:
+    async def branch(flow: Flow) -> None:
+        await flow.step("below", shop.ado, "below")
+
     @shop.flows.workflow("naps")
     async def naps(flow: Flow) -> None:
         await flow.step("first", shop.do, "first")
-        await flow.parallel(flow.step("left", shop.do, "left"), flow.step("right", shop.ado, "right"))
+        await flow.parallel(flow.step("left", shop.do, "left"), flow.step("right", shop.ado, "right"), branch(flow))
         await flow.wait_for("go")
 
     @shop.flows.workflow("plain naps")

@@ -22,6 +22,7 @@ from ...verbs.lifecycle import cancel
 from ...verbs.results import ended
 from ...verbs.steps import Step
 from .core import ENDED, Core
+from .divisions import Division
 from .effects import Ask, Call, Doing
 from .step_values import RESULT_BYTES_MAX
 from .tries import DEFAULT
@@ -54,13 +55,31 @@ def kind_of(what: Any) -> str:
 
 
 def mapped_in_parts(
-    core: Core, place: tuple[str, int], name: str, parts: list[list[NewRow]], schema: str, *, blocking: bool, stop: bool
+    core: Core,
+    place: tuple[str, int],
+    name: str,
+    rows: list[NewRow],
+    division: Division,
+    schema: str,
+    *,
+    blocking: bool,
+    stop: bool,
 ) -> Doing:
-    """Part after part."""
+    """Part after part; those behind a failure that stops the map are not sent."""
     (path, n), ends = place, list[Ended[Any]]()
-    for i, part in enumerate(parts):
-        ends += yield from mapped(core, (path, n + NUMBERS * i), name, part, schema, blocking=blocking, stop=stop)
+    for i in range(division.parts):
+        part = rows[i * division.size :][: division.size]
+        if stop and any(map(_stops, ends)):
+            ends += [Ended("cancelled", None, NOT_WANTED)] * len(part)
+            continue
+        at = (path, n + NUMBERS * i)
+        ends += yield from mapped(core, at, name, part, schema, blocking=blocking, stop=stop, division=division.number)
     return ends
+
+
+def _stops(end: Ended[Any]) -> bool:
+    """Whether the rest is not wanted: one has failed; it may have been redriven before anybody looked."""
+    return end.status in ("failed", "dead_letter") or NOT_WANTED in (end.error or "")
 
 
 def called(core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, *, blocking: bool) -> Doing:
@@ -69,7 +88,15 @@ def called(core: Core, place: tuple[str, int], name: str, rows: list[NewRow], sc
 
 
 def mapped(
-    core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, *, blocking: bool, stop: bool
+    core: Core,
+    place: tuple[str, int],
+    name: str,
+    rows: list[NewRow],
+    schema: str,
+    *,
+    blocking: bool,
+    stop: bool,
+    division: int = 0,
 ) -> Doing:
     """Send these as one group, wait for its end, and read how each ended."""
     path, n = place
@@ -81,9 +108,8 @@ def mapped(
     async def send_async(tx: Any) -> int:
         return int((await run(tx, open_group(rows, name=name, then_row=parent, stop_on_failure=stop), schema)).id)
 
-    call = Call(
-        path, n, name, send if blocking else send_async, (), {}, DEFAULT, None, core.key_of(path, n), fenced=True
-    )
+    function, key = send if blocking else send_async, core.key_of(path, n)
+    call = Call(path, n, name, function, (), {}, DEFAULT, None, key, fenced=True, args_hash=division)
     core.families.add((path, n))
     group = yield from core.step(call)
     core.reach(path, n + 1)
@@ -95,6 +121,8 @@ def mapped(
         yield Ask(cancel(ids, reason="its flow was cancelled"))  # those that are flows undo what they did
         raise
     ends = (yield from _ends(core, path, n + 2, group)) if rows else []
+    if _failed(ends):
+        core.failures.see(path, n + 2)
     core.families.discard((path, n))
     return ends
 
@@ -102,25 +130,29 @@ def mapped(
 def _ends(core: Core, path: str, n: int, group: int) -> Doing:
     """How each ended, as it was seen first; a redrive of the flow looks again at those that had not completed."""
     known = core.ask(path, n, ENDS)
-    found = msgspec.json.decode(known.result) if known and known.state in ENDED and known.result else None
-    if isinstance(found, list):
-        return [Ended(*each) for each in found]
+    found = msgspec.json.decode(known.result) if known and known.state in ENDED and known.result else {}
+    if "ends" in found:
+        return [Ended(*each) for each in found["ends"]]
     ids, over = yield Ask(children(group))
     if not over:  # one has failed, and the rest is not wanted
         yield Ask(cancel(ids, reason=NOT_WANTED))
     ends = [_ended(each) for each in (yield Ask(ended(ids)))]
-    if found is not None:
-        return [Ended(*found[str(i)]) if str(i) in found else end for i, end in enumerate(ends)]
-    state = "done" if all(end.status == "completed" for end in ends) else "failed"
-    yield from core.write(Step(path, n, ENDS, state, result=_kept(ends)))
+    if (bad := found.get("bad")) is not None:
+        return [Ended(*bad[str(i)]) if str(i) in bad else end for i, end in enumerate(ends)]
+    state, more = ("failed", core.failures.asked(path)) if _failed(ends) else ("done", {})
+    yield from core.write(Step(path, n, ENDS, state, result=_kept(ends, more)))
     return ends
 
 
-def _kept(ends: Sequence[Ended[Any]]) -> str | None:
-    """All of them; else those that did not complete, by their number; None if even these are too large to keep."""
+def _failed(ends: Sequence[Ended[Any]]) -> bool:
+    return any(end.status != "completed" for end in ends)
+
+
+def _kept(ends: Sequence[Ended[Any]], more: dict[str, Any]) -> str:
+    """All of them; else those that did not complete, by their number; nothing if even these are too large to keep."""
     bad = {str(i): (end.status, None, end.error) for i, end in enumerate(ends) if end.status != "completed"}
-    texts = (msgspec.json.encode(each).decode() for each in (ends, bad))
-    return next((text for text in texts if len(text) <= RESULT_BYTES_MAX), None)
+    texts = (msgspec.json.encode({**each, **more}).decode() for each in ({"ends": ends}, {"bad": bad}, {}))
+    return next(text for text in texts if len(text) <= RESULT_BYTES_MAX)
 
 
 def _ended(row: EndedRow) -> Ended[Any]:

@@ -19,8 +19,10 @@ from typing import Any
 
 import msgspec
 
+from ...model.payload import encode
 from ...verbs.steps import Recorded, Step, Wait
 from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
+from .failures import Failures
 from .moments import Moments
 from .step_values import cut_short, read, returned, with_riders
 from .trouble import (
@@ -55,7 +57,7 @@ class Core:
         self.families: set[tuple[str, int]] = set()  # where children were sent that are not seen to have ended
         self.riders: list[Step] = []  # recorded with the next step
         self.shown: dict[str, str] = {}
-        self.moments = Moments(began_at)
+        self.moments, self.failures = Moments(began_at), Failures()
         self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
         self.undoable: dict[tuple[str, int], Call] = {}  # what the function has asked for with undo=
         self._seen = max(began_at, instance.seen_at), time.monotonic()
@@ -166,7 +168,9 @@ class Core:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
         said = str(error) if isinstance(error, Permanent | BodyCancelled) else f"{type(error).__name__}: {error}"
         if isinstance(error, Permanent | FlowLimit) or tries >= call.tries.most:
-            yield from self.end(Step(call.path, call.n, call.name, "failed", call.args_hash, tries, error=said))
+            self.failures.see(call.path, call.n)
+            asked = encode(self.failures.asked(call.path))
+            yield from self.end(Step(call.path, call.n, call.name, "failed", call.args_hash, tries, asked, said))
             raise StepFailed(call.name, said) from error
         seconds = call.tries.wait_seconds(tries)
         if seconds < IN_PLACE_SECONDS:
@@ -190,6 +194,7 @@ class Core:
         if known.state == "cancelled":
             raise FlowCancelled(known.error or "")
         if known.state == "failed":
+            self.failures.see(call.path, call.n)
             raise StepFailed(call.name, known.error or "")
         return self.read(call, known.result)
 

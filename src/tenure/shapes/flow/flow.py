@@ -15,8 +15,10 @@ from ...verbs.steps import Step
 from .branches import as_tasks, in_threads, nothing_to_close, roots_of
 from .children import NUMBERS, called, kind_of, mapped_in_parts, rows_of
 from .core import Core
+from .divisions import divided, other_division
 from .effects import Call, Doing, Nap
 from .lines import BRANCH, Branch
+from .returning import Returning
 from .stable import Stable
 from .step_context import RUNNING, outside_of_steps
 from .step_values import hash_of, nothing, signalled
@@ -123,15 +125,17 @@ class Flow(Stable):
         """Send a row of a handler or workflow for each input, and wait for their ends: a list of Ended, in order.
 
         The flow is parked meanwhile. `window` starts only so many at a time; stop_on_failure cancels the rest when one
-        has failed.
+        has failed, those that were not started too. Once begun, it has as many inputs and the same window for good.
         """
         rows, name = rows_of(what, list(inputs)), f"map:{kind_of(what)}"
-        size = max(1, window or len(rows))
-        parts = [rows[at : at + size] for at in range(0, len(rows), size)] or [[]]
-        place = self._reserve_some(name, NUMBERS * len(parts))
+        division = divided(len(rows), window, stop_on_failure)
+        numbers = NUMBERS * division.parts
+        place = self._reserve_some(name, numbers)
+        if (differs := other_division(self._core, place, name, division)) is not None:
+            raise self._driver.sleepers.stop(differs)  # before anything else: what follows the map has other numbers
         terms = {"blocking": self._driver.blocking, "stop": stop_on_failure}
-        doing = mapped_in_parts(self._core, place, name, parts, self._driver.job.schema, **terms)
-        return self._beside(doing, place, NUMBERS * len(parts))
+        doing = mapped_in_parts(self._core, place, name, rows, division, self._driver.job.schema, **terms)
+        return self._beside(doing, place, numbers)
 
     def call(self, handler: Any, **fields: Any) -> Any:
         """A job as a step, in its own queue and pool: its value, or StepFailed. The handler needs result=True."""
@@ -203,10 +207,14 @@ class Flow(Stable):
         for each in paths:
             core.moments.begin(each.path, here.path)
         winner = int(known.result or 0) if how == "first" and known is not None else None
+        given = tuple(
+            each if roots_of(core, each) else Returning(self._driver, core, path, each)
+            for each, path in zip(branches, paths, strict=True)
+        )
         if self._driver.blocking:
-            return in_threads(self._driver, here, how, branches, paths)
+            return in_threads(self._driver, here, how, given, paths)
         roots = [root for each in branches for root in roots_of(core, each)] + [(each.path, None) for each in paths]
-        call = as_tasks(self._driver, core, here, n, how, winner, branches, paths)
+        call = as_tasks(self._driver, core, here, n, how, winner, given, paths)
         core.unbegun[here.path, n] = call, roots
         return call
 
@@ -251,6 +259,7 @@ class Flow(Stable):
     def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:
         branch, n = self._reserve(name)
         branch.n += numbers - 1
+        self._core.failures.next[branch.path] = branch.n
         return branch.path, n
 
     def _reserve(self, name: str) -> tuple[Branch, int]:
@@ -261,6 +270,7 @@ class Flow(Stable):
             raise UseParallel(name)
         n, branch.n = branch.n, branch.n + 1
         self._core.reach(branch.path, n)
+        self._core.failures.next[branch.path] = branch.n
         return branch, n
 
 

@@ -141,6 +141,8 @@ def _undone(core: Core, ending: Ending) -> Doing:
     """
     core.records = {(step.path, step.n): step for step in (yield Recall(core.instance.run))}
     core.check_end()
+    if core.riders:
+        yield from core.write()
     left = to_undo(core.undoable, core.records)
     if not left:
         return

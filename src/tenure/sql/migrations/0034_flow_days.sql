@@ -1,14 +1,13 @@
 -- Days of steps: a partition for the instances that began on each, made ahead and dropped by retention. And how a flow comes back: redriven, or to be undone.
 -- kind: expand
 
--- Whether a flow went on after this step: something is recorded behind it, on its path or on one that its path branched off.
-CREATE FUNCTION tenure.went_on(of_row uuid, of_run int, of_path text, of_n int) RETURNS boolean LANGUAGE sql STABLE AS $$
+-- Whether a flow went on after a step on this path failed: something is recorded that was not asked for by then, on its path or on one that
+-- its path branched off. Recorded with the failure is the next number of each of them, that of the function itself first.
+CREATE FUNCTION tenure.went_on(of_row uuid, of_run int, of_path text, asked jsonb) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
-    SELECT FROM (SELECT of_path, of_n
-                 UNION ALL
-                 SELECT array_to_string(p.parts[1:k - 1], '/'), substring(p.parts[k] FROM '^[0-9]+')::int
-                 FROM (SELECT string_to_array(of_path, '/') AS parts) AS p CROSS JOIN LATERAL generate_subscripts(p.parts, 1) AS k) AS place (path, n)
-    JOIN tenure.steps AS l ON l.row_id = of_row AND l.run = of_run AND l.path = place.path AND l.n > place.n)
+    SELECT FROM jsonb_array_elements_text(asked) WITH ORDINALITY AS a (next, level)
+    JOIN tenure.steps AS l ON l.row_id = of_row AND l.run = of_run AND l.n >= a.next::int
+      AND l.path = array_to_string((string_to_array(of_path, '/'))[1:a.level::int - 1], '/'))
 $$;
 
 -- What a redrive makes of a flow: its headers. What failed is opened again with fresh tries, and finished records stay; one that was
@@ -29,7 +28,7 @@ BEGIN
     AND s.run = this_run
     AND s.state = 'failed'
     AND (s.path = 'undo' OR s.path LIKE 'undo/%') = (undoing IS NOT NULL)
-    AND (undoing IS NOT NULL OR NOT tenure.went_on(of_row, this_run, s.path, s.n));
+    AND (undoing IS NOT NULL OR NOT tenure.went_on(of_row, this_run, s.path, s.result -> 'asked'));
   IF undoing IS NULL THEN
     headers := headers - 'tenure-cancel';
   END IF;

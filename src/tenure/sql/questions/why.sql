@@ -139,7 +139,7 @@ LEFT JOIN LATERAL (
 ) AS step ON true
 LEFT JOIN LATERAL (
   SELECT CASE WHEN bool_or(s.path = 'undone' AND s.state = 'done') THEN 'undone' WHEN bool_or(s.path = 'undone') THEN 'undoing' ELSE 'begun' END AS flow,
-         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed' AND NOT tenure.went_on(i.id, i.run, s.path, s.n)))[1] AS failed
+         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed' AND NOT tenure.went_on(i.id, i.run, s.path, s.result -> 'asked')))[1] AS failed
   FROM tenure.steps AS s
   WHERE i.flow AND i.status IN ('failed', 'dead_letter') AND s.row_id = i.id AND s.run = i.run
   HAVING count(*) > 0
