@@ -25,7 +25,10 @@ def outside_of_steps(name: str) -> None:
 
 
 def step_key() -> str:
-    """The key of the step that runs: the same in every attempt. Send it along: receivers detect doubles by it."""
+    """The key of the step that runs: the same in every attempt. Send it along: receivers detect doubles by it.
+
+    It is made of the place of the step, so changed code that moves a step without a record gives it another key.
+    """
     running = RUNNING.get()
     if running is None:
         raise RuntimeError("step_key() was called outside a step: call it in the function that flow.step(…) runs")
