@@ -254,7 +254,8 @@ class Core:
         if known is not None and known.state == "cancelled":
             raise FlowCancelled(known.error or "")
         self.met[path, n] = len(self.asked)
-        if known is not None and (known.state in ENDED or (name == "sleep" and self._slept_out(known))):
+        was_past = is_of(self.closed, path, n)  # of a branch that lost, only those are not closed
+        if known is not None and (known.state in ENDED or (name == "sleep" and (known.over or was_past))):
             return (yield from self._within(known, name))
         yield from self._stop_if_asked(path, n, name)
         if self.riders or self.shown:
@@ -266,10 +267,6 @@ class Core:
         assert met is not None
         self.records[path, n] = met._replace(name=name)
         return (yield from self._within(met, name))
-
-    def _slept_out(self, known: Step) -> bool:
-        """Whether this sleep is over, whatever the clock says now: a branch that lost was past those not closed."""
-        return known.over or is_of(self.closed, known.path, known.n)
 
     def _within(self, step: Step, name: str) -> Doing:
         """A wait that was ended by the deadline of the flow is where the flow is cancelled."""
