@@ -121,6 +121,11 @@ def test_what_cannot_be_is_said_in_a_sentence(world: World, shop: Shop) -> None:
         batch.add(shop.part, n=2)
     with pytest.raises(InvalidPayload, match="was sent already"), batch:
         pass
+    with (
+        pytest.raises(InvalidPayload, match=r"sent already: fill the one that follows"),
+        inbox.batch(world.conn, then=batch),
+    ):
+        pass
     with pytest.raises(BadSettings, match="must be a handler"):
         inbox.batch(world.conn, then="report")  # type: ignore[arg-type]
     with pytest.raises(BadSettings, match="takes a handler first"):

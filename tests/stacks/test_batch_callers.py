@@ -45,13 +45,13 @@ def sent(inbox: Inbox, conn: Any, **options: Any) -> Batch:
     return inbox.batch(conn, then=inbox.handlers["report"], **options)
 
 
-async def send(inbox: Inbox, conn: Any, fill: Callable[[Batch], None]) -> None:
+async def send(inbox: Inbox, conn: Any, fill: Callable[[Batch], None], **options: Any) -> None:
     """One batch, by `with` or `async with` as the connection wants."""
     if awaits(conn):
-        async with sent(inbox, conn) as batch:
+        async with sent(inbox, conn, **options) as batch:
             fill(batch)
     else:
-        with sent(inbox, conn) as batch:
+        with sent(inbox, conn, **options) as batch:
             fill(batch)
 
 
@@ -108,6 +108,31 @@ def test_a_batch_whose_block_raises_sends_nothing_and_the_transaction_goes_on(
 
     play(world, library, scene)
     assert (world.count("live"), world.count("groups")) == (4, 1)
+
+
+@every_library
+@pytest.mark.parametrize("by", ["us", "the database"])
+@pytest.mark.parametrize("first", [True, False])
+def test_of_a_refused_batch_nothing_is_left_and_the_transaction_goes_on(
+    world: World, inbox: Inbox, library: str, by: str, first: bool
+) -> None:
+    """What follows is sent before the rows; it is taken back, also where the batch is first in the transaction."""
+
+    def refused(batch: Batch) -> None:
+        three(inbox)(batch)
+        if by == "us":
+            batch.add(inbox.handlers["resize"].using(idempotency_key="a"), n=4)
+
+    async def scene(held: Held) -> None:
+        if not first:
+            await held.say(f"CREATE TABLE {world.schema}.before ()")
+        with pytest.raises(Exception, match=r"counts new rows|name"):
+            await send(inbox, held.conn, refused, name="x" * 200 if by == "the database" else None)
+        await held.commit()
+
+    play(world, library, scene)
+    assert (world.count("live"), world.count("groups")) == (0, 0)
+    assert world.sql("SELECT to_regclass('before') IS NULL") == [(first,)], "what was there before stays"
 
 
 @pytest.mark.parametrize("conn", [None, "postgresql://somewhere", object()])

@@ -84,7 +84,8 @@ class Batch:
     def _sent(self, *, waiting: bool = False) -> Generator[Statement[Any], Any, None]:
         """What is to be run, one after the other: first what follows, which waits, then the rows."""
         if self.id is not None:
-            raise InvalidPayload(f"batch {self.id} was sent already: start another")
+            step = "fill the one that follows with add, and give it as then= without a `with` of its own"
+            raise InvalidPayload(f"batch {self.id} was sent already: {step if waiting else 'start another'}")
         then_group, then = None, self.then
         while isinstance(then, Batch) and not then.rows:
             then = then.then  # an empty one ends when it would begin

@@ -9,7 +9,6 @@ from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
     contextmanager,
-    nullcontext,
 )
 from typing import Any
 
@@ -54,7 +53,7 @@ def whole(conn: Any) -> AbstractContextManager[Any]:
         raise TypeError("this connection is async: write `async with`")
     if isinstance(conn, Connection | Cursor):
         conn = conn if isinstance(conn, Connection) else conn.connection
-        return nullcontext() if _begins_by_itself(conn) else conn.transaction()
+        return _first(conn) if _begins_by_itself(conn) else conn.transaction()
     if library_of(conn) == "django":
         return sys.modules["django.db.transaction"].atomic(using=conn.alias)  # type: ignore[no-any-return]
     return _savepoint(conn)
@@ -64,7 +63,7 @@ def whole_awaiting(conn: Any) -> AbstractAsyncContextManager[Any]:
     """The same, for `async with`."""
     if isinstance(conn, AsyncConnection | AsyncCursor):
         conn = conn if isinstance(conn, AsyncConnection) else conn.connection
-        return nullcontext() if _begins_by_itself(conn) else conn.transaction()
+        return _first_awaiting(conn) if _begins_by_itself(conn) else conn.transaction()
     if isinstance(conn, Connection | Cursor) or not (library_of(conn) and awaits(conn)):
         raise TypeError("this connection is not async: write `with`")
     return conn.transaction() if library_of(conn) == "asyncpg" else _savepoint_awaiting(conn)
@@ -73,6 +72,27 @@ def whole_awaiting(conn: Any) -> AbstractAsyncContextManager[Any]:
 def _begins_by_itself(conn: Any) -> bool:
     """True if the first statement begins the caller's transaction, which the caller ends."""
     return not conn.autocommit and conn.info.transaction_status == pq.TransactionStatus.IDLE
+
+
+@contextmanager
+def _first(conn: Connection[Any]) -> Iterator[None]:
+    """What is first in the caller's transaction is all there is in it: with the transaction it is undone."""
+    try:
+        yield
+    except BaseException:
+        if not conn.closed:
+            conn.rollback()
+        raise
+
+
+@asynccontextmanager
+async def _first_awaiting(conn: AsyncConnection[Any]) -> AsyncIterator[None]:
+    try:
+        yield
+    except BaseException:
+        if not conn.closed:
+            await conn.rollback()
+        raise
 
 
 def _require_idle(in_transaction: bool) -> None:
