@@ -14,8 +14,7 @@ from typing import Any
 import psycopg
 
 from tenure import Inbox, connect_async
-from tenure.model.journal import Event
-from tenure.shapes.projection import Journal
+from tenure.shapes.projection import Event, Journal
 
 inbox = Inbox()
 journal = Journal(inbox)

@@ -23,6 +23,7 @@ def _say(world: World, *words: str) -> str:
 
 def test_a_batch_is_listed_shown_and_named_by_why(world: World) -> None:
     then = world.enqueue("then", delay_seconds=WAITING_SECONDS)
+    assert "no batches" in _say(world, "batches")
     made = world.run(batches.open_group([NewRow("part")] * 3, then_row=then, name="nightly"))
     job = world.claim_one()
     world.fail(job.lease, "broken")

@@ -150,6 +150,8 @@ def test_from_psql_a_wrong_version_is_an_error(world: World) -> None:
 def test_what_is_no_event_is_refused_in_a_sentence(world: World, event: Any, said: str) -> None:
     with pytest.raises(InvalidPayload, match=said):
         world.run(append("order:1", [event]))
+    with pytest.raises(InvalidPayload, match=r"^the data of event 'order.paid' has \d+ bytes"):
+        append("order:1", [NewEvent("order.paid", "x" * 2_000_000)])
     with pytest.raises(InvalidPayload, match="at least one"):
         world.run(append("order:1", []))
     with pytest.raises(InvalidPayload, match="expect=-1"):

@@ -14,7 +14,7 @@ from ..telemetry.log import printable
 from ..verbs import questions
 from ..verbs.batches import Group, groups
 from .database import opened, options
-from .output import ago, as_json, lines, remark, said
+from .output import ago, as_json, said, show
 
 HEAD = ("batch", "name", "rows", "ended", "failed", "cancelled", "sent", "state")
 
@@ -36,10 +36,8 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
         now = postgres.run(conn, questions.clock(), database.schema)
     if form == "json":
         echo(as_json({"schema": 1, "batches": [fields_of(each) for each in every]}))
-    elif every:
-        echo(lines(HEAD, [_line(each, now) for each in every], [each.opened_at for each in every]))
-    elif sys.stderr.isatty():
-        remark("there are no batches")
+    else:
+        show(HEAD, [_line(each, now) for each in every], "no batches", [each.opened_at for each in every])
 
 
 def fields_of(group: Group) -> dict[str, object]:

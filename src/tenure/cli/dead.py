@@ -14,7 +14,7 @@ from ..telemetry.log import printable
 from ..verbs import questions
 from ..verbs.search import DeadGroup, dead_groups
 from .database import opened, options
-from .output import ago, as_json, counted, error_line, lines, remark, said
+from .output import ago, as_json, counted, error_line, said, show
 
 HEAD = ("status", "kind", "rows", "fingerprint", "first", "last", "error")
 
@@ -42,10 +42,8 @@ def command(most: int, form: str | None, database_url: str | None, schema: str |
     if form == "json":
         found = [{**each._asdict(), "filter": str(each.filter)} for each in groups]
         echo(as_json({"schema": 1, "groups": found}))
-    elif groups:
-        echo(lines(HEAD, [_line(each, now) for each in groups], [each.last_at for each in groups]))
-    elif sys.stderr.isatty():
-        remark("nothing ended badly")
+    else:
+        show(HEAD, [_line(each, now) for each in groups], "nothing ended badly", [each.last_at for each in groups])
 
 
 def _line(group: DeadGroup, now: datetime) -> tuple[str, ...]:

@@ -79,11 +79,20 @@ def event_params(stream: str, events: Sequence[Any], expect: int | None) -> dict
     return {
         "stream": stream,
         "types": [check_name(each.type, "type") for each in new],
-        "datas": [encode({} if each.data is None else each.data) for each in new],
+        "datas": [_encoded(each) for each in new],
         "headers": [encode_headers(each.headers) for each in new],
         "ids": [each.id for each in new],
         "expect": expect,
     }
+
+
+def _encoded(event: NewEvent) -> str:
+    """The data as JSON text; what is wrong with it is said of the event, not of a payload."""
+    try:
+        return encode({} if event.data is None else event.data)
+    except InvalidPayload as error:
+        said = f"the data of event {event.type!r}{str(error).removeprefix('payload')}"
+        raise type(error)(said) from None
 
 
 def _of_object(event: Any) -> NewEvent:

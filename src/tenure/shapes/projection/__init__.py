@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
+from ...model.journal import Event as Event
+from ...model.journal import NewEvent as NewEvent
 from .journal import Journal as Journal
