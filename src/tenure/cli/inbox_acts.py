@@ -25,6 +25,7 @@ from .inbox_told import (
     of_inbox,
     side_by_side,
     tell_away,
+    tell_in_doubt,
     why_away,
 )  # fmt: skip
 
@@ -99,6 +100,7 @@ def _tell(
         _tell_people(path, here)
         _tell_sum(_sums([_facts(told) for told in here] if path in ON_ROWS else []), len(here))
     tell_away(away, of)
+    tell_in_doubt(away)
     if not_begun:
         sentence(f"not begun in {', '.join(not_begun)}", err=True)
     for told in wrong[1:]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ..console.terminal import Said, sentence
 from ..errors import BUG, INTERRUPTED, NO, TRY_LATER, UNREACHABLE, USAGE, NoDatabase, TenureError
 from .errors import explain
 
-ANSWER_SECONDS = 30.0  # for all that a reading command asks of one
+ANSWER_SECONDS = 30.0  # for all that a reading command asks of one, and for each statement of an act
 # Where a no is a finding, and not "it is not in this inbox".
 JUDGING = ("doctor", "audit verify", "migrate", "erase")
 REFUSALS = (TenureError, pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
@@ -34,6 +35,18 @@ class Told(NamedTuple):
 
 
 Ask = Callable[..., Told]
+
+
+@contextmanager
+def given_up_in_time() -> Iterator[None]:
+    """A server that does not answer a statement is given up, also one that waits for a standby at a commit."""
+    from ..postgres.connection import ANSWER_SECONDS as SECONDS
+
+    before = SECONDS.set(ANSWER_SECONDS)
+    try:
+        yield
+    finally:
+        SECONDS.reset(before)
 
 
 def side_by_side(asks: Mapping[str, Ask], **more: Any) -> list[Told]:
@@ -122,6 +135,16 @@ def tell_away(away: Sequence[Told], of: int) -> None:
     for each in away:
         if _refuses(each):
             sentence(f"{each.inbox} refuses this: {why_away(each)}", err=True)
+
+
+def tell_in_doubt(away: Sequence[Told]) -> None:
+    """Name on stderr where an act was sent and not answered."""
+    from ..postgres.connection import NoAnswer
+
+    for each in away:
+        if isinstance(each.error, NoAnswer):
+            told = f"it may have been done in {each.inbox}: `tenure audit --inbox {each.inbox}` says whether"
+            sentence(told, err=True)
 
 
 def _refuses(answer: Told) -> bool:

@@ -17,7 +17,7 @@ import click
 from .. import settings
 from ..console.terminal import KEPT, Said, sentence
 from ..errors import INTERRUPTED, NO, BadSettings, NoEndpoint
-from .inbox_told import HERE, Ask, Told, side_by_side
+from .inbox_told import HERE, Ask, Told, given_up_in_time, side_by_side
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP = "Only this inbox of several [TENURE_SHARDS]; else all, exit 0 if one answers, 75 if an act is left undone."
@@ -57,6 +57,9 @@ def in_each(command: F) -> F:
             if given.get("across"):
                 return command(*args, **{**given, "across": urls})
             asks = {name: _ask(ctx, command, args, given, name, url) for name, url in urls.items()}
+            if changes(path, given) and path != "migrate":  # whose statements may take long
+                with given_up_in_time():
+                    return _in_all(path, asks, given)
             return _in_all(path, asks, given)
 
     return run  # type: ignore[return-value]

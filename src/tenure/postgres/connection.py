@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from contextvars import ContextVar
 from functools import cache, partial
 from importlib.resources import files
 from time import monotonic
 from typing import Any
 
-from psycopg import AsyncConnection, Connection, OperationalError, pq
+from psycopg import AsyncConnection, Connection, Error, OperationalError, pq
 from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -42,6 +44,14 @@ CONNECT_SECONDS = 2  # to each host of one of several inboxes
 _NO_SETTINGS = re.compile(r"startup parameter|command-line options")
 
 
+# How long a statement of a connection that has no patience of its own may take to be answered; None: any time.
+ANSWER_SECONDS: ContextVar[float | None] = ContextVar("tenure_answer_seconds", default=None)
+
+
+class NoAnswer(OperationalError):
+    """The server was given up: nobody knows whether it has done what it was told."""
+
+
 class QueueConnection(Connection[tuple[Any, ...]]):
     """A blocking connection that does not wait for ever.
 
@@ -56,7 +66,14 @@ class QueueConnection(Connection[tuple[Any, ...]]):
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """As psycopg's, until the server has been silent for too long."""
-        return super().wait(_or_give_up(gen, self), *args, **kwargs)
+        try:
+            return super().wait(_or_give_up(gen, self), *args, **kwargs)
+        except KeyboardInterrupt:
+            # It came while our own steps ran, and ended them: psycopg could not wait for the end of what it cancelled.
+            if _is_asked(self):
+                with suppress(Error):
+                    super().wait(_or_give_up(gen, self), *args, **kwargs)
+            raise
 
 
 class AsyncQueueConnection(AsyncConnection[tuple[Any, ...]]):
@@ -93,7 +110,7 @@ def connect(
     try:
         conn.answer_seconds = patience.silence_seconds
         find_pooler(conn)
-        conn.answer_seconds, conn.schema = patience.answer_seconds, schema
+        conn.answer_seconds, conn.schema = patience.answer_seconds or ANSWER_SECONDS.get(), schema
         conn.doubts = doubts(url, patience)
         read_any_time(conn)
     except BaseException:
@@ -218,7 +235,7 @@ def _until_given_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection
                     doubt = conn.doubts.about(conn.info.backend_pid)
                 if why := _overdue(conn, silent) or (doubt and doubt.verdict(silent)):
                     conn.pgconn.finish()
-                    raise OperationalError(f"the server has not answered for {why}")
+                    raise NoAnswer(f"the server has not answered for {why}")
             wanted = gen.send(ready)
     except StopIteration as end:
         answer: RV = end.value

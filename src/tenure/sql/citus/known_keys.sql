@@ -8,7 +8,9 @@ CREATE OR REPLACE FUNCTION tenure_door.take_key(routing_key text, hash bytea) RE
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN
-  INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at) VALUES (routing_key, hash, clock_timestamp()) ON CONFLICT (key) DO NOTHING;
+  INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at)
+  VALUES (routing_key, hash, clock_timestamp())  -- implied: keys are kept for days, and no transaction is so long
+  ON CONFLICT (key) DO NOTHING;
   IF NOT FOUND THEN
     RETURN QUERY SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END
     FROM tenure_door.idempotency AS k WHERE k.key = routing_key;
