@@ -13,7 +13,7 @@ from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure import Fail, Fixed
 from tenure.shapes.flow import Flow, Tries
-from tenure.shapes.flow.step_values import decoder_of
+from tenure.shapes.flow.step_values import DECODERS, decoder_of
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -197,14 +197,14 @@ def test_a_flow_that_differs_says_that_it_is_to_be_cancelled(shop: Shop, late: b
         sent = typed.start(shop.world.conn)
         shop.asleep(sent.id)
         body.__annotations__["return"] = dict[str, int]
-        decoder_of.cache_clear()
+        DECODERS.clear()
         eventually(lambda: says("definition differs"))
         if not late:
             typed.of(sent.id).cancel(shop.world.conn, "changed my mind")
         reason = "its deadline has passed" if late else "changed my mind"
         eventually(lambda: says(f"it is to be cancelled ({reason})"))
         body.__annotations__["return"] = Any
-        decoder_of.cache_clear()
+        DECODERS.clear()
         shop.ended(sent.id, "cancelled", forward=True)
     assert shop.did == ["undo"]
 

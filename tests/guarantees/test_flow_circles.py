@@ -39,15 +39,21 @@ def test_an_attempt_is_freed_when_it_sleeps_and_when_it_ends(shop: Shop, before:
     async def branch(flow: Flow) -> None:
         await flow.step("below", shop.ado, "below")
 
+    @shop.inbox.handler("child", result=True)
+    def child(n: int) -> int:
+        return n
+
     @shop.flows.workflow("naps")
     async def naps(flow: Flow) -> None:
-        await flow.step("first", shop.do, "first")
+        await flow.step("first", lambda: shop.do(str(flow.id)))
+        await flow.call(child, n=1)
         await flow.parallel(flow.step("left", shop.do, "left"), flow.step("right", shop.ado, "right"), branch(flow))
         await flow.wait_for("go")
 
     @shop.flows.workflow("plain naps")
     def plain_naps(flow: Flow) -> None:
-        flow.step("first", shop.do, "first")
+        flow.step("first", lambda: shop.do(str(flow.id)))
+        flow.call(child, n=1)
         flow.wait_for("go")
 
     workflow = plain_naps if plain else naps

@@ -24,6 +24,7 @@ from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
+    carried,
     fenced_learned,
     fenced_recording,
     fenced_step,
@@ -208,7 +209,7 @@ class Awaiting:
                         await conn.set_isolation_level(before)
         finally:
             RUNNING.reset(token)
-        self.core.riders = [each for each in self.core.riders if each not in recording_now.steps]
+        carried(self.core, recording_now)
         told(self._bus, job, self.core, (fenced_step(effect, text),))
         return text
 

@@ -22,7 +22,7 @@ class Failures:
 
     def below(self, path: str) -> bool:
         """Whether it was told of one on this path or below."""
-        return any(each == path or each.startswith(f"{path}/") for each, _ in self._seen)
+        return any(each == path or each.startswith(f"{path}/") for each, _ in list(self._seen))  # threads add to it
 
     def asked(self, path: str) -> dict[str, list[int]]:
         """As it is recorded with a failure: the next number of every path from the function itself down to this one."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from enum import Enum
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -19,6 +20,7 @@ from .trouble import FlowLimit, Permanent
 
 RESULT_BYTES_MAX = 256 * 1024
 _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+DECODERS: WeakKeyDictionary[Any, msgspec.json.Decoder[Any]] = WeakKeyDictionary()  # of functions that are alive
 _BY_TYPE = msgspec.json.Encoder(enc_hook=lambda each: type(each).__qualname__)  # what is no JSON
 
 
@@ -61,12 +63,13 @@ def each_place_once(*steps: Step) -> tuple[Step, ...]:
 
 
 def with_riders(riders: list[Step], *steps: Step) -> tuple[Step, ...]:
-    """These steps and what rides along, which is taken: other threads may add to it meanwhile."""
+    """These steps and what rides along, which is taken: other threads may add to it meanwhile, or take it."""
     if not riders:
         return steps
     taken = list[Step]()
-    while riders:
-        taken.append(riders.pop(0))
+    with suppress(IndexError):
+        while True:
+            taken.append(riders.pop(0))
     return each_place_once(*taken, *steps)
 
 
@@ -79,9 +82,19 @@ def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
-@lru_cache(maxsize=10_000)
 def decoder_of(function: Callable[..., Any]) -> msgspec.json.Decoder[Any]:
     """Of what a function says that it returns, if that is a type JSON can be read as; else of anything."""
+    own = getattr(function, "__func__", function)  # a bound method is made anew each time
+    try:
+        found = DECODERS.get(own)
+        if found is None:
+            found = DECODERS[own] = _decoder(own)
+    except TypeError:  # an object that cannot be a weak key
+        return _decoder(own)
+    return found
+
+
+def _decoder(function: Callable[..., Any]) -> msgspec.json.Decoder[Any]:
     try:
         found = get_type_hints(function).get("return", Any)
         if isinstance(get_origin(found), type) and issubclass(get_origin(found), Awaitable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -73,6 +74,13 @@ def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recordi
     return Recording(
         job.claimed, core.instance.run, each_place_once(*core.riders, fenced_step(effect, text)), dict(core.shown)
     )
+
+
+def carried(core: Core, recording: Recording) -> None:
+    """What rode along is written. Taken away one by one: other threads may add to the same list meanwhile."""
+    for each in recording.steps:
+        with suppress(ValueError):
+            core.riders.remove(each)
 
 
 def fenced_learned(core: Core, call: Call, answer: Recorded) -> None:
