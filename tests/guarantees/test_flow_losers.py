@@ -256,6 +256,7 @@ def _let_it_be_late(shop: Shop, id: Any) -> None:
     """A deadline that passed a moment before the row is due: its worker knows no later time than that."""
     shop.world.sql(
         "UPDATE live SET headers = headers || jsonb_build_object('tenure-deadline',"
-        " date_part('epoch', clock_timestamp() - interval '5 ms' - created_at)::text), available_at = clock_timestamp() WHERE id = %s",
+        " date_part('epoch', clock_timestamp() - interval '5 ms' - created_at)::text),"
+        " available_at = clock_timestamp() WHERE id = %s",
         id,
     )
