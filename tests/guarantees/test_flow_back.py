@@ -120,6 +120,7 @@ def test_a_cancel_that_waited_for_a_redrive_reaches_the_flow_that_runs_again(wor
 BEHIND = Step("", 2, "pack", "done")
 BESIDE = '{"asked": [3]}'  # the third was asked for before the second failed
 BELOW = FAILED._replace(path="1.0", n=2, result='{"asked": [2, 4]}')
+WON = Step("", 1, "first", "done", 2, result="0")  # by the first of two branches
 
 
 @pytest.mark.parametrize(
@@ -134,12 +135,25 @@ BELOW = FAILED._replace(path="1.0", n=2, result='{"asked": [2, 4]}')
         ([BELOW, BEHIND._replace(path="1.0", n=3)], "redrive tries step ship again"),
         ([FAILED, FAILED._replace(n=2, name="pack", result=BESIDE)], "redrive tries step pack again"),
         ([BEHIND._replace(path="1.1", n=4), BELOW], "redrive tries step ship again"),
+        ([BELOW, WON], "redrive tries step ship again"),
+        ([BELOW, WON._replace(result="1")], "redrive goes on from its records"),
+        ([BELOW, WON._replace(n=0, result="1")], "redrive tries step ship again"),
+        (
+            [BELOW._replace(path="1.0/3.1", result='{"asked": [2, 4, 4]}'), WON._replace(path="1.0", n=3)],
+            "redrive goes on from its records",
+        ),
     ],
 )
 def test_why_names_the_step_that_a_redrive_tries_again(world: World, records: list[Step], said: str) -> None:
-    other, id = _dead(world, DONE, Step("", 9, "last", "done")), _dead(world, *records)
+    behind = [Step("", 9, "last", "done"), Step("9.0", 0, "last", "done"), WON._replace(result="7")]
+    other, id = _dead(world, DONE, *behind), _dead(world, *records)
     world.sql("UPDATE steps SET recorded_at = now() - n * interval '1 s'")  # the last of them is not the last in time
-    world.sql("INSERT INTO steps SELECT %s, 2, '', 9, 'x', 'done', 1, 0, 1, now()", id)
+    world.sql(
+        "INSERT INTO steps (row_id, run, path, n, name, state, fence_token, recorded_at, result)"
+        " SELECT %s, 2, path, n, name, state, 1, now(), result FROM steps WHERE row_id = %s AND run = 1",
+        id,
+        other,
+    )
     assert f"{said}, `tenure flow cancel` undoes what it did." in world.run(why(id))
     world.run(redrive([id, other]))
     tried = [name for name, state, _ in _states(world, id) if state == "retrying"]

@@ -27,7 +27,9 @@ NOT_DONE = ("sleep", "first", "parallel")  # records of nothing that could be un
 def closed_waits(core: Core, losers: Sequence[Branch]) -> list[Step]:
     """The waits of theirs that are recorded and open, as they are recorded from now on; not those for children yet."""
     return [
-        step._replace(state="cancelled", result=None, error=LOST)
+        step._replace(
+            state="cancelled", tries=max(1, step.tries), result=None, error=LOST
+        )  # it had failed, if redriven
         for step in core.records.values()
         if step.state == "retrying" or (step.state == "waiting" and not step.name.startswith("group:"))
         if any(is_of(each.roots, step.path, step.n) and not _slept_out(core, each, step) for each in losers)

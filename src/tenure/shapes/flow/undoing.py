@@ -70,7 +70,8 @@ def to_undo(calls: Mapping[tuple[str, int], Call], records: Mapping[tuple[str, i
     timed = [
         (place_of(call.path, call.n), step.recorded_at, (call, step))
         for call, step in found
-        if step.state == "done" or (step.tries and not call.fenced)
+        if step.state == "done"
+        or ((step.tries or step.state == "retrying") and not call.fenced)  # a redrive takes tries
     ]
     ordered: list[Timed] = []
     _in_time(sorted(timed, key=lambda each: each[0]), 0, float("-inf"), ordered)
