@@ -2,19 +2,26 @@
 -- kind: expand
 
 -- Whether a flow went on after a step on this path failed: something is recorded that was not asked for by then, on its path or on one that
--- its path branched off; or another branch has won a race that this path is a part of.
+-- its path branched off, or in a branch that began there later; or another branch has won a race that this path is a part of.
 -- Recorded with the failure is the next number of each of these paths, that of the function itself first.
 CREATE FUNCTION tenure.went_on(of_row uuid, of_run int, of_path text, asked jsonb) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
     SELECT FROM jsonb_array_elements_text(asked) WITH ORDINALITY AS a (next, level)
     CROSS JOIN LATERAL (SELECT array_to_string((string_to_array(of_path, '/'))[1:a.level::int - 1], '/') AS path) AS up
-    CROSS JOIN LATERAL (SELECT split_part(of_path, '/', a.level::int) AS branch) AS here
+    CROSS JOIN LATERAL (SELECT COALESCE(NULLIF(up.path, '') || '/', '') AS below, split_part(of_path, '/', a.level::int) AS branch) AS here
     WHERE EXISTS (
       SELECT FROM tenure.steps AS l
       WHERE l.row_id = of_row
         AND l.run = of_run
         AND l.path = up.path
         AND l.n >= a.next::int)
+    OR EXISTS (
+      SELECT FROM tenure.steps AS l
+      WHERE l.row_id = of_row
+        AND l.run = of_run
+        AND l.path > up.path  -- implied: it is longer; this walks the primary key
+        AND starts_with(l.path, here.below)
+        AND substring(substr(l.path, length(here.below) + 1) FROM '^\d+')::int >= a.next::int)
     OR EXISTS (
       SELECT FROM tenure.steps AS l
       WHERE l.row_id = of_row
