@@ -12,8 +12,10 @@ import pytest
 from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure import Snooze
-from tenure.shapes.flow import Flow, StepFailed, Tries
+from tenure.model.ended import Ended
+from tenure.shapes.flow import Flow, StepFailed, Tries, children
 from tenure.shapes.flow.check import check
+from tenure.shapes.flow.step_values import RESULT_BYTES_MAX
 from tenure.verbs import cancel, redrive
 from tenure.verbs.steps import recall
 from world import World
@@ -209,3 +211,60 @@ def test_a_redriven_flow_sends_the_parts_that_a_failure_stopped(shop: Shop) -> N
         shop.ended(id)
     assert seen == [("completed", n) for n in range(9)]
     assert sorted(n for n in shop.did if n != "told") == [0, 1, 2, 2, *range(3, 9)]
+
+
+# -- what is kept of many
+
+
+@pytest.mark.parametrize("most", [100_000, 200, 60])
+def test_how_children_ended_stays_so_however_much_of_it_can_be_kept(
+    shop: Shop, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They fail, the flow goes on after that, and they are redriven: it does not see that."""
+    monkeypatch.setattr(children, "RESULT_BYTES_MAX", most)
+    broken, seen = {1, 3}, list[Any]()
+
+    @shop.inbox.handler("fill", result=True, max_attempts=1)
+    async def fill(n: int) -> int:
+        if n in broken:
+            raise ValueError("broken " * 20)
+        return n
+
+    @shop.flows.workflow("alerting")
+    async def alerting(flow: Flow) -> None:
+        seen.append(await flow.map(fill, range(4)))
+        if any(end.status != "completed" for end in seen[-1]):
+            await flow.step("alert", shop.ado, "alert")
+        await flow.wait_for("go")
+
+    with shop.work():
+        id = alerting.start(shop.world.conn).id
+        eventually(lambda: shop.recorded("wait:go", "waiting"))
+        broken.clear()
+        failed = [each for (each,) in shop.world.sql("SELECT id FROM dead WHERE kind = 'fill'")]
+        shop.world.run(redrive(failed))
+        for each in failed:
+            shop.ended(each)
+        alerting.of(id).signal(shop.world.conn, "go")
+        shop.ended(id)
+    assert [end.status for end in seen[0]] == ["completed", "dead_letter", "completed", "dead_letter"]
+    assert seen[-1] == seen[0]
+    assert len(seen) > 1
+    assert shop.did == ["alert"]
+
+
+def test_how_each_of_the_most_children_ended_can_be_kept() -> None:
+    """Also that a failure stopped those behind it, for by that no further part is sent."""
+    some = [
+        Ended("completed", 1),
+        Ended("failed", None, "no"),
+        Ended("dead_letter", None, "no"),
+        Ended("cancelled", None, "asked to"),
+        Ended("cancelled", None, f"cancelled: {STOPPED}"),
+    ]
+    ends = [some[i % 5]._replace(error=some[i % 5].error and f"{some[i % 5].error} {'x' * 90}") for i in range(100_000)]
+    text = children.kept(ends, {"asked": [3]})
+    assert len(text) <= RESULT_BYTES_MAX
+    seen = children.as_kept(text, ends)
+    assert [end.status for end in seen] == [end.status for end in ends]
+    assert [STOPPED in (end.error or "") for end in seen[:5]] == [False, False, False, False, True]

@@ -1,12 +1,13 @@
 """Children of a flow: rows that are counted when they end. The last makes the parent due, which is parked meanwhile.
 
 How they ended is recorded, as what a step returned: what the flow has seen once stays so, whether a child is redriven,
-deleted or past its retention afterwards. Of many with large values only the failures are, and the values stay theirs.
+deleted or past its retention afterwards. Of many with large values only the failures are, and the values stay theirs;
+of many failures the errors are cut short, or only how each ended is. The flow is told as much as is kept, at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +33,9 @@ CHILDREN_MAX = 100_000
 NUMBERS = 3  # that one group takes: it is sent, it is waited for, its ends are recorded
 ENDS = "ends"
 NOT_WANTED = "another of its map has failed"
+NOT_KEPT = "too many have failed to keep its error here: its row has it"
+SHORT = 40  # characters of an error, where many have failed
+LETTERS = {"f": "failed", "d": "dead_letter", "c": "cancelled", "n": "cancelled"}  # n: not wanted; a dot: completed
 WAIT_SECONDS = 400 * 86_400.0
 
 
@@ -130,29 +134,67 @@ def mapped(
 def _ends(core: Core, path: str, n: int, group: int) -> Doing:
     """How each ended, as it was seen first; a redrive of the flow looks again at those that had not completed."""
     known = core.ask(path, n, ENDS)
-    found = msgspec.json.decode(known.result) if known and known.state in ENDED and known.result else {}
-    if "ends" in found:
-        return [Ended(*each) for each in found["ends"]]
+    found = known.result if known is not None and known.state in ENDED else None
+    if found and "ends" in (whole := msgspec.json.decode(found)):
+        return [Ended(*each) for each in whole["ends"]]
     ids, over = yield Ask(children(group))
     if not over:  # one has failed, and the rest is not wanted
         yield Ask(cancel(ids, reason=NOT_WANTED))
     ends = [_ended(each) for each in (yield Ask(ended(ids)))]
-    if (bad := found.get("bad")) is not None:
-        return [Ended(*bad[str(i)]) if str(i) in bad else end for i, end in enumerate(ends)]
+    if found:
+        return as_kept(found, ends)
     state, more = ("failed", core.failures.asked(path)) if _failed(ends) else ("done", {})
-    yield from core.write(Step(path, n, ENDS, state, result=_kept(ends, more)))
-    return ends
+    text = kept(ends, more)
+    yield from core.write(Step(path, n, ENDS, state, result=text))
+    return as_kept(text, ends)
 
 
 def _failed(ends: Sequence[Ended[Any]]) -> bool:
     return any(end.status != "completed" for end in ends)
 
 
-def _kept(ends: Sequence[Ended[Any]], more: dict[str, Any]) -> str:
-    """All of them; else those that did not complete, by their number; nothing if even these are too large to keep."""
-    bad = {str(i): (end.status, None, end.error) for i, end in enumerate(ends) if end.status != "completed"}
-    texts = (msgspec.json.encode({**each, **more}).decode() for each in ({"ends": ends}, {"bad": bad}, {}))
+def kept(ends: Sequence[Ended[Any]], more: dict[str, Any]) -> str:
+    """All of them; else those that did not complete, by their number; else these with short errors; else a letter each.
+
+    How each of the most children ended can always be kept so: what the function does next depends on it.
+    """
+    forms: tuple[Callable[[], dict[str, Any]], ...] = (
+        lambda: {"ends": ends},
+        lambda: {"bad": _bad(ends)},
+        lambda: {"bad": _bad([end._replace(error=_short(end.error)) for end in ends])},
+        lambda: {"each": "".join(map(_letter, ends))},
+    )
+    texts = (msgspec.json.encode({**form(), **more}).decode() for form in forms)
     return next(text for text in texts if len(text) <= RESULT_BYTES_MAX)
+
+
+def as_kept(text: str, ends: Sequence[Ended[Any]]) -> list[Ended[Any]]:
+    """These as they were kept, with the values of those that completed: the same when they are kept and ever after."""
+    found = msgspec.json.decode(text)
+    if "each" in found:
+        letters = zip(found["each"], ends, strict=True)
+        return [_of_letter(letter) if letter in LETTERS else end for letter, end in letters]
+    bad = found.get("bad", {})
+    return [Ended(*bad[str(i)]) if str(i) in bad else end for i, end in enumerate(ends)]
+
+
+def _bad(ends: Sequence[Ended[Any]]) -> dict[str, Any]:
+    return {str(i): (end.status, None, end.error) for i, end in enumerate(ends) if end.status != "completed"}
+
+
+def _short(error: str | None) -> str:
+    """Short, and still saying that it was not wanted."""
+    return NOT_WANTED if NOT_WANTED in (error or "") else (error or "")[:SHORT]
+
+
+def _letter(end: Ended[Any]) -> str:
+    if end.status == "completed":
+        return "."
+    return "n" if NOT_WANTED in (end.error or "") else end.status[0]
+
+
+def _of_letter(letter: str) -> Ended[Any]:
+    return Ended(LETTERS[letter], None, NOT_WANTED if letter == "n" else NOT_KEPT)  # type: ignore[arg-type]
 
 
 def _ended(row: EndedRow) -> Ended[Any]:
