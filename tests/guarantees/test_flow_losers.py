@@ -241,6 +241,44 @@ def test_a_loser_does_not_begin_its_flow_anew(shop: Shop) -> None:
         shop.ended(id)
 
 
+def test_a_loser_that_is_walked_through_leaves_what_others_have_to_record(shop: Shop) -> None:
+    @shop.flows.workflow("marking")
+    async def marking(flow: Flow) -> None:
+        async def loses() -> None:
+            await flow.step("d1", shop.ado, "d1")
+            try:
+                await flow.step("long", forever, undo=forever)
+            finally:
+                shop.do("lost")
+
+        async def wins() -> None:
+            while "long" not in shop.did:
+                await asyncio.sleep(0.01)
+
+        async def marks() -> None:
+            await flow.wait_for("go")
+            assert flow.patched("new")
+            await flow.step("after", after)
+
+        await flow.parallel(flow.first(loses(), wins()), marks())
+
+    async def forever(*result: Any) -> None:
+        shop.do("long")
+        await asyncio.Event().wait()
+
+    async def after() -> None:
+        while shop.did.count("lost") < 2:
+            await asyncio.sleep(0.01)
+
+    with shop.work():
+        id = marking.start(shop.world.conn).id
+        shop.asleep(id)
+        shop.world.sql("DELETE FROM steps WHERE name = 'long'")  # as if it had lost before it came to that
+        marking.of(id).signal(shop.world.conn, "go")
+        shop.ended(id)
+    assert shop.recorded("patch:new", "patched")
+
+
 def _waits_after(shop: Shop, loser: Any) -> Any:
     """A race that the signal ok decides against this one, and then a wait for go."""
 

@@ -41,9 +41,11 @@ class Walk:
     async def through(self, doing: Doing, do: Callable[[Effect], Awaitable[Any]]) -> Any:
         """Carry a call to its end from its records."""
         try:
-            effect = next(doing)
+            riders, effect = list(self._core.riders), next(doing)
             while isinstance(effect, Nap | Ask):  # a map asks how its children ended
-                effect = doing.send(None if isinstance(effect, Nap) else await self._asked(effect, do))
+                answer = None if isinstance(effect, Nap) else await self._asked(effect, do)
+                riders, effect = list(self._core.riders), doing.send(answer)
+            self._core.riders[:] = riders  # what it does not write is left for those that do
             doing.close()
             raise asyncio.CancelledError
         except StopIteration as end:
