@@ -52,6 +52,7 @@ def test_a_redrive_opens_what_failed_of_its_own_flow_and_run(world: World) -> No
     id = _dead(world, DONE, FAILED, headers={"tenure-cancel": "late"})
     world.run(redrive([id]))
     assert _states(world, id) == [("charge", "done", 1), ("ship", "retrying", 0)]
+    assert world.sql("SELECT result FROM steps WHERE state = 'retrying'") == [(None,)]
     assert (_header(world, id, "tenure-run"), _header(world, id, "tenure-cancel")) == (None, None)
     assert _states(world, other) == [("charge", "done", 1), ("ship", "failed", 5)]
     world.run(redrive([undone]))

@@ -44,7 +44,7 @@ BEGIN
   IF undoing = 'done' THEN
     RETURN headers - 'tenure-cancel' || jsonb_build_object('tenure-run', (this_run + 1)::text);
   END IF;
-  UPDATE tenure.steps AS s SET state = 'retrying', tries = 0, until = clock_timestamp()  -- implied: any time that has passed
+  UPDATE tenure.steps AS s SET state = 'retrying', tries = 0, result = NULL, until = clock_timestamp()  -- implied: any time that has passed
   WHERE s.row_id = of_row
     AND s.run = this_run
     AND s.state = 'failed'
