@@ -248,6 +248,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "endpoints.deliveries": [endpoints.deliveries(ID)],
     "endpoints.kept_webhooks": [endpoints.kept_webhooks(ID, NOON)],
     "outboxes.outboxes": [outboxes.outboxes()],
+    "outboxes.unsent": [outboxes.unsent("default", "outbox:shop")],
     "outboxes.originals": [outboxes.originals([ID])],
     "outboxes.replay": [outboxes.replay([ID], 1)],
     "capacity.backlog": [capacity.backlog()],

@@ -145,6 +145,54 @@ def test_a_worker_whose_events_another_has_sent_does_not_say_for_ever_that_the_b
         eventually(lambda: not away_of(world.run(questions.workers())))
 
 
+def test_a_broker_that_takes_no_event_is_not_called_back_because_it_can_be_opened(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.1)
+    to = Odd()
+    inbox, outbox = shop(world, to)
+    with working(world, inbox, heartbeat_seconds=3600, ttl_seconds=86_400) as hired:
+        to.lost = [OSError("503")] * 2
+        row = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+        hired.saw(BrokerAway, 2)
+        later = "UPDATE live SET available_at = now() + interval '1 hour' WHERE status = 'pending' RETURNING id"
+        eventually(lambda: world.sql(later))
+        opened = to.opened
+        eventually(lambda: to.opened > opened)
+        _told(world, "503")
+        world.sql("DELETE FROM live WHERE id = %s", row.id)
+        eventually(lambda: not away_of(world.run(questions.workers())))
+        assert not hired.of(BrokerBack), "nothing was sent"
+        to.lost = [OSError("503 still")]
+        outbox.publish(world.conn, "order.paid", {}, key="order:1")
+        _, second, third = hired.saw(BrokerAway, 3)
+        assert third.pause_seconds > 1.5, "the pause goes on doubling"
+        assert second.error != third.error
+        hired.saw(BrokerBack)
+
+
+def test_a_client_that_cancels_what_it_opens_ends_neither_the_start_nor_the_watch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.1)
+    to = Odd()
+    to.away = [asyncio.CancelledError(), asyncio.CancelledError()]
+    inbox, _ = shop(world, to)
+    with working(world, inbox) as hired:
+        hired.saw(BrokerBack)
+        assert ["closed while it was opened" in each.error for each in hired.of(BrokerAway)] == [True, True]
+
+
+def test_the_watch_has_ended_before_the_transport_is_closed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.1)
+    to = Slow()
+    to.away = [OSError("away")]
+    inbox, _ = shop(world, to)
+    with working(world, inbox):
+        eventually(lambda: to.opening)
+    assert to.did == ["left", "closed"]
+
+
 def _told(world: World, says: str) -> None:
     """`tenure outbox` gives this reason, by and by."""
     eventually(
@@ -166,8 +214,10 @@ class Odd:
     def __init__(self) -> None:
         self.away: list[BaseException] = []
         self.lost: list[BaseException] = []
+        self.opened = 0
 
     async def open(self, lease_seconds: float) -> None:  # noqa: ARG002
+        self.opened += 1
         if self.away:
             raise self.away.pop(0)
 
@@ -177,6 +227,27 @@ class Odd:
         return Sent()
 
     async def close(self) -> None: ...
+
+
+class Slow(Odd):
+    """A transport that opens without end, once its errors are raised, and needs a moment to leave that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opening = False
+        self.did: list[str] = []
+
+    async def open(self, lease_seconds: float) -> None:
+        await super().open(lease_seconds)
+        self.opening = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            self.did.append("left")
+
+    async def close(self) -> None:
+        self.did.append("closed")
 
 
 def test_whatever_a_transport_raises_when_it_connects_is_a_broker_that_is_away(world: World) -> None:

@@ -51,6 +51,11 @@ def outboxes() -> Statement[list[OutboxDepth]]:
     return Statement("outboxes", {}, lambda rows: [OutboxDepth(*row) for row in rows])
 
 
+def unsent(queue: str, kind: str) -> Statement[bool]:
+    """Whether an event of this outbox waits in this queue, or is being sent."""
+    return Statement("unsent", {"queue": queue, "kind": kind}, lambda rows: bool(rows[0][0]))
+
+
 def served_by(workers: list[Member], every: list[OutboxDepth]) -> set[str]:
     """Those of these outboxes that a worker serves which is alive or drains: it knows the kind and takes its queue."""
     told = [worker.metadata for worker in workers if worker.status != "dead"]

@@ -15,6 +15,7 @@ from ...app.lifespan import Host
 from ...events import BrokerAway, BrokerBack, Bus, MessagePublished, MessageRefused
 from ...model.outcome import Outcome, Retry, Snooze
 from ...verbs.operators import POSTPONED_MAX, postpone
+from ...verbs.outboxes import unsent
 from ...verbs.questions import clock
 from .circuit import Circuit
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Transport, Unfit, brief
@@ -33,7 +34,7 @@ class Relay:
         self._lease_seconds = lease_seconds
         self._circuit = Circuit()
         self._opening = asyncio.Lock()
-        self._open = False
+        self._open = self._cut_off = False  # cut off: the last try to open it failed
         self._host: Host | None = None
         self._away_since: str | None = None
 
@@ -51,6 +52,7 @@ class Relay:
             yield
         finally:
             watching.cancel()
+            await asyncio.wait([watching], timeout=CLOSE_SECONDS)  # it may be about to open what is closed here
             self._open = False
             with suppress(Exception):
                 await asyncio.wait_for(self.transport.close(), CLOSE_SECONDS)
@@ -59,23 +61,30 @@ class Relay:
         async with self._opening:
             if self._open:
                 return
+            self._cut_off = True
             try:
                 await self.transport.open(self._lease_seconds)
             except (OSError, Unfit):
                 raise
+            except asyncio.CancelledError:
+                if _asked_to_end():
+                    raise
+                raise ConnectionError("the connection was closed while it was opened") from None  # by the client
             except Exception as error:  # whatever it is, no event has caused it
                 raise ConnectionError(brief(error)) from error
-            self._open = True
+            self._open, self._cut_off = True, False
 
     async def _watch(self) -> None:
         """Probe where no event does, so that what is told stays true: another worker may have sent all that waited."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 2)
-            if self._circuit.overdue_seconds >= IDLE_SECONDS and await self._circuit.enter():
+            told = self._cut_off or self._away_since is not None
+            if told and self._circuit.overdue_seconds >= IDLE_SECONDS and await self._circuit.enter():
                 await self._probe()
 
     async def _probe(self) -> None:
-        """Ask the broker without an event."""
+        """Ask the broker without an event. That it can be opened is an answer only if it could not be."""
+        was_cut_off = self._cut_off
         try:
             await asyncio.wait_for(self._connect(), CONFIRM_SECONDS)
         except asyncio.CancelledError:
@@ -83,8 +92,22 @@ class Relay:
             raise
         except Exception as error:
             await self._away(str(error) if isinstance(error, Unfit) else brief(error))
-        else:
+            return
+        if was_cut_off:
             self._answered()
+        else:
+            self._circuit.leave()
+            await self._forget_if_all_is_sent()
+
+    async def _forget_if_all_is_sent(self) -> None:
+        """It took no event from us: only the next event can tell whether it does now. If none waits, say nothing."""
+        if self._host is None:
+            return
+        with suppress(Error):  # the database is away too: ask again later
+            waits = await self._host.run(unsent(self.queue, self.kind))
+            if not waits and self._circuit.overdue_seconds > 0:  # no event has failed meanwhile
+                self._away_since = None
+                self._tell(None)
 
     async def send(self, job: Job, message: Message) -> Outcome | None:
         """Send it once, and wait for the confirm."""
