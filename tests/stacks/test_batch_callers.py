@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from stacks.held import EVERY, Held
 from tenure.app.batch import Batch
 from tenure.app.inbox import Inbox
-from tenure.errors import BadSettings, NoConnection
+from tenure.errors import BadSettings, InvalidPayload, NoConnection
 from tenure.postgres.callers import awaits
 from world import World
 
@@ -133,6 +133,38 @@ def test_of_a_refused_batch_nothing_is_left_and_the_transaction_goes_on(
     play(world, library, scene)
     assert (world.count("live"), world.count("groups")) == (0, 0)
     assert world.sql("SELECT to_regclass('before') IS NULL") == [(first,)], "what was there before stays"
+
+
+@every_library
+def test_a_chain_that_was_refused_is_mended_and_sent_again(world: World, inbox: Inbox, library: str) -> None:
+    async def scene(held: Held) -> None:
+        last = sent(inbox, held.conn)
+        last.add(inbox.handlers["resize"], n=1)
+        first = inbox.batch(held.conn, then=last)
+        first.add(inbox.handlers["resize"].using(idempotency_key="a"), n=2)
+        with pytest.raises(InvalidPayload, match="counts new rows"):
+            await close(first, held.conn)
+        assert [(each.id, each.ids, each.then_id) for each in (first, last)] == [(None, [], None)] * 2
+        first.rows.clear()
+        first.add(inbox.handlers["resize"], n=2)
+        await close(first, held.conn)
+        with pytest.raises(InvalidPayload, match=f"batch {first.id} was sent already"):
+            await close(first, held.conn)
+        assert (len(first.ids), len(last.ids)) == (1, 1), "what was sent stays so"
+        await held.commit()
+
+    play(world, library, scene)
+    assert (world.count("live"), world.count("groups")) == (3, 2)
+
+
+async def close(batch: Batch, conn: Any) -> None:
+    """Send it as it is."""
+    if awaits(conn):
+        async with batch:
+            pass
+    else:
+        with batch:
+            pass
 
 
 @pytest.mark.parametrize("conn", [None, "postgresql://somewhere", object()])

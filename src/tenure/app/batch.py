@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, ParamSpec
@@ -61,7 +62,7 @@ class Batch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            with whole(self._conn):
+            with self._unsent_if_refused(), whole(self._conn):
                 _each(self._sent(), lambda statement: run(self._conn, statement, self._schema))
 
     async def __aenter__(self) -> Batch:
@@ -73,13 +74,29 @@ class Batch:
     ) -> None:
         if error is None:
             sending, answer = self._sent(), None
-            async with whole_awaiting(self._conn):
-                while True:
-                    try:
-                        statement = sending.send(answer)
-                    except StopIteration:
-                        return
-                    answer = await run(self._conn, statement, self._schema)
+            with self._unsent_if_refused():
+                async with whole_awaiting(self._conn):
+                    while True:
+                        try:
+                            statement = sending.send(answer)
+                        except StopIteration:
+                            return
+                        answer = await run(self._conn, statement, self._schema)
+
+    @contextmanager
+    def _unsent_if_refused(self) -> Iterator[None]:
+        """What is refused was not sent: it and the batches that follow are as they were, and can be sent again."""
+        before: list[tuple[Batch, int | None, list[UUID], UUID | None]] = []
+        each: Then | Batch = self
+        while isinstance(each, Batch):
+            before.append((each, each.id, each.ids, each.then_id))
+            each = each.then
+        try:
+            yield
+        except BaseException:
+            for batch, id, ids, then_id in before:
+                batch.id, batch.ids, batch.then_id = id, ids, then_id
+            raise
 
     def _sent(self, *, waiting: bool = False) -> Generator[Statement[Any], Any, None]:
         """What is to be run, one after the other: first what follows, which waits, then the rows."""
