@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
+import psycopg
 import pytest
 
+from crew import working
+from tenure.app.inbox import Inbox
 from tenure.errors import StaleLease
-from tenure.model.journal import NewEvent
+from tenure.events import ProjectionStopped, StaleWriteBlocked
+from tenure.model.journal import Event, NewEvent
 from tenure.model.rows import Claimed, Lane
+from tenure.shapes.projection import Journal
 from tenure.verbs.journal import append
 from tenure.verbs.projections import (
     advance,
@@ -156,6 +164,27 @@ def test_skipped_events_are_asked_for_and_taken_off_the_list_one_by_one(world: W
     assert world.run(reapply("q")) == 2
     world.run(reapplied("p", 0, first, held[0]))
     assert world.sql(again) == [("p", second), ("q", first), ("q", second)]
+
+
+def test_a_holder_that_was_taken_over_while_an_event_failed_again_notes_nothing(world: World) -> None:
+    """Whoever has taken over has applied it meanwhile: noted anew, it would be applied twice."""
+    journal, asked = Journal(Inbox(schema=world.schema)), threading.Event()
+
+    @journal.projection("p", on_error="skip")
+    def apply(_tx: psycopg.Connection[Any], _event: Event) -> None:
+        if asked.is_set():
+            with world.connect() as other:
+                other.execute("UPDATE live SET lease_generation = lease_generation + 1, fence_token = fence_token + 1")
+                other.execute("DELETE FROM skipped")
+        raise ValueError("boom")
+
+    with working(world, journal.inbox) as hired:
+        events(world, 1)
+        hired.saw(ProjectionStopped)
+        asked.set()
+        assert world.run(reapply("p")) == 1
+        hired.saw(StaleWriteBlocked)
+    assert world.count("skipped") == 0
 
 
 def test_what_a_rebuild_has_skipped_is_kept_apart_from_what_its_shards_have(world: World, held: list[Claimed]) -> None:

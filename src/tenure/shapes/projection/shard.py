@@ -234,7 +234,8 @@ class Shard:
                 if isinstance(error, StaleLease) or trouble_of(error) != "bug":
                     raise
                 said = f"{type(error).__name__}: {error}"
-                yield Ask(skip_event(name, self.number, event.position, said))
+                noted = skip_event(name, self.number, event.position, said)
+                yield self._apply([], noted, self._advance(self.written))  # who was taken over notes nothing anew
                 self.bus.emit(ProjectionStopped(name, self.number, event.position, said, True))
 
     def _write_down(self, after: float = 0.0) -> Generator[Step, Any, None]:
