@@ -19,6 +19,7 @@ from .inbox_told import (
     Ask,
     Told,
     hedged,
+    in_doubt,
     judged,
     leave,
     mistaken,
@@ -89,13 +90,14 @@ def _tell(
     """What was done in each; then who is away, where it was not begun, and what went wrong. `matched` was counted."""
     wrong = [each for each in answers if mistaken(each)]
     if not any(each.error is None for each in answers):
-        wrong = []  # nothing was done: the first says why
+        wrong = []  # nobody says that it was done: the first says why
+        _tell_doubts(answers, given, matched or {})
     here, away = judged(path, [each for each in answers if each not in wrong])
     here = list(hedged(path, here, away))
     if given["as_json"]:
         each = [{"inbox": told.inbox, **_facts(told)} for told in here]
         undone = {told.inbox: why_away(told) for told in (*wrong, *away)} | dict.fromkeys(not_begun, "not begun")
-        _tell_document(each, undone, matched or {})
+        _tell_document(each, undone, matched or {}, away)
     else:
         _tell_people(path, here)
         _tell_sum(_sums([_facts(told) for told in here] if path in ON_ROWS else []), len(here))
@@ -110,10 +112,22 @@ def _tell(
     leave(path, here, away, acted=not given.get("check"))
 
 
-def _tell_document(done: list[dict[str, Any]], undone: Mapping[str, str], matched: Mapping[str, int]) -> None:
+def _tell_doubts(away: Sequence[Told], given: Mapping[str, Any], matched: Mapping[str, int]) -> None:
+    """Where it may have been done, though nobody answers."""
+    if given["as_json"] and any(map(in_doubt, away)):
+        _tell_document([], {told.inbox: why_away(told) for told in away}, matched, away)
+    tell_in_doubt(away)
+
+
+def _tell_document(
+    done: list[dict[str, Any]], undone: Mapping[str, str], matched: Mapping[str, int], away: Sequence[Told]
+) -> None:
     """One document of all; what was counted where it was not done is in the sum, too."""
+    doubted = {told.inbox for told in filter(in_doubt, away)}
     left = [
-        {"inbox": inbox, "error": why, **({"matched": matched[inbox]} if inbox in matched else {})}
+        {"inbox": inbox, "error": why}
+        | ({"in_doubt": True} if inbox in doubted else {})
+        | ({"matched": matched[inbox]} if inbox in matched else {})
         for inbox, why in undone.items()
     ]
     sums = _sums(done)

@@ -137,14 +137,17 @@ def tell_away(away: Sequence[Told], of: int) -> None:
             sentence(f"{each.inbox} refuses this: {why_away(each)}", err=True)
 
 
-def tell_in_doubt(away: Sequence[Told]) -> None:
-    """Name on stderr where an act was sent and not answered."""
+def in_doubt(answer: Told) -> bool:
+    """Was the act sent there, and not answered?"""
     from ..postgres.connection import NoAnswer
 
-    for each in away:
-        if isinstance(each.error, NoAnswer):
-            told = f"it may have been done in {each.inbox}: `tenure audit --inbox {each.inbox}` says whether"
-            sentence(told, err=True)
+    return isinstance(answer.error, NoAnswer)
+
+
+def tell_in_doubt(away: Sequence[Told]) -> None:
+    """Name on stderr where it may have been done."""
+    for each in filter(in_doubt, away):
+        sentence(f"it may have been done in {each.inbox}: look into `tenure audit --inbox {each.inbox}`", err=True)
 
 
 def _refuses(answer: Told) -> bool:

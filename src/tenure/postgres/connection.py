@@ -39,6 +39,7 @@ NAMES = {"search_path": "pg_catalog,pg_temp"}
 
 POOLED_SECONDS_MAX = 600.0
 CONNECT_SECONDS = 2  # to each host of one of several inboxes
+CANCEL_SECONDS = 2.0
 
 # PgBouncer before and after 1.20, and Amazon's RDS Proxy.
 _NO_SETTINGS = re.compile(r"startup parameter|command-line options")
@@ -63,6 +64,7 @@ class QueueConnection(Connection[tuple[Any, ...]]):
     schema = DEFAULT_SCHEMA  # of its verbs and questions, unless `run` is given another
     answer_seconds: float | None = None
     doubts: Doubts | None = None
+    cancels = False  # what is given up is cancelled: nothing is left to wait, and what it has committed is seen
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """As psycopg's, until the server has been silent for too long."""
@@ -111,6 +113,7 @@ def connect(
         conn.answer_seconds = patience.silence_seconds
         find_pooler(conn)
         conn.answer_seconds, conn.schema = patience.answer_seconds or ANSWER_SECONDS.get(), schema
+        conn.cancels = ANSWER_SECONDS.get() is not None
         conn.doubts = doubts(url, patience)
         read_any_time(conn)
     except BaseException:
@@ -234,12 +237,20 @@ def _until_given_up(gen: PQGen[RV], conn: QueueConnection | AsyncQueueConnection
                 if doubt is None and conn.doubts is not None and not conn.pooled:
                     doubt = conn.doubts.about(conn.info.backend_pid)
                 if why := _overdue(conn, silent) or (doubt and doubt.verdict(silent)):
-                    conn.pgconn.finish()
+                    _leave(conn)
                     raise NoAnswer(f"the server has not answered for {why}")
             wanted = gen.send(ready)
     except StopIteration as end:
         answer: RV = end.value
         return answer
+
+
+def _leave(conn: QueueConnection | AsyncQueueConnection) -> None:
+    """Close it. One that cancels ends its waits first: for a lock, or for a standby at a commit, which then counts."""
+    if isinstance(conn, QueueConnection) and conn.cancels:
+        with suppress(Error):
+            conn.cancel_safe(timeout=CANCEL_SECONDS)
+    conn.pgconn.finish()
 
 
 def _overdue(conn: QueueConnection | AsyncQueueConnection, silent_seconds: float) -> str:

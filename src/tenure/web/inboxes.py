@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from ..events import Bus
 from ..model.merged import merged
-from ..postgres.connection import soon_given_up
+from ..postgres.connection import NoAnswer, soon_given_up
 from . import overview
 from .feed import Feed
 from .http_errors import Refused, refusal
@@ -158,10 +158,17 @@ async def _asked(
         except TimeoutError as error:
             late = f"the database has not answered within {seconds} s: try again"
             return refusal(error) if seconds is None else Refused(503, late)
+        except NoAnswer as error:
+            acts = ask.act and not getattr(ask.body, "dry_run", False)
+            return _in_doubt(error) if acts else refusal(error)
         except Exception as error:
             return refusal(error)
 
     return dict(zip(sites, await asyncio.gather(*map(one, sites.values())), strict=True))
+
+
+def _in_doubt(error: NoAnswer) -> Refused:
+    return Refused(503, f"{error}: it may have been done, look into the audit of this inbox")
 
 
 def _as_one(answers: Mapping[str, Any], most: int | None) -> Reply:

@@ -157,7 +157,9 @@ class Store:
             else:
                 conn.answer_seconds = patience
                 return conn
-        return postgres.connect(self.url, application_name=NAME, patience=CHANGING)
+        conn = postgres.connect(self.url, application_name=NAME, patience=CHANGING)
+        conn.cancels = True
+        return conn
 
     def _drop_changeable(self, conn: QueueConnection | None) -> None:
         while conn is not None:
