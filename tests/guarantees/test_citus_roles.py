@@ -18,7 +18,7 @@ from guarantees.test_citus_moves import away_from, move
 from tenure import Inbox, postgres, verbs
 from tenure.doctor.cluster import examine_cluster
 from tenure.model.rows import NewRow
-from tenure.postgres.citus_door import grant
+from tenure.postgres.citus_door import grant, open_door
 from tenure.postgres.handoff import adopt_all
 from tenure.verbs.citus_keys import forget_keys
 from tenure.worker.config import Terms
@@ -134,6 +134,67 @@ def test_a_producer_neither_reads_nor_changes_what_others_have_sent(roled: Clust
         assert conn.execute(KNOWN).fetchall() == known, "a key that has a row is nobody's to change"
 
 
+@pytest.fixture
+def stranger(cluster: Cluster) -> Iterator[str]:
+    """A login that may look into the schemas and was granted nothing else; what functions are open to all is as new."""
+    name = "usage_alone"
+    with cluster.at() as conn:
+        conn.execute(f"CREATE ROLE {name} LOGIN".encode())
+        conn.execute(f"GRANT USAGE ON SCHEMA tenure_door TO {name}".encode())
+        conn.execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenure_door TO PUBLIC")
+    for inbox in cluster.nodes:
+        with cluster.at(inbox) as conn:
+            conn.execute("SET citus.enable_ddl_propagation TO off")
+            conn.execute(f"GRANT USAGE ON SCHEMA tenure TO {name}".encode())
+            conn.execute("GRANT EXECUTE ON FUNCTION tenure.adopt, tenure.keep_order, tenure.keep_waiting TO PUBLIC")
+    list(open_door(cluster.url))
+    try:
+        yield name
+    finally:
+        for inbox in cluster.nodes:
+            with cluster.at(inbox) as conn:
+                conn.execute("SET citus.enable_ddl_propagation TO off")
+                conn.execute(f"DROP OWNED BY {name}".encode())
+        with cluster.at() as conn:
+            conn.execute(f"DROP OWNED BY {name}".encode())
+            conn.execute(f"DROP ROLE {name}".encode())
+
+
+OPEN = """
+SELECT p.oid::regprocedure::text FROM pg_proc AS p
+WHERE p.pronamespace = ANY (ARRAY[to_regnamespace('tenure'), to_regnamespace('tenure_door')])
+  AND has_function_privilege(p.oid, 'EXECUTE')
+"""
+
+
+def test_without_roles_a_login_that_only_sees_the_schema_runs_nothing(cluster: Cluster, stranger: str) -> None:
+    with cluster.at() as conn:
+        send(conn, "shut", "k", once="shut:1")
+        known = conn.execute(KNOWN).fetchall()
+    for place in (cluster.url, *cluster.nodes.values()):
+        with psycopg.connect(make_conninfo(place, user=stranger), autocommit=True) as conn:
+            assert conn.execute(OPEN.encode()).fetchall() == []
+            with pytest.raises(InsufficientPrivilege):
+                conn.execute("SELECT tenure_door.forget('infinity')")
+    with cluster.at() as conn:
+        assert conn.execute(KNOWN).fetchall() == known
+
+
+def test_a_node_that_has_just_joined_is_shut_until_it_is_migrated(cluster: Cluster) -> None:
+    """Citus makes functions there anew, open to everybody, whatever they are elsewhere."""
+    key, calls = cluster.keys("2", 1, "joined")[0], ("take_key(%s, 'x')", "note_key(%s, NULL)", "forget('infinity')")
+    every = "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenure_door TO PUBLIC"
+    with cluster.at("2") as conn:
+        conn.execute("SET citus.enable_ddl_propagation TO off")
+        conn.execute(every.encode())
+        for call in calls:
+            with pytest.raises(psycopg.Error, match="run `tenure migrate --citus` on the coordinator") as refused:
+                conn.execute(f"SELECT FROM tenure_door.{call}".encode(), [key] if "%s" in call else [])
+            assert refused.value.sqlstate == "TN002"
+        list(open_door(cluster.url))
+        assert send(conn, "joined", key, once=key)[1] == "enqueued"
+
+
 def test_a_worker_of_the_role_works_sends_adopts_and_keeps_house(roled: Cluster) -> None:
     inbox, ran = Inbox(citus=True), []
 
@@ -155,6 +216,16 @@ def test_a_worker_of_the_role_works_sends_adopts_and_keeps_house(roled: Cluster)
         assert hired.stop() == 0
     with postgres.connect(next(iter(places.values()))) as conn:
         assert postgres.run(conn, forget_keys()) == 0
+
+
+@pytest.mark.parametrize("role", ROLES[1:])
+def test_whoever_reads_counts_the_rows_of_all_inboxes(roled: Cluster, role: str) -> None:
+    pending = "SELECT sum(n) FROM tenure_door.counts() WHERE status = 'pending'"
+    with roled.at() as conn:
+        send(conn, "counted", "k")
+    for place in (None, *roled.nodes):
+        with connected(roled, role, place) as conn:
+            assert conn.execute(pending).fetchone() == (1,)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -105,6 +105,7 @@ def open_door(
                 _run_script(conn, text_of("tables", schema, colocate_with=colocate_with or "none"))
             for part in ("places", "known_keys", "door"):
                 _run_script(conn, text_of(part, schema))
+            _run_script(conn, text_of("closed", schema))
             for node in members:
                 conn.execute(text_of("has_inbox", schema, group=node.inbox))
 

@@ -105,3 +105,5 @@ BEGIN
   SELECT told.n INTO freed FROM told;
 END
 $$;
+
+REVOKE EXECUTE ON FUNCTION tenure.keep_order, tenure.keep_waiting, tenure.adopt FROM PUBLIC;

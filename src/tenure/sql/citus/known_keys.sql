@@ -2,12 +2,23 @@
 --
 --   take_key, note_key    run by Citus on the node of the key: it is taken; then it has a row, or is free again
 --   forget                keys that were taken before some time
+--   check_closed          TN002 where everybody could run these: so Citus makes them on a node that joins
+
+CREATE OR REPLACE FUNCTION tenure_door.check_closed() RETURNS void LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF has_function_privilege('public', 'tenure_door.forget(timestamptz)', 'EXECUTE') THEN
+    RAISE EXCEPTION 'on this node everybody may run the functions of the door: run `tenure migrate --citus` on the coordinator'
+      USING ERRCODE = 'TN002';
+  END IF;
+END
+$$;
 
 -- A second sender waits here, on any node, and learns what became of the first: no outcome means that the key is the caller's.
 CREATE OR REPLACE FUNCTION tenure_door.take_key(routing_key text, hash bytea) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN
+  PERFORM tenure_door.check_closed();
   INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at)
   VALUES (routing_key, hash, clock_timestamp())  -- implied: keys are kept for days, and no transaction is so long
   ON CONFLICT (key) DO NOTHING;
@@ -27,6 +38,7 @@ CREATE OR REPLACE FUNCTION tenure_door.note_key(routing_key text, id uuid) RETUR
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN
+  PERFORM tenure_door.check_closed();
   IF id IS NULL THEN
     DELETE FROM tenure_door.idempotency AS k WHERE k.key = routing_key
       AND k.row_id IS NULL;
@@ -43,6 +55,7 @@ AS $$
 DECLARE
   n bigint;
 BEGIN
+  PERFORM tenure_door.check_closed();
   DELETE FROM tenure_door.idempotency AS k WHERE k.created_at < before;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n;
