@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from citus_cluster import Cluster
 from crew import eventually
@@ -137,6 +139,91 @@ def test_a_drain_that_is_interrupted_says_what_stands(whole: Cluster, tmp_path: 
         assert drain.wait() == INTERRUPTED
     assert "the node of inbox 2 gets no more ranges: run `tenure shards drain 2` again to go on, or" in log.read_text()
     assert "'shouldhaveshards', true)" in log.read_text()
+
+
+@contextmanager
+def draining(cluster: Cluster, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A drain of inbox 2 in a process of its own, whose ranges have left already, and what it says."""
+    with cluster.at() as conn:
+        conn.execute("SELECT citus_drain_node(nodename, nodeport, 'block_writes') FROM pg_dist_node WHERE groupid = 2")
+    command = [sys.executable, "-m", "tenure", "shards", "drain", "2", "--database-url", cluster.url]
+    log = folder / "log"
+    with log.open("w") as err, subprocess.Popen(command, stderr=err, stdout=err, cwd=folder) as drain:
+        try:
+            yield drain, log
+        finally:
+            drain.kill()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_drain_waits_for_a_row_that_is_sent_and_not_committed(whole: Cluster, tmp_path: Path, n: int) -> None:
+    key = whole.keys("2", 1, "open")[0]
+    row = NewRow("open", {}, key=key)
+    with whole.at() as conn:
+        conn.autocommit = False
+        postgres.run(conn, verbs.enqueue(row) if n == 1 else verbs.enqueue_many([row] * n), "tenure_door")
+        with draining(whole, tmp_path) as (drain, log):
+            assert eventually(lambda: "a transaction that has sent it rows is open still" in log.read_text())
+            conn.commit()
+            assert eventually(lambda: f"{n} rows to work off" in log.read_text())
+            with whole.at("2") as there:
+                there.execute("TRUNCATE tenure.live CASCADE")
+            assert eventually(lambda: drain.poll() == 0), log.read_text()
+
+
+def test_who_sends_to_an_inbox_that_is_forgotten_meanwhile_is_refused(whole: Cluster) -> None:
+    """Between the first check of a row and its lock: here the lock is kept from it, as a drain keeps it."""
+    held = "SELECT pg_advisory_xact_lock(hashtextextended('tenure_door', 'tenure_door.inboxes'::regclass::oid::bigint))"
+    key, said = whole.keys("2", 1, "late")[0], []
+
+    def late() -> None:
+        with whole.at() as conn, pytest.raises(psycopg.Error, match="has no inbox that workers know") as no:
+            postgres.run(conn, verbs.enqueue(NewRow("late", {}, key=key)), "tenure_door")
+        said.append(no.value.sqlstate)
+
+    with whole.at("2") as there, whole.at() as conn:
+        with there.transaction():
+            there.execute(held.encode())
+            sender = threading.Thread(target=late)
+            sender.start()
+            waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            assert eventually(lambda: there.execute(waits).fetchone() is not None)
+            conn.execute("DELETE FROM tenure_door.inboxes WHERE group_id = 2")
+        sender.join()
+    assert said == ["TN002"]
+
+
+def test_a_drain_waits_for_ordered_rows_whose_range_has_left_again(whole: Cluster, tmp_path: Path) -> None:
+    key = whole.keys("1", 1, "passed")[0]
+    with whole.at() as conn:
+        conn.execute(ORDERED, ["moved", '{"n": 0}', key])
+        move(whole, key, "2")
+        conn.execute(ORDERED, ["moved", '{"n": 1}', key])
+        move(whole, key, "1")
+    with draining(whole, tmp_path) as (drain, log):
+        assert eventually(lambda: "1 rows to work off, 0 ended badly" in log.read_text()), log.read_text()
+        assert work(whole, "1") == [0]
+        adopt_all(whole.url, "tenure")
+        assert work(whole, "2") == [1]
+        assert eventually(lambda: drain.poll() == 0), log.read_text()
+
+
+def test_a_drain_says_nothing_stands_where_nothing_was_marked(whole: Cluster) -> None:
+    """Ranges are still there, for Citus was not allowed to move them."""
+    with whole.at() as conn:
+        conn.execute("CREATE ROLE mover LOGIN")
+        conn.execute("GRANT USAGE ON SCHEMA tenure_door TO mover")
+        conn.execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenure_door TO mover")
+        conn.execute("GRANT SELECT ON tenure_door.inboxes, tenure_door.keys TO mover")
+    try:
+        refused = shards(make_conninfo(whole.url, user="mover"), "drain", "2")
+    finally:
+        with whole.at() as conn:
+            conn.execute("DROP OWNED BY mover")
+            conn.execute("DROP ROLE mover")
+    assert isinstance(refused.exception, BadSettings), refused.output
+    assert str(refused.exception).endswith("; nothing was changed")
+    assert marked(whole) == ["1", "2"]
 
 
 @contextmanager

@@ -67,6 +67,7 @@ def test_an_inbox_that_answers_is_not_given_up(two: Placements) -> None:
     refused = shards(two.urls[1], "adopt", "--without", "1")
     assert isinstance(refused.exception, BadSettings), refused.output
     assert "inbox 1 answers, and has rows that others wait for, as of key k: let its workers" in str(refused.exception)
+    assert not hasattr(refused.exception, "__notes__"), "it is not of the inbox that asked"
     assert two.work(2) == [], "the row before it is in the first inbox"
     assert audited(two) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 import click
@@ -13,13 +13,13 @@ from psycopg import Error
 
 from .. import operate, postgres, settings
 from ..console.terminal import echo, sentence
-from ..errors import UNREACHABLE, BadSettings
+from ..errors import UNREACHABLE, BadSettings, TenureError
 from ..postgres.citus_door import Node, named_in_errors, nodes
 from ..postgres.connection import QueueConnection, connect
 from ..postgres.handoff import PATIENCE, Handoff, adopt, kept_there
 from ..telemetry.log import printable
 from ..verbs import operators
-from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, neighbours, shard, takers
+from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, gets_ranges, last_look, neighbours, shard, takers
 from .database import Database, opened, place_options
 from .operators import answer, me
 from .output import remark, show
@@ -79,12 +79,11 @@ def drain(inbox: int, as_json: bool, database_url: str | None, schema: str | Non
     """
     with _cluster(database_url, schema) as database:
         node = _to_drain(database, inbox)
-        with connect(database.url, application_name="tenure shards") as conn, _told_what_stands(node):
+        with connect(database.url, application_name="tenure shards") as conn, _told_what_stands(node, database):
             if not as_json:
                 remark(f"Citus moves the ranges of inbox {inbox} to other nodes, which can take long")
             postgres.run(conn, drain_node(inbox), database.schema)
-            _wait_until_empty(node, database, quiet=as_json)
-            postgres.run(conn, forget_inbox(inbox), database.schema)
+            _wait_until_forgotten(conn, node, database, quiet=as_json)
     said = f"inbox {inbox} has no rows: SELECT citus_remove_node('{node.host}', {node.port}) removes its node"
     answer(as_json, said, inbox=inbox, host=node.host, port=node.port, empty=True)
 
@@ -105,7 +104,8 @@ def adopt_without(without: int, reason: str, as_json: bool, database_url: str | 
         _check_known(database, without)
         for node in others:
             with _at(node, database) as conn:
-                _check_lost(without, kept_there(conn, node.url(database.url), database.schema, without))
+                key = kept_there(conn, node.url(database.url), database.schema, without)
+            _check_lost(without, key)
         done = []
         for node in others:
             with _at(node, database) as conn:
@@ -193,40 +193,60 @@ def _to_drain(database: Database, inbox: int) -> Node:
 
 
 @contextmanager
-def _told_what_stands(node: Node) -> Iterator[None]:
-    """If a drain ends early: its node is marked for Citus, and gets no ranges until somebody takes that back."""
+def _told_what_stands(node: Node, database: Database) -> Iterator[None]:
+    """If a drain ends early: its node may be marked for Citus, and gets no ranges until somebody takes that back."""
+    try:
+        yield
+    except BadSettings as error:
+        raise BadSettings(f"{error}; {_stands(node, database)}") from error
+    except (KeyboardInterrupt, Error) as error:
+        if isinstance(error, KeyboardInterrupt) or not error.sqlstate:
+            remark(f"tenure: {_stands(node, database)}")
+            raise
+        said = f"Citus has not moved all ranges of inbox {node.inbox} ({error.diag.message_primary})"
+        raise BadSettings(f"{said}; {_stands(node, database)}") from error
+
+
+def _stands(node: Node, database: Database) -> str:
+    """What a drain has left behind, and how to go on or back; if the coordinator does not say, the node is marked."""
+    with suppress(Error, TenureError), connect(database.url, application_name="tenure shards") as conn:
+        if postgres.run(conn, gets_ranges(node.group), database.schema):
+            return "nothing was changed"
     back = f"citus_set_node_property('{node.host}', {node.port}, 'shouldhaveshards', true)"
-    stands = (
+    return (
         f"the node of inbox {node.inbox} gets no more ranges: run `tenure shards drain {node.inbox}` again to go on, "
         f"or SELECT {back} on the coordinator to take that back"
     )
-    try:
-        yield
-    except KeyboardInterrupt:
-        remark(f"tenure: {stands}")
-        raise
-    except Error as error:
-        if not error.sqlstate:
-            remark(f"tenure: {stands}")
-            raise
-        said = error.diag.message_primary
-        raise BadSettings(f"Citus has not moved all ranges of inbox {node.inbox} ({said}); {stands}") from error
 
 
-def _wait_until_empty(node: Node, database: Database, *, quiet: bool) -> None:
+def _wait_until_forgotten(conn: QueueConnection, node: Node, database: Database, *, quiet: bool) -> None:
     """Until its inbox has no row, live or ended badly; what is left is told whenever it changes."""
     before = None
-    while True:
-        found = _told(node, database).shard
-        left = None if found is None else (found.depth, found.dead)
-        if found is not None and found.home + found.waiting:
-            raise BadSettings(f"inbox {node.inbox} has got ranges again while it was drained: run this again")
-        if left == (0, 0):
-            return
+    while left := _left(conn, node, database):
         if left != before and not quiet:
-            remark("it does not answer" if left is None else f"{left[0]} rows to work off, {left[1]} ended badly")
+            remark(left)
         before = left
         time.sleep(LOOK_SECONDS)
+
+
+def _left(conn: QueueConnection, node: Node, database: Database) -> str | None:
+    """What keeps an inbox; None: nothing did, and the door leads there no more."""
+    with ExitStack() as stack:
+        try:
+            there = stack.enter_context(_at(node, database))
+            stack.enter_context(there.transaction())
+            look = postgres.run(there, last_look(), database.schema)
+            found = postgres.run(there, shard(), database.schema)
+        except Error:
+            return "it does not answer"
+        if look.ranges:
+            raise BadSettings(f"inbox {node.inbox} has got ranges again while it was drained")
+        if found.depth or found.dead:
+            return f"{found.depth} rows to work off, {found.dead} ended badly"
+        if not look.alone:
+            return "a transaction that has sent it rows is open still"
+        postgres.run(conn, forget_inbox(node.group), database.schema)
+    return None
 
 
 def _silent(inboxes: Sequence[str]) -> str:

@@ -85,6 +85,23 @@ def drain_node(inbox: int) -> Statement[tuple[str, int]]:
     return Statement("drain_node", {"inbox": inbox}, lambda rows: (str(rows[0][0]), int(rows[0][1])))
 
 
+def gets_ranges(inbox: int) -> Statement[bool]:
+    """On the coordinator: whether the node of this inbox may have ranges; a drain takes that from it."""
+    return Statement("gets_ranges", {"inbox": inbox}, lambda rows: bool(rows[0][0]))
+
+
+class LastLook(NamedTuple):
+    """Whether nobody is about to send this inbox a row, and how many ranges are there."""
+
+    alone: bool
+    ranges: int
+
+
+def last_look() -> Statement[LastLook]:
+    """In a transaction: if nobody sends a row to this inbox, nobody does until the transaction ends."""
+    return Statement("last_look", {}, lambda rows: LastLook(*rows[0]))
+
+
 def forget_inbox(inbox: int) -> Statement[bool]:
     """The door leads there no more; False if it did not."""
     return Statement("forget_inbox", {"inbox": inbox}, bool)

@@ -28,9 +28,11 @@ BEGIN
 END
 $$;
 
--- A node that has just joined, or has come back after it was drained: nobody would run a row there.
-CREATE OR REPLACE FUNCTION tenure_door.check_inbox() RETURNS void LANGUAGE plpgsql STABLE AS $$
+-- A node that has just joined, or has come back after it was drained: nobody would run a row there. The lock is kept until the transaction has
+-- ended, also while it is prepared: a drain forgets no inbox that somebody sends to. Volatile: what is asked after the lock sees what came before it.
+CREATE OR REPLACE FUNCTION tenure_door.check_inbox() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+  PERFORM pg_catalog.pg_advisory_xact_lock_shared(hashtextextended('tenure_door', 'tenure_door.inboxes'::regclass::oid::bigint));
   IF NOT EXISTS (SELECT FROM tenure_door.inboxes AS i WHERE i.group_id = tenure_door.here()) THEN
     RAISE EXCEPTION 'node group % has no inbox that workers know: run `tenure migrate --citus` on the coordinator', tenure_door.here()
       USING ERRCODE = 'TN002';
