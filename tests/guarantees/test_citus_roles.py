@@ -134,6 +134,15 @@ def test_a_producer_neither_reads_nor_changes_what_others_have_sent(roled: Clust
         assert conn.execute(KNOWN).fetchall() == known, "a key that has a row is nobody's to change"
 
 
+def test_a_key_that_was_taken_and_has_no_row_is_free(roled: Cluster) -> None:
+    key = two_homes(roled, "alone")[0]
+    with connected(roled, "producer") as conn:
+        conn.execute("SELECT FROM tenure_door.take_key(%s, 'x')", [key])
+        id, outcome = send(conn, "alone", key, once=key)
+        assert outcome == "enqueued"
+        assert send(conn, "alone", key, once=key) == (id, "duplicate")
+
+
 @pytest.fixture
 def stranger(cluster: Cluster) -> Iterator[str]:
     """A login that may look into the schemas and was granted nothing else; what functions are open to all is as new."""

@@ -14,6 +14,7 @@ END
 $$;
 
 -- A second sender waits here, on any node, and learns what became of the first: no outcome means that the key is the caller's.
+-- One that was committed without a row is nobody's: somebody has called this alone.
 CREATE OR REPLACE FUNCTION tenure_door.take_key(routing_key text, hash bytea) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 AS $$
@@ -21,7 +22,8 @@ BEGIN
   PERFORM tenure_door.check_closed();
   INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at)
   VALUES (routing_key, hash, clock_timestamp())  -- implied: keys are kept for days, and no transaction is so long
-  ON CONFLICT (key) DO NOTHING;
+  ON CONFLICT (key) DO UPDATE SET content_hash = EXCLUDED.content_hash, created_at = EXCLUDED.created_at
+    WHERE k.row_id IS NULL;
   IF NOT FOUND THEN
     RETURN QUERY SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END
     FROM tenure_door.idempotency AS k WHERE k.key = routing_key;
