@@ -137,3 +137,4 @@ def test_a_rebuild_that_cannot_begin_says_why(world: World) -> None:
         error = eventually(lambda: listed(world, f"t_{world.schema}")[-1].error or "")
     assert "table nowhere of projection" in error
     assert "create it, or mend" in error
+    assert "Traceback" not in error, "its line that tells, as in every list"

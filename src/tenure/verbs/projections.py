@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
-from ..errors import StaleLease
+from ..errors import StaleLease, telling_line
 from ..model.journal import Event
 from ..model.payload import check_name, clean_error
 from ..model.rows import Held
@@ -151,7 +151,12 @@ def forget_projection(projection: str) -> Statement[bool]:
 
 def projections() -> Statement[list[ShardLag]]:
     """Every shard of every projection, and how far it is behind the last event that is committed."""
-    return Statement("projections", {}, lambda rows: [ShardLag(*row) for row in rows])
+    return Statement("projections", {}, lambda rows: [_on_one_line(ShardLag(*row)) for row in rows])
+
+
+def _on_one_line(lag: ShardLag) -> ShardLag:
+    """The error of a job is a traceback: the line of it that tells."""
+    return lag._replace(error=telling_line(lag.error)) if lag.error else lag
 
 
 def _refused(lease: Held, verb: str) -> Statement[Any]:

@@ -38,6 +38,9 @@ def test_keys_jump_from_page_to_page(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("/rows$"))
     expect(page).to_have_title("Rows · Tenure")
     page.keyboard.press("g")
+    page.keyboard.press("p")  # alone it pauses
+    expect(page).to_have_url(re.compile("/projections$"))
+    page.keyboard.press("g")
     page.keyboard.press("o")
     expect(page).to_have_url(re.compile("/$"))
     page.keyboard.press("/")

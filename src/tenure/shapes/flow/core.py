@@ -138,7 +138,7 @@ class Core:
             raise self.differs(call.path, call.n, f"{call.name!r} with other arguments", repr(call.name))
         if known is not None and known.state in ENDED:
             return self._recalled(call, known)
-        if call.undoes is None:
+        if call.undoes is None and (self.cleaning or self.reason_to_stop()):
             yield from self._stop_if_asked(call.path, call.n, call.name, begun=known is not None)
         if known is not None and known.state == "retrying" and not known.over:
             yield from self._hold(call, known.tries, None, None)

@@ -75,11 +75,20 @@ def with_riders(riders: list[Step], *steps: Step) -> tuple[Step, ...]:
 
 def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """The arguments as a number; what is no JSON counts by its type."""
+    if not args and not kwargs:
+        return NO_ARGUMENTS
     try:
         text = _BY_TYPE.encode((args, kwargs) if kwargs else args)
     except Exception:
         return 0
+    return _number(text)
+
+
+def _number(text: bytes) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+NO_ARGUMENTS = _number(b"[]")
 
 
 def decoder_of(function: Callable[..., Any]) -> msgspec.json.Decoder[Any]:

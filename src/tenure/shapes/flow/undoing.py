@@ -30,7 +30,7 @@ def undo_path(path: str) -> str:
 
 def is_undo(path: str) -> bool:
     """Whether an undo is recorded on this path."""
-    return path == UNDO or path.startswith(f"{UNDO}/")
+    return path.startswith(UNDO) and (path == UNDO or path[len(UNDO)] == "/")
 
 
 def is_asked_for(path: str, n: int) -> bool:

@@ -103,6 +103,8 @@ def named(job: Job, core: Core) -> tuple[str, UUID, int, str]:
 def told(bus: Bus, job: Job, core: Core, steps: tuple[Step, ...]) -> None:
     """Tell subscribers what was written down."""
     for step in steps:
+        if step.state == "done" and not step.path and not bus.each_job:  # most are
+            continue
         if (step.path, step.n) in (CANCEL, UNDONE):
             continue
         if step.state == "failed":

@@ -25,15 +25,14 @@ export function for_page(event) {
 function press(event) {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") return open_palette(event);
   if (!for_page(event)) return;
-  if (event.key === "/") focus_filter(event);
-  else if (event.key === "?") helping.value = true;
-  else if (event.key === "p") pausedByUser.value = !pausedByUser.value;
-  else if (event.key === "g") jump_until = performance.now() + PATIENCE_MS;
-  else if (event.key in JUMPS && performance.now() < jump_until) {
+  if (event.key in JUMPS && performance.now() < jump_until) {
     jump_until = 0;
     event.preventDefault();
     go(JUMPS[event.key]);
-  }
+  } else if (event.key === "/") focus_filter(event);
+  else if (event.key === "?") helping.value = true;
+  else if (event.key === "p") pausedByUser.value = !pausedByUser.value;
+  else if (event.key === "g") jump_until = performance.now() + PATIENCE_MS;
 }
 
 /** @param {KeyboardEvent} event */
