@@ -92,3 +92,20 @@ class Shop:
 
     def names(self) -> list[tuple[Any, ...]]:
         return self.world.sql("SELECT path, n, name, state FROM steps ORDER BY path, n")
+
+
+class Rigged(Shop):
+    """A shop whose steps fail for as long as they are named in `broken`."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.broken = set[str]()
+
+    def body(self, name: str) -> str:
+        self.do(name)
+        if name in self.broken:
+            raise ValueError(f"{name} is broken")
+        return name
+
+    async def abody(self, name: str) -> str:
+        return self.body(name)

@@ -1,4 +1,4 @@
-"""Postgres roles on Citus: a producer enqueues through the door from any node, and has no right to any table there."""
+"""Postgres roles on Citus: a producer enqueues through the door from any node, and has no right to its tables."""
 
 from __future__ import annotations
 
@@ -37,14 +37,18 @@ def roled(cluster: Cluster) -> Iterator[Cluster]:
     try:
         yield cluster
     finally:
-        names = ", ".join(f"{PREFIX}_{role}{login}" for role in ROLES for login in ("_login", ""))
-        for inbox in cluster.nodes:
-            with cluster.at(inbox) as conn:
-                conn.execute("SET citus.enable_ddl_propagation TO off")
-                conn.execute(f"DROP OWNED BY {names}".encode())
-        with cluster.at() as conn:
+        drop(cluster, ", ".join(f"{PREFIX}_{role}{login}" for role in ROLES for login in ("_login", "")))
+
+
+def drop(cluster: Cluster, names: str) -> None:
+    """Drop these roles, with all that they were granted anywhere."""
+    for inbox in cluster.nodes:
+        with cluster.at(inbox) as conn:
+            conn.execute("SET citus.enable_ddl_propagation TO off")
             conn.execute(f"DROP OWNED BY {names}".encode())
-            conn.execute(f"DROP ROLE {names}".encode())
+    with cluster.at() as conn:
+        conn.execute(f"DROP OWNED BY {names}".encode())
+        conn.execute(f"DROP ROLE {names}".encode())
 
 
 def url(at: str, role: str) -> str:
@@ -160,13 +164,7 @@ def stranger(cluster: Cluster) -> Iterator[str]:
     try:
         yield name
     finally:
-        for inbox in cluster.nodes:
-            with cluster.at(inbox) as conn:
-                conn.execute("SET citus.enable_ddl_propagation TO off")
-                conn.execute(f"DROP OWNED BY {name}".encode())
-        with cluster.at() as conn:
-            conn.execute(f"DROP OWNED BY {name}".encode())
-            conn.execute(f"DROP ROLE {name}".encode())
+        drop(cluster, name)
 
 
 OPEN = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from guarantees.flow_shop import Shop
+from guarantees.flow_shop import Rigged
 from tenure.shapes.flow import Flow, StepFailed, Tries
 from tenure.verbs import redrive
 from tenure.verbs.flows import flow_state
@@ -19,21 +19,8 @@ pytestmark = pytest.mark.one_server
 ONCE = Tries(1)
 
 
-class Rigged(Shop):
-    """A shop whose steps fail for as long as they are named in `broken`."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.broken = set[str]()
-
-    def body(self, name: str) -> str:
-        self.do(name)
-        if name in self.broken:
-            raise ValueError(f"{name} is broken")
-        return name
-
-    async def abody(self, name: str) -> str:
-        return self.body(name)
+class Redriven(Rigged):
+    """With steps that are tried once, and a look at what a redrive runs."""
 
     def step(self, flow: Flow, name: str) -> Any:
         return flow.step(name, self.abody, name, retry=ONCE)
@@ -60,40 +47,40 @@ class Rigged(Shop):
 
 
 @pytest.fixture
-def shop(world: World) -> Rigged:
-    return Rigged(world)
+def shop(world: World) -> Redriven:
+    return Redriven(world)
 
 
-def _given_to_parallel(shop: Rigged, flow: Flow) -> Any:
+def _given_to_parallel(shop: Redriven, flow: Flow) -> Any:
     return flow.parallel(shop.step(flow, "good"), shop.step(flow, "bad"), shop.step(flow, "last"))
 
 
-def _given_to_first(shop: Rigged, flow: Flow) -> Any:
+def _given_to_first(shop: Redriven, flow: Flow) -> Any:
     return flow.first(shop.step(flow, "bad"), flow.wait_for("never"))
 
 
-def _given_deeper(shop: Rigged, flow: Flow) -> Any:
+def _given_deeper(shop: Redriven, flow: Flow) -> Any:
     return flow.parallel(flow.parallel(shop.step(flow, "bad"), _bare(shop, flow)), shop.step(flow, "good"))
 
 
-async def _bare(shop: Rigged, flow: Flow) -> Any:
+async def _bare(shop: Redriven, flow: Flow) -> Any:
     return await shop.step(flow, "bare")
 
 
-def _below(shop: Rigged, flow: Flow) -> Any:
+def _below(shop: Redriven, flow: Flow) -> Any:
     return flow.parallel(flow.parallel(_named_bad(shop, flow)), shop.step(flow, "good"))
 
 
-async def _named_bad(shop: Rigged, flow: Flow) -> Any:
+async def _named_bad(shop: Redriven, flow: Flow) -> Any:
     return await shop.step(flow, "bad")
 
 
-def _gathered(shop: Rigged, flow: Flow) -> Any:
+def _gathered(shop: Redriven, flow: Flow) -> Any:
     return asyncio.gather(shop.step(flow, "bad"), shop.step(flow, "good"))
 
 
 @pytest.mark.parametrize("ask", [_given_to_parallel, _given_to_first, _given_deeper, _below, _gathered])
-def test_a_step_that_was_given_as_it_is_is_tried_again(shop: Rigged, ask: Any) -> None:
+def test_a_step_that_was_given_as_it_is_is_tried_again(shop: Redriven, ask: Any) -> None:
     @shop.flows.workflow("given")
     async def given(flow: Flow) -> None:
         await flow.step("before", shop.abody, "before")
@@ -103,7 +90,7 @@ def test_a_step_that_was_given_as_it_is_is_tried_again(shop: Rigged, ask: Any) -
     assert shop.again(given, "bad", says="bad") == ["after", "bad"]
 
 
-def test_a_step_of_a_branch_in_a_thread_is_tried_again(shop: Rigged) -> None:
+def test_a_step_of_a_branch_in_a_thread_is_tried_again(shop: Redriven) -> None:
     @shop.flows.workflow("threads")
     def threads(flow: Flow) -> None:
         flow.parallel(*(partial(flow.step, name, shop.body, name, retry=ONCE) for name in ("good", "bad")))
@@ -111,7 +98,7 @@ def test_a_step_of_a_branch_in_a_thread_is_tried_again(shop: Rigged) -> None:
     assert shop.again(threads, "bad", says="bad") == ["bad"]
 
 
-def test_what_was_given_and_then_caught_stays_a_failure(shop: Rigged) -> None:
+def test_what_was_given_and_then_caught_stays_a_failure(shop: Redriven) -> None:
     @shop.flows.workflow("caught")
     async def caught(flow: Flow) -> None:
         try:
@@ -124,7 +111,7 @@ def test_what_was_given_and_then_caught_stays_a_failure(shop: Rigged) -> None:
 
 
 @pytest.mark.parametrize("bad_first", [True, False])
-def test_what_a_branch_caught_before_it_returned_stays_a_failure(shop: Rigged, bad_first: bool) -> None:
+def test_what_a_branch_caught_before_it_returned_stays_a_failure(shop: Redriven, bad_first: bool) -> None:
     """Nothing of the branch is recorded behind it, whether the other failure is recorded before its own or after."""
     turn = asyncio.Event()
 
@@ -152,7 +139,7 @@ def test_what_a_branch_caught_before_it_returned_stays_a_failure(shop: Rigged, b
     assert shop.again(half, "caught", "bad", says="bad") == ["bad"]
 
 
-def test_what_a_branch_in_a_thread_caught_stays_a_failure(shop: Rigged) -> None:
+def test_what_a_branch_in_a_thread_caught_stays_a_failure(shop: Redriven) -> None:
     def lenient(flow: Flow) -> str:
         try:
             return str(flow.step("caught", shop.body, "caught", retry=ONCE))
@@ -167,7 +154,7 @@ def test_what_a_branch_in_a_thread_caught_stays_a_failure(shop: Rigged) -> None:
     assert shop.again(threads, "caught", "bad", says="bad") == ["bad"]
 
 
-def test_what_the_winner_of_a_race_caught_stays_a_failure(shop: Rigged) -> None:
+def test_what_the_winner_of_a_race_caught_stays_a_failure(shop: Redriven) -> None:
     @shop.flows.workflow("race")
     async def race(flow: Flow) -> None:
         async def both() -> str:
@@ -178,7 +165,7 @@ def test_what_the_winner_of_a_race_caught_stays_a_failure(shop: Rigged) -> None:
     assert shop.again(race, "caught", "bad", says="bad") == ["bad"]
 
 
-def test_two_calls_given_as_they_are_are_looked_at_again(shop: Rigged) -> None:
+def test_two_calls_given_as_they_are_are_looked_at_again(shop: Redriven) -> None:
     @shop.inbox.handler("pack", result=True, max_attempts=1)
     async def pack(name: str) -> str:
         return shop.body(name)
@@ -190,7 +177,7 @@ def test_two_calls_given_as_they_are_are_looked_at_again(shop: Rigged) -> None:
     _with_the_child_mended(shop, calls)
 
 
-def test_the_first_part_of_a_map_is_looked_at_again(shop: Rigged) -> None:
+def test_the_first_part_of_a_map_is_looked_at_again(shop: Redriven) -> None:
     @shop.inbox.handler("pack", result=True, max_attempts=1)
     async def pack(name: str) -> str:
         return shop.body(name)
@@ -204,7 +191,7 @@ def test_the_first_part_of_a_map_is_looked_at_again(shop: Rigged) -> None:
     _with_the_child_mended(shop, parts)
 
 
-def _with_the_child_mended(shop: Rigged, workflow: Any) -> None:
+def _with_the_child_mended(shop: Redriven, workflow: Any) -> None:
     """The flow fails since its child did; both are redriven, the child first, and the flow completes."""
     shop.broken = {"bad"}
     with shop.work():
@@ -219,7 +206,7 @@ def _with_the_child_mended(shop: Rigged, workflow: Any) -> None:
     assert sorted(shop.did) == ["bad", "bad", "good"]
 
 
-def test_a_failed_step_shows_no_result(shop: Rigged) -> None:
+def test_a_failed_step_shows_no_result(shop: Redriven) -> None:
     @shop.flows.workflow("plain")
     async def plain(flow: Flow) -> None:
         await shop.step(flow, "bad")

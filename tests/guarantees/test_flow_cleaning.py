@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crew import eventually
-from guarantees.test_flow_redrive import Rigged
+from guarantees.test_flow_redrive import Redriven
 from tenure import Fail, Fixed, Job
 from tenure.shapes.flow import Flow, Tries
 from tenure.verbs import steps
@@ -20,18 +20,18 @@ ONCE, LATER = Tries(1), Tries(3, Fixed(3600))
 
 
 @pytest.fixture
-def shop(world: World) -> Rigged:
-    return Rigged(world)
+def shop(world: World) -> Redriven:
+    return Redriven(world)
 
 
-def _parked(shop: Rigged, id: Any) -> None:
+def _parked(shop: Redriven, id: Any) -> None:
     """Wait until it waits for long."""
     far = "clock_timestamp() + interval '1 min'"
     later = f"SELECT 1 FROM live WHERE id = %s AND status = 'pending' AND available_at > {far}"
     eventually(lambda: shop.world.sql(later, id))
 
 
-def _undone_at_last(shop: Rigged, id: Any, status: str, broken: str) -> None:
+def _undone_at_last(shop: Redriven, id: Any, status: str, broken: str) -> None:
     """Its first undo has failed and waits; that is mended, and the flow ends."""
     eventually(lambda: broken in shop.did)
     _parked(shop, id)
@@ -40,19 +40,19 @@ def _undone_at_last(shop: Rigged, id: Any, status: str, broken: str) -> None:
     shop.ended(id, status)
 
 
-def test_a_flow_that_undoes_does_not_go_on_though_its_child_is_well_again(shop: Rigged) -> None:
+def test_a_flow_that_undoes_does_not_go_on_though_its_child_is_well_again(shop: Redriven) -> None:
     shop.broken = {"child", "unone"}
 
     @shop.inbox.handler("child", max_attempts=1)
     async def child(job: Job) -> None:
-        await shop.step("child")
+        await shop.abody("child")
 
     @shop.flows.workflow("parent")
     async def parent(flow: Flow) -> None:
         for name in ("one", "two"):
-            await flow.step(name, shop.step, name, undo=shop.undo, retry=ONCE)
+            await flow.step(name, shop.abody, name, undo=shop.undo, retry=ONCE)
         await flow.call(child)
-        await flow.step("ship", shop.step, "ship")
+        await flow.step("ship", shop.abody, "ship")
 
     with shop.work():
         sent = parent.start(shop.world.conn)
@@ -69,7 +69,7 @@ def test_a_flow_that_undoes_does_not_go_on_though_its_child_is_well_again(shop: 
 
 @pytest.mark.parametrize("how", ["parallel", "first"])
 @pytest.mark.parametrize("naps", [False, True])
-def test_a_cancelled_flow_undoes_all_branches_also_in_a_second_attempt(shop: Rigged, how: str, naps: bool) -> None:
+def test_a_cancelled_flow_undoes_all_branches_also_in_a_second_attempt(shop: Redriven, how: str, naps: bool) -> None:
     shop.broken = {"unb2"}
 
     @shop.flows.workflow("branched")
@@ -79,7 +79,7 @@ def test_a_cancelled_flow_undoes_all_branches_also_in_a_second_attempt(shop: Rig
 
         async def works() -> None:
             for name in ("b1", "b2"):
-                await flow.step(name, shop.step, name, undo=shop.undo, retry=LATER)
+                await flow.step(name, shop.abody, name, undo=shop.undo, retry=LATER)
                 if naps:
                     await flow.sleep(0.001)
             await flow.wait_for("never either")
@@ -95,7 +95,7 @@ def test_a_cancelled_flow_undoes_all_branches_also_in_a_second_attempt(shop: Rig
     assert shop.did == ["b1", "b2", "unb2", "unb2", "unb1"]
 
 
-def test_a_cancelled_flow_undoes_all_threads_also_in_a_second_attempt(shop: Rigged) -> None:
+def test_a_cancelled_flow_undoes_all_threads_also_in_a_second_attempt(shop: Redriven) -> None:
     def do(name: str) -> str:
         shop.do(name)
         return name
@@ -125,7 +125,7 @@ def test_a_cancelled_flow_undoes_all_threads_also_in_a_second_attempt(shop: Rigg
     assert shop.did == ["b1", "b2", "unb2", "unb2", "unb1"]
 
 
-def test_a_step_in_doubt_of_a_branch_that_lost_is_undone_in_a_second_attempt(shop: Rigged) -> None:
+def test_a_step_in_doubt_of_a_branch_that_lost_is_undone_in_a_second_attempt(shop: Redriven) -> None:
     begun = asyncio.Event()
     shop.broken = {"unlast"}
 
@@ -133,13 +133,13 @@ def test_a_step_in_doubt_of_a_branch_that_lost_is_undone_in_a_second_attempt(sho
     async def raced(flow: Flow) -> None:
         async def wins() -> None:
             await begun.wait()
-            await flow.step("wins", shop.step, "wins")
+            await flow.step("wins", shop.abody, "wins")
 
         async def loses() -> None:
             await flow.step("doubt", doubt, "doubt", undo=shop.undo)
 
         await flow.first(wins(), loses())
-        await flow.step("last", shop.step, "last", undo=shop.undo, retry=LATER)
+        await flow.step("last", shop.abody, "last", undo=shop.undo, retry=LATER)
         raise RuntimeError("a fault of the function")
 
     async def doubt(name: str) -> None:
@@ -156,12 +156,12 @@ def test_a_step_in_doubt_of_a_branch_that_lost_is_undone_in_a_second_attempt(sho
     assert shop.did == ["doubt", "wins", "last", "unlast", "unlast", "undoubt"]
 
 
-def test_a_cancel_that_comes_in_the_last_attempt_undoes(shop: Rigged) -> None:
+def test_a_cancel_that_comes_in_the_last_attempt_undoes(shop: Redriven) -> None:
     tried, asked = threading.Event(), threading.Event()
 
     @shop.flows.workflow("last")
     async def last(flow: Flow) -> None:
-        await flow.step("one", shop.step, "one", undo=shop.undo)
+        await flow.step("one", shop.abody, "one", undo=shop.undo)
         tried.set()
         while not asked.is_set():
             await asyncio.sleep(0.01)
@@ -177,13 +177,13 @@ def test_a_cancel_that_comes_in_the_last_attempt_undoes(shop: Rigged) -> None:
     assert shop.did == ["one", "unone"]
 
 
-def test_a_flow_that_failed_ends_as_failed_after_several_attempts_to_undo(shop: Rigged) -> None:
+def test_a_flow_that_failed_ends_as_failed_after_several_attempts_to_undo(shop: Redriven) -> None:
     shop.broken = {"untwo"}
 
     @shop.flows.workflow("failing")
     async def failing(flow: Flow) -> Any:
         for name in ("one", "two"):
-            await flow.step(name, shop.step, name, undo=shop.undo, retry=LATER)
+            await flow.step(name, shop.abody, name, undo=shop.undo, retry=LATER)
         return Fail("no such card")
 
     with shop.work():

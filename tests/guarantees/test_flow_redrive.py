@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crew import eventually
-from guarantees.flow_shop import Shop
+from guarantees.flow_shop import Rigged
 from tenure import DeadLetter, Fail, Fixed
 from tenure.shapes.flow import Flow, StepFailed, Tries, core, step_key
 from tenure.verbs import cancel, redrive, steps
@@ -20,22 +20,12 @@ pytestmark = pytest.mark.one_server
 ONCE = Tries(1)
 
 
-class Rigged(Shop):
-    """A shop whose steps fail for as long as they are named in `broken`."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.broken = set[str]()
-
-    async def step(self, name: str) -> str:
-        self.do(name)
-        if name in self.broken:
-            raise ValueError(f"{name} is broken")
-        return name
+class Redriven(Rigged):
+    """With undos that can be broken, too."""
 
     async def undo(self, result: Any, name: str) -> None:
         del result
-        await self.step(f"un{name}")
+        self.body(f"un{name}")
 
     def redrive(self, id: Any) -> None:
         self.did.clear()
@@ -43,21 +33,21 @@ class Rigged(Shop):
 
 
 @pytest.fixture
-def shop(world: World) -> Rigged:
-    return Rigged(world)
+def shop(world: World) -> Redriven:
+    return Redriven(world)
 
 
-def _saga(shop: Rigged, *, undo: bool = True, **terms: Any) -> Any:
+def _saga(shop: Redriven, *, undo: bool = True, **terms: Any) -> Any:
     @shop.flows.workflow("saga", **terms)
     async def saga(flow: Flow) -> str:
         for name in ("one", "two", "three"):
-            await flow.step(name, shop.step, name, undo=shop.undo if undo else None, retry=ONCE)
+            await flow.step(name, shop.abody, name, undo=shop.undo if undo else None, retry=ONCE)
         return "done"
 
     return saga
 
 
-def test_a_redriven_flow_tries_the_step_that_failed_again_and_no_other(shop: Rigged) -> None:
+def test_a_redriven_flow_tries_the_step_that_failed_again_and_no_other(shop: Redriven) -> None:
     saga = _saga(shop, undo=False)
     shop.broken = {"two"}
     with shop.work():
@@ -73,7 +63,7 @@ def test_a_redriven_flow_tries_the_step_that_failed_again_and_no_other(shop: Rig
     assert shop.did == ["two", "three"]
 
 
-def test_a_redriven_saga_goes_on_undoing_where_it_stopped(shop: Rigged) -> None:
+def test_a_redriven_saga_goes_on_undoing_where_it_stopped(shop: Redriven) -> None:
     saga = _saga(shop)
     shop.broken = {"three", "untwo"}
     with shop.work():
@@ -87,14 +77,14 @@ def test_a_redriven_saga_goes_on_undoing_where_it_stopped(shop: Rigged) -> None:
     assert shop.did == ["untwo", "unone"]
 
 
-def test_undos_are_free_of_the_limits_of_steps(shop: Rigged, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undos_are_free_of_the_limits_of_steps(shop: Redriven, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "RECORDS_MAX", 3)
     names = [letter * core.NAME_BYTES_MAX for letter in "abc"]
 
     @shop.flows.workflow("long")
     async def long(flow: Flow) -> Any:
         for name in names:
-            await flow.step(name, shop.step, name, undo=shop.undo, retry=ONCE)
+            await flow.step(name, shop.abody, name, undo=shop.undo, retry=ONCE)
         return Fail("no")
 
     with shop.work():
@@ -103,14 +93,14 @@ def test_undos_are_free_of_the_limits_of_steps(shop: Rigged, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("broken", ["unone", "untwo", "unthree"])
-def test_a_redriven_saga_goes_on_undoing_in_a_branch(shop: Rigged, broken: str) -> None:
+def test_a_redriven_saga_goes_on_undoing_in_a_branch(shop: Redriven, broken: str) -> None:
     @shop.flows.workflow("branched")
     async def branched(flow: Flow) -> Any:
         async def branch() -> None:
             for name in ("two", "three"):
-                await flow.step(name, shop.step, name, undo=shop.undo, retry=ONCE)
+                await flow.step(name, shop.abody, name, undo=shop.undo, retry=ONCE)
 
-        await flow.step("one", shop.step, "one", undo=shop.undo, retry=ONCE)
+        await flow.step("one", shop.abody, "one", undo=shop.undo, retry=ONCE)
         await flow.parallel(branch(), flow.sleep(0.001))
         return Fail("no")
 
@@ -125,7 +115,7 @@ def test_a_redriven_saga_goes_on_undoing_in_a_branch(shop: Rigged, broken: str) 
     assert shop.did == undos[undos.index(broken) :]
 
 
-def test_a_saga_that_was_undone_begins_its_next_run_with_other_keys(shop: Rigged) -> None:
+def test_a_saga_that_was_undone_begins_its_next_run_with_other_keys(shop: Redriven) -> None:
     keys = list[str]()
 
     @shop.flows.workflow("keyed")
@@ -150,7 +140,7 @@ def test_a_saga_that_was_undone_begins_its_next_run_with_other_keys(shop: Rigged
     assert keys == [f"{sent.id}/1//0", f"{sent.id}/2//0"]
 
 
-def test_a_saga_that_was_asked_to_cancel_while_it_undid_runs_again_when_it_is_redriven(shop: Rigged) -> None:
+def test_a_saga_that_was_asked_to_cancel_while_it_undid_runs_again_when_it_is_redriven(shop: Redriven) -> None:
     saga = _saga(shop)
     shop.broken = {"two"}
     with shop.work():
@@ -163,10 +153,10 @@ def test_a_saga_that_was_asked_to_cancel_while_it_undid_runs_again_when_it_is_re
     assert shop.did == ["one", "two", "three"]
 
 
-def test_a_failure_that_the_flow_went_on_after_stays_a_failure(shop: Rigged) -> None:
+def test_a_failure_that_the_flow_went_on_after_stays_a_failure(shop: Redriven) -> None:
     async def lenient(flow: Flow, name: str) -> str:
         try:
-            return str(await flow.step(name, shop.step, name, retry=ONCE))
+            return str(await flow.step(name, shop.abody, name, retry=ONCE))
         except StepFailed:
             return "other"
 
@@ -179,8 +169,8 @@ def test_a_failure_that_the_flow_went_on_after_stays_a_failure(shop: Rigged) -> 
         return list(await flow.parallel(*(flow_step(flow, name) for name in ("this", "that"))))
 
     async def flow_step(flow: Flow, name: str) -> Any:
-        await flow.step(f"before {name}", shop.step, f"before {name}")
-        return await flow.step(name, shop.step, name, retry=ONCE)
+        await flow.step(f"before {name}", shop.abody, f"before {name}")
+        return await flow.step(name, shop.abody, name, retry=ONCE)
 
     shop.broken = {"left", "plain", "this", "that"}
     with shop.work():
@@ -192,10 +182,10 @@ def test_a_failure_that_the_flow_went_on_after_stays_a_failure(shop: Rigged) -> 
     assert sorted(shop.did) == ["that", "this"]
 
 
-def test_a_redriven_flow_has_its_time_to_clean_up_again(shop: Rigged) -> None:
+def test_a_redriven_flow_has_its_time_to_clean_up_again(shop: Redriven) -> None:
     @shop.flows.workflow("waiting", cleanup_seconds=60.0)
     async def waiting(flow: Flow) -> None:
-        await flow.step("one", shop.step, "one", undo=shop.undo, retry=ONCE)
+        await flow.step("one", shop.abody, "one", undo=shop.undo, retry=ONCE)
         await flow.wait_for("never")
 
     shop.broken = {"unone"}
@@ -211,10 +201,10 @@ def test_a_redriven_flow_has_its_time_to_clean_up_again(shop: Rigged) -> None:
     assert shop.did == ["unone"]
 
 
-def test_a_cancel_while_an_undo_waits_spends_none_of_its_tries(shop: Rigged) -> None:
+def test_a_cancel_while_an_undo_waits_spends_none_of_its_tries(shop: Redriven) -> None:
     @shop.flows.workflow("patient")
     async def patient(flow: Flow) -> Any:
-        await flow.step("one", shop.step, "one", undo=shop.undo, retry=Tries(3, Fixed(3600)))
+        await flow.step("one", shop.abody, "one", undo=shop.undo, retry=Tries(3, Fixed(3600)))
         return Fail("no")
 
     shop.broken = {"unone"}
@@ -235,10 +225,10 @@ def test_a_cancel_while_an_undo_waits_spends_none_of_its_tries(shop: Rigged) -> 
 # -- an error of the function itself
 
 
-def _buggy(shop: Rigged, **terms: Any) -> Any:
+def _buggy(shop: Redriven, **terms: Any) -> Any:
     @shop.flows.workflow("buggy", **terms)
     async def buggy(flow: Flow) -> str:
-        await flow.step("one", shop.step, "one", undo=shop.undo)
+        await flow.step("one", shop.abody, "one", undo=shop.undo)
         if "buggy" in shop.broken:
             raise RuntimeError("a bug")
         return "done"
@@ -247,12 +237,12 @@ def _buggy(shop: Rigged, **terms: Any) -> Any:
     return buggy
 
 
-def _failing(shop: Rigged, id: Any) -> None:
+def _failing(shop: Redriven, id: Any) -> None:
     """Wait until the function has failed and the row waits to be tried again."""
     eventually(lambda: shop.world.row(id).status == "pending" and "a bug" in (shop.world.row(id).last_error or ""))
 
 
-def test_a_flow_whose_function_fails_is_cancelled_and_undone_when_asked(shop: Rigged) -> None:
+def test_a_flow_whose_function_fails_is_cancelled_and_undone_when_asked(shop: Redriven) -> None:
     buggy = _buggy(shop)
     with shop.work():
         sent = buggy.start(shop.world.conn)
@@ -266,7 +256,7 @@ def test_a_flow_whose_function_fails_is_cancelled_and_undone_when_asked(shop: Ri
     assert "enough" in (shop.world.row(sent.id).last_error or "")
 
 
-def test_a_flow_whose_function_fails_is_cancelled_by_its_deadline(shop: Rigged) -> None:
+def test_a_flow_whose_function_fails_is_cancelled_by_its_deadline(shop: Redriven) -> None:
     buggy = _buggy(shop, deadline_seconds=1.5)
     with shop.work():
         sent = buggy.start(shop.world.conn)
@@ -274,7 +264,7 @@ def test_a_flow_whose_function_fails_is_cancelled_by_its_deadline(shop: Rigged) 
     assert shop.did == ["one", "unone"]
 
 
-def test_once_cancelled_between_two_steps_it_stays_cancelled_though_the_function_is_mended(shop: Rigged) -> None:
+def test_once_cancelled_between_two_steps_it_stays_cancelled_though_the_function_is_mended(shop: Redriven) -> None:
     buggy = _buggy(shop)
     shop.broken = {"buggy", "unone"}
     with shop.work():
@@ -287,14 +277,14 @@ def test_once_cancelled_between_two_steps_it_stays_cancelled_though_the_function
     assert shop.did.count("one") == 1
 
 
-def _dead(shop: Rigged, id: Any) -> None:
+def _dead(shop: Redriven, id: Any) -> None:
     """Use up its attempts."""
     _failing(shop, id)
     shop.world.sql("UPDATE live SET attempts = max_attempts - 1, available_at = now() WHERE id = %s", id)
     shop.ended(id, "dead_letter")
 
 
-def test_a_dead_flow_has_undone_nothing_and_is_redriven_after_a_deploy(shop: Rigged) -> None:
+def test_a_dead_flow_has_undone_nothing_and_is_redriven_after_a_deploy(shop: Redriven) -> None:
     buggy = _buggy(shop)
     with shop.work():
         sent = buggy.start(shop.world.conn)
@@ -307,7 +297,7 @@ def test_a_dead_flow_has_undone_nothing_and_is_redriven_after_a_deploy(shop: Rig
     assert shop.did == []
 
 
-def test_a_dead_flow_is_undone_by_a_cancel(shop: Rigged) -> None:
+def test_a_dead_flow_is_undone_by_a_cancel(shop: Redriven) -> None:
     buggy = _buggy(shop)
     with shop.work():
         sent = buggy.start(shop.world.conn)
@@ -321,16 +311,16 @@ def test_a_dead_flow_is_undone_by_a_cancel(shop: Rigged) -> None:
 # -- the verbs of every row
 
 
-def _waits(shop: Rigged) -> Any:
+def _waits(shop: Redriven) -> Any:
     @shop.flows.workflow("waits")
     async def waits(flow: Flow) -> None:
-        await flow.step("one", shop.step, "one", undo=shop.undo)
+        await flow.step("one", shop.abody, "one", undo=shop.undo)
         await flow.wait_for("never")
 
     return waits
 
 
-def test_cancel_of_a_row_that_is_a_flow_undoes_what_it_did(shop: Rigged) -> None:
+def test_cancel_of_a_row_that_is_a_flow_undoes_what_it_did(shop: Redriven) -> None:
     waits = _waits(shop)
     with shop.work():
         sent = waits.start(shop.world.conn)
@@ -341,12 +331,12 @@ def test_cancel_of_a_row_that_is_a_flow_undoes_what_it_did(shop: Rigged) -> None
     assert "enough" in (shop.world.row(sent.id).last_error or "")
 
 
-def test_cancel_of_a_flow_that_runs_undoes_what_it_did(shop: Rigged) -> None:
+def test_cancel_of_a_flow_that_runs_undoes_what_it_did(shop: Redriven) -> None:
     @shop.flows.workflow("slow")
     async def slow(flow: Flow) -> None:
-        await flow.step("one", shop.step, "one", undo=shop.undo)
+        await flow.step("one", shop.abody, "one", undo=shop.undo)
         await flow.step("ask", ask)
-        await flow.step("two", shop.step, "two")
+        await flow.step("two", shop.abody, "two")
 
     async def ask() -> None:
         (id,) = [id for (id,) in shop.world.sql("SELECT id FROM live")]
@@ -358,13 +348,13 @@ def test_cancel_of_a_flow_that_runs_undoes_what_it_did(shop: Rigged) -> None:
     assert shop.did == ["one", "unone"]
 
 
-def test_cancel_of_a_flow_that_has_not_begun_ends_it_at_once(shop: Rigged) -> None:
+def test_cancel_of_a_flow_that_has_not_begun_ends_it_at_once(shop: Redriven) -> None:
     sent = _waits(shop).start(shop.world.conn)
     assert shop.world.run(cancel([sent.id])) == {sent.id: "cancelled"}
     assert shop.world.status(sent.id) == "cancelled"
 
 
-def test_a_flow_that_has_begun_is_not_deleted_but_may_be_erased(shop: Rigged) -> None:
+def test_a_flow_that_has_begun_is_not_deleted_but_may_be_erased(shop: Redriven) -> None:
     waits = _waits(shop)
     with shop.work():
         sent = waits.start(shop.world.conn)
