@@ -127,10 +127,11 @@ def park(parkings: Sequence[Parking], *, patient: bool = True) -> Statement[list
     def read(rows: Rows) -> Any:
         found: dict[UUID, Parked] = {}
         for id, outcome, path, n, state, result, until, moment in rows:
-            why = result if outcome == "cancelled" else None
-            known = found.get(id) or Parked(outcome, moment or 0.0, cancel=why)
-            wait = (Step(path, n, "", state, result=result, until=until),) if path is not None else ()
-            found[id] = known._replace(met=known.met + wait)
+            met = (Step(path, n, "", state, result=result, until=until),) if path is not None else ()
+            if (before := found.get(id)) is not None:
+                found[id] = before._replace(met=before.met + met)
+            else:
+                found[id] = Parked(outcome, moment or 0.0, met, result if outcome == "cancelled" else None)
         return _or_why("park", [each.lease for each in parkings], found)
 
     return Statement("park", params, read)

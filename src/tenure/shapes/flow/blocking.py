@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -18,9 +19,9 @@ from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .lines import BRANCH
-from .recorder import Done, Recorder, settling
+from .recorder import Done, Recorder, settle
 from .sleepers import Sleepers
-from .step_context import RUNNING, StepContext
+from .step_context import RUNNING
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
@@ -55,7 +56,7 @@ class Blocking:
     @staticmethod
     def _future() -> tuple[Any, Done]:
         future: Future[Any] = Future()
-        return future, settling(future)
+        return future, partial(settle, future)
 
     def me(self) -> object:
         """Who asks: the thread."""
@@ -118,7 +119,7 @@ class Blocking:
             return self.record(effect.steps)
         if isinstance(effect, Run):
             call = effect.call
-            token = RUNNING.set(StepContext(call.key, call.undoes))
+            token = RUNNING.set(call)
             try:
                 held(self.job)
                 return _own(call.function, call.args, call.kwargs)
@@ -166,7 +167,7 @@ class Blocking:
 
     def _fenced(self, effect: Fenced) -> str:
         job, call = self.job, effect.call
-        token = RUNNING.set(StepContext(call.key, call.undoes))
+        token = RUNNING.set(call)
         try:
             with job.lender.blocking() as conn:
                 before, conn.isolation_level = conn.isolation_level, psycopg.IsolationLevel.READ_COMMITTED

@@ -100,9 +100,9 @@ class Fork:
 
     def _begun(self, i: int, branch: Branch, coroutine: Any) -> asyncio.Task[Any] | None:
         branch.walk = self._here.walk
-        branch.roots += roots_of(self._core, coroutine)
+        branch.beside = roots_of(self._core, coroutine)
         if self._races and self.won is not None and i != self.won:
-            self._core.closed += branch.roots
+            self._core.closed += tuple(branch.roots)
             branch.walk = branch.walk or Walk(self._core, branch)
             if branch.walk.over:
                 return None
@@ -156,9 +156,9 @@ class Fork:
                 task.cancel()
 
 
-def roots_of(core: Core, call: Any) -> list[Root]:
+def roots_of(core: Core, call: Any) -> Sequence[Root]:
     """Where the steps of a call are that is given to parallel or first as it is: not on the path of that branch."""
-    return next((roots for each, roots in core.unbegun.values() if each is call), [])
+    return next((roots for each, roots in core.unbegun.values() if each is call), ())
 
 
 async def as_tasks(
@@ -194,7 +194,7 @@ async def as_tasks(
 def _won(driver: Any, core: Core, here: Branch, n: int, won: int, paths: list[Branch]) -> Doing:
     """Record who won; the waits of the losers are closed in the same statement."""
     losers = [branch for i, branch in enumerate(paths) if i != won]
-    core.closed += [root for branch in losers for root in branch.roots]
+    core.closed += tuple(root for branch in losers for root in branch.roots)
     closed = closed_waits(core, losers)
     race = Step(here.path, n, "first", "done", len(paths), result=str(won))
     back = given_back(core, race, losers, driver.job.schema)

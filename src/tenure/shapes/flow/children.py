@@ -114,7 +114,7 @@ def mapped(
 
     function, key = send if blocking else send_async, core.key_of(path, n)
     call = Call(path, n, name, function, (), {}, DEFAULT, None, key, fenced=True, args_hash=division)
-    core.families.add((path, n))
+    core.families[path, n] = None
     group = yield from core.step(call)
     core.reach(path, n + 1)
     try:
@@ -127,7 +127,7 @@ def mapped(
     ends = (yield from _ends(core, path, n + 2, group)) if rows else []
     if _failed(ends):
         core.failures.see(path, n + 2)
-    core.families.discard((path, n))
+    core.families.pop((path, n), None)
     return ends
 
 

@@ -14,16 +14,15 @@ sent the answer. Two thin drivers do it: one awaits, one blocks.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from ...model.payload import encode
 from ...verbs.steps import Recorded, Step, Wait
-from .effects import Call, Doing, Fenced, Hold, Instance, Nap, Recall, Run, Write
-from .failures import Failures
-from .moments import Moments
+from .effects import Call, Doing, Fenced, Hold, Nap, Recall, Run, Write
+from .knowledge import Knowledge
 from .step_values import cut_short, read, returned, with_riders
 from .trouble import (
     LATE,
@@ -36,7 +35,7 @@ from .trouble import (
     StepFailed,
     of_the_step,
 )
-from .undoing import Root, is_asked_for, is_of, is_undo
+from .undoing import is_asked_for, is_of, is_undo
 
 RECORDS_MAX = 10_000
 NAME_BYTES_MAX = 128
@@ -44,34 +43,8 @@ IN_PLACE_SECONDS = 1.0  # a shorter wait is not worth a park
 ENDED = ("done", "failed", "timed_out", "cancelled", "patched")
 
 
-class Core:
-    """Knows the records of a run and what the function has asked for so far."""
-
-    def __init__(self, instance: Instance, began_at: float, cancel: str = "") -> None:
-        self.instance = instance
-        self.records: dict[tuple[str, int], Step] = {}
-        self.asked: dict[tuple[str, int], int] = {}  # how many were before it
-        self.met: dict[tuple[str, int], int] = {}  # waits, and how much had been asked for when they were met
-        self.closed: list[Root] = []  # where branches are that lost a race
-        self.unbegun: dict[tuple[str, int], tuple[Any, list[Root]]] = {}  # not awaited yet, with the roots of its steps
-        self.families: set[tuple[str, int]] = set()  # where children were sent that are not seen to have ended
-        self.riders: list[Step] = []  # recorded with the next step
-        self.shown: dict[str, str] = {}
-        self.moments, self.failures = Moments(began_at), Failures()
-        self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
-        self.undoable: dict[tuple[str, int], Call] = {}  # what the function has asked for with undo=
-        self._seen = max(began_at, instance.seen_at), time.monotonic()
-        self._key = f"{instance.id}/{instance.run}"
-
-    def know(self, records: list[Step]) -> None:
-        """What is recorded of this run."""
-        self.records = {(step.path, step.n): step for step in records}
-        self._seen = max([self._seen[0], *(step.recorded_at for step in records)]), time.monotonic()
-
-    def now(self) -> float:
-        """The database's time, as far as it is known: never ahead of it."""
-        seen, at = self._seen
-        return seen + time.monotonic() - at
+class Core(Knowledge):
+    """Answers what the function asks for from what is known, or says what is to be done for it."""
 
     # -- asking
 
@@ -119,10 +92,6 @@ class Core:
             if is_asked_for(path, n) and not is_of(self.closed, path, n):
                 raise self.differs(path, n, repr(self.records[path, n].name), "the end of the function")
 
-    def key_of(self, path: str, n: int) -> str:
-        """The key of a step, the same in every attempt."""
-        return f"{self._key}/{path}/{n}"
-
     # -- a step
 
     def called(self, call: Call) -> Doing:
@@ -161,7 +130,9 @@ class Core:
         if call.fenced:
             return self.read(call, (yield Fenced(call, tries)))
         text, value = returned(call, (yield Run(call)))
-        yield from self.end(Step(call.path, call.n, call.name, "done", call.args_hash, tries, text))
+        step = Step(call.path, call.n, call.name, "done", call.args_hash, tries, text)
+        if not self._ends(step, (yield Write(with_riders(self.riders, step)))):
+            yield from self._ended_before(step)
         return value
 
     def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
@@ -215,18 +186,19 @@ class Core:
 
     def end(self, step: Step, *others: Step) -> Doing:
         """Record how this step ended: its time counts from now on. One that was there before keeps its own."""
-        answer: Recorded = yield Write(with_riders(self.riders, step, *others))
-        self.learn(answer)
-        if not answer.written:  # sent again, for its reply was lost
-            records = {(each.path, each.n): each for each in (yield Recall(self.instance.run))}
-            answer = answer._replace(moment=records[step.path, step.n].recorded_at)
-        self.moments.passed(step.path, answer.moment)
-        return answer
+        if not self._ends(step, (yield Write(with_riders(self.riders, step, *others)))):
+            yield from self._ended_before(step)
 
-    def learn(self, answer: Recorded) -> None:
-        """What the database said with a record."""
-        self._seen = answer.moment, time.monotonic()
-        self.cancel = self.cancel or answer.cancel or ""
+    def _ends(self, step: Step, answer: Recorded) -> bool:
+        """What the database said; False if the end was there before: it was sent again, for the reply was lost."""
+        self.learn(answer)
+        if answer.written:
+            self.moments.passed(step.path, answer.moment)
+        return answer.written
+
+    def _ended_before(self, step: Step) -> Doing:
+        records = {(each.path, each.n): each for each in (yield Recall(self.instance.run))}
+        self.moments.passed(step.path, records[step.path, step.n].recorded_at)
 
     def _stop_if_asked(self, path: str, n: int, name: str, *, begun: bool = True) -> Doing:
         """A flow that is to be cancelled is so at its next step, and that is recorded there."""
@@ -248,13 +220,19 @@ class Core:
 
     # -- waiting
 
+    def waited(
+        self, path: str, n: int, name: str, seconds: float | None, at: float | None, read: Callable[[Step], Any]
+    ) -> Doing:
+        """Wait for a signal or a time: what is read from the step as it is then."""
+        return read((yield from self.wait(path, n, name, seconds, at)))
+
     def wait(self, path: str, n: int, name: str, seconds: float | None, at: float | None) -> Doing:
-        """Wait for a signal or a time: the step as it is then."""
+        """The step as it is then."""
         known = self.ask(path, n, name)
         if known is not None and known.state == "cancelled":
             raise FlowCancelled(known.error or "")
         self.met[path, n] = len(self.asked)
-        was_past = is_of(self.closed, path, n)  # of a branch that lost, only those are not closed
+        was_past = bool(self.closed) and is_of(self.closed, path, n)  # of a branch that lost, only those are not closed
         if known is not None and (known.state in ENDED or (name == "sleep" and (known.over or was_past))):
             return (yield from self._within(known, name))
         yield from self._stop_if_asked(path, n, name)
@@ -265,7 +243,7 @@ class Core:
         if met is None:
             yield from self.cancelled(path, n, name, self.reason_to_stop() or "on request")
         assert met is not None
-        self.records[path, n] = met._replace(name=name)
+        self.records[path, n] = met
         return (yield from self._within(met, name))
 
     def _within(self, step: Step, name: str) -> Doing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -13,13 +14,15 @@ from ...app.job import Job
 from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Saying, Step, record
+from ...verbs.statement import Statement
+from ...verbs.steps import Recorded, Saying, Step, Wait, record
 from .core import Core
-from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
+from .effects import Ask, Call, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .lines import BRANCH
-from .recorder import Done, Recorder, settling
+from .made_late import made_late
+from .recorder import Done, Recorder, settle
 from .sleepers import Sleepers
-from .step_context import RUNNING, StepContext
+from .step_context import RUNNING
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
@@ -46,15 +49,15 @@ class Awaiting:
     """Runs calls as coroutines."""
 
     blocking = False
+    _others = made_late[dict[Any, None]](dict)  # who else asks
 
     def __init__(self, job: Job, core: Core, recorder: Recorder, bus: Bus) -> None:
         self.job, self.core, self._recorder, self._bus = job, core, recorder, bus
         self._loop = asyncio.get_running_loop()
-        self._asking: set[asyncio.Task[Any] | None] = set()
-        self._future = partial(_future, self._loop)
-        self.sleepers = Sleepers(job, core, recorder, self._future, bus, self._loop)
+        self._mine = self.me()
+        self.sleepers = Sleepers(job, core, recorder, _future, bus, self._loop)
 
-    def me(self) -> object:
+    def me(self) -> Any:
         """Who asks: the task. Not itself, for its context holds who is asked: a circle would wait for the collector."""
         task = asyncio.current_task()
         return ref(task) if task is not None else None
@@ -65,8 +68,8 @@ class Awaiting:
         if branch.walk is not None:
             return await branch.walk.through(doing, self._do)
         self.sleepers.begin(branch)
-        asks = asyncio.current_task()
-        self._asking.add(asks)
+        if (me := self.me()) is not self._mine:
+            self._others[me] = None
         try:
             effect = next(doing)
             while True:
@@ -82,7 +85,8 @@ class Awaiting:
             self.sleepers.stop(why)
             raise
         finally:
-            self._asking.discard(asks)
+            if me is not self._mine:
+                self._others.pop(me, None)
             self.sleepers.end(branch)
 
     async def live(self, life: Doing) -> Any:
@@ -91,7 +95,7 @@ class Awaiting:
             effect = next(life)
             while True:
                 try:
-                    answer = await self._outer(effect)
+                    answer = await (self._main(effect) if isinstance(effect, Main) else self._outer(effect))
                 except BaseException as error:
                     effect = life.throw(error)
                 else:
@@ -99,13 +103,20 @@ class Awaiting:
         except StopIteration as end:
             return end.value
 
+    async def _main(self, effect: Main) -> Any:
+        """Call the workflow's own function."""
+        try:
+            value = effect.function(*effect.args, **effect.fields)
+            return await value if asyncio.iscoroutine(value) else value
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise BodyCancelled from error
+        finally:
+            await self._stop_the_rest()
+            self.sleepers.settle()
+
     async def _outer(self, effect: Any) -> Any:
-        if isinstance(effect, Main):
-            try:
-                return await _own(effect.function, effect.args, effect.fields)
-            finally:
-                await self._stop_the_rest()
-                self.sleepers.settle()
         if isinstance(effect, Sub):
             return await self.go(effect.doing)
         if isinstance(effect, Recall):
@@ -119,61 +130,74 @@ class Awaiting:
 
     async def _stop_the_rest(self) -> None:
         """The function has ended: no step of a task of its own goes on beside the undos."""
-        left = [task for task in self._asking if task is not None and task is not asyncio.current_task()]
-        for task in left:
-            task.cancel()
-        if left:
+        if left := [task for each in self._others if (task := each()) is not None]:
+            for task in left:
+                task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
-    async def _do(self, effect: Any) -> Any:
+    def _do(self, effect: Any) -> Awaitable[Any]:
         if isinstance(effect, Write):
-            return await self.record(effect.steps)
+            return self._record(effect.steps)
         if isinstance(effect, Run):
-            call = effect.call
-            token = RUNNING.set(StepContext(call.key, call.undoes))
-            try:
-                held(self.job)
-                value = call.function(*call.args, **call.kwargs)
-                if asyncio.iscoroutine(value):
-                    value = await (_within(value, call.timeout_seconds) if call.timeout_seconds else value)
-                return value
-            except asyncio.CancelledError as error:
-                if _is_cancelled():
-                    raise
-                raise BodyCancelled from error
-            finally:
-                RUNNING.reset(token)
+            return self._run(effect.call)
+        if isinstance(effect, Hold):
+            return self._hold(effect.wait)
         if isinstance(effect, Fenced):
-            return await self._fenced(effect)
+            return self._fenced(effect)
         if isinstance(effect, Recall):
-            return await self.recall(effect.run)
+            return self.recall(effect.run)
         if isinstance(effect, Ask):
-            async with self.job.lender.awaiting() as conn:
-                return await run(conn, effect.statement, self.job.schema)
-        if isinstance(effect, Nap):
-            return await asyncio.sleep(effect.seconds)
-        assert isinstance(effect, Hold)
-        future = self.sleepers.hold(effect.wait)
+            return self._ask(effect.statement)
+        assert isinstance(effect, Nap)
+        return asyncio.sleep(effect.seconds)
+
+    async def _run(self, call: Call) -> Any:
+        token = RUNNING.set(call)
+        try:
+            held(self.job)
+            value = call.function(*call.args, **call.kwargs)
+            if asyncio.iscoroutine(value):
+                value = await (_within(value, call.timeout_seconds) if call.timeout_seconds else value)
+            return value
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise BodyCancelled from error
+        finally:
+            RUNNING.reset(token)
+
+    async def _hold(self, wait: Wait) -> Any:
+        future = self.sleepers.hold(wait)
         try:
             return await future
         finally:
-            self.sleepers.woken(effect.wait)
+            self.sleepers.woken(wait)
+
+    async def _ask(self, statement: Statement[Any]) -> Any:
+        async with self.job.lender.awaiting() as conn:
+            return await run(conn, statement, self.job.schema)
 
     def say(self, chunk: str) -> None:
         """Tell people, soon."""
         self._recorder.send(self.job, Saying(self.job.claimed, chunk), nothing)
 
-    async def record(self, steps: tuple[Step, ...]) -> Recorded:
+    def _record(self, steps: tuple[Step, ...]) -> asyncio.Future[Recorded]:
         """Record these, with others of this worker."""
-        future, done = self._future()
-        self._recorder.send(self.job, recording(self.job, self.core, steps), done, self._loop)
-        answer = applied(self.job, await future)
+        future = self._loop.create_future()
+        self._recorder.send(
+            self.job, recording(self.job, self.core, steps), partial(_recorded, self, future, steps), self._loop
+        )
+        return future
+
+    def recorded(self, steps: tuple[Step, ...], answer: Any) -> Recorded:
+        """What the answer to a record means; told to subscribers."""
+        found = applied(self.job, answer)
         told(self._bus, self.job, self.core, steps)
-        return answer
+        return found
 
     async def recall(self, run_number: int) -> list[Step]:
         """The records of a run."""
-        future, done = self._future()
+        future, done = _future()
         self._recorder.send(self.job, run_number, done, self._loop)
         found: list[Step] = await future
         return found
@@ -185,7 +209,7 @@ class Awaiting:
 
     async def _fenced(self, effect: Fenced) -> str:
         job, call = self.job, effect.call
-        token = RUNNING.set(StepContext(call.key, call.undoes))
+        token = RUNNING.set(call)
         try:
             async with job.lender.awaiting() as conn:
                 before = conn.isolation_level
@@ -214,10 +238,19 @@ class Awaiting:
         return text
 
 
-def _future(loop: asyncio.AbstractEventLoop) -> tuple[Any, Done]:
+def _recorded(driver: Awaiting, future: asyncio.Future[Recorded], steps: tuple[Step, ...], answer: Any) -> None:
+    if future.done():  # whoever asked has gone
+        return
+    try:
+        future.set_result(driver.recorded(steps, answer))
+    except Exception as error:
+        future.set_exception(error)
+
+
+def _future() -> tuple[Any, Done]:
     """A future of this loop, and what settles it."""
-    future = loop.create_future()
-    return future, settling(future)
+    future = asyncio.get_running_loop().create_future()
+    return future, partial(settle, future)
 
 
 async def _own(function: Any, args: Any, kwargs: Any) -> Any:

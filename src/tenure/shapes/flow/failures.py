@@ -6,19 +6,21 @@ say it: calls that are given to parallel as they are, or gathered, have their nu
 
 from __future__ import annotations
 
+from .made_late import made_late
 from .undoing import is_undo
 
 
 class Failures:
     """Where something failed, and the next number of each path."""
 
+    _seen = made_late[dict[tuple[str, int], None]](dict)
+
     def __init__(self) -> None:
         self.next: dict[str, int] = {}
-        self._seen: set[tuple[str, int]] = set()
 
     def see(self, path: str, n: int) -> None:
         """The function is told of a failure there."""
-        self._seen.add((path, n))
+        self._seen[path, n] = None
 
     def below(self, path: str) -> bool:
         """Whether it was told of one on this path or below."""

@@ -170,11 +170,7 @@ class Flow(Stable):
 
     def _wait(self, name: str, seconds: float | None, at: float | None, read: Callable[[Step], Any]) -> Any:
         branch, n = self._reserve(name)
-
-        def doing() -> Doing:
-            return read((yield from self._core.wait(branch.path, n, name, seconds, at)))
-
-        return self._beside(doing(), (branch.path, n))
+        return self._beside(self._core.waited(branch.path, n, name, seconds, at, read), (branch.path, n))
 
     # -- branches
 
@@ -253,7 +249,7 @@ class Flow(Stable):
         call = self._driver.go(doing)
         if not self._driver.blocking:
             path, n = place
-            self._core.unbegun[place] = call, [(path, n + i) for i in range(numbers)]
+            self._core.unbegun[place] = call, (place,) if numbers == 1 else [(path, n + i) for i in range(numbers)]
         return call
 
     def _reserve_some(self, name: str, numbers: int) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,7 +24,12 @@ class Branch:
         self.n = 0  # the next number
         self.open = 0  # calls that have begun and not ended
         self.walk: Any = None  # it had lost a race in an attempt before: only its records are walked through
-        self.roots: list[Root] = [(path, None)]  # where its steps are: on its path, or asked for beside it
+        self.beside: Sequence[Root] = ()  # where its steps are that are not on its path
+
+    @property
+    def roots(self) -> list[Root]:
+        """Where its steps are."""
+        return [(self.path, None), *self.beside]
 
 
 class Join:
@@ -42,14 +48,23 @@ class Held:
 
     def left(self) -> Wait:
         """What is left of it now."""
-        gone = time.monotonic() - self.since
-        return self.wait._replace(seconds=None if self.wait.seconds is None else max(0.0, self.wait.seconds - gone))
+        of = self.wait
+        if of.seconds is None:
+            return of
+        seconds = max(0.0, of.seconds + self.since - time.monotonic())
+        return Wait(of.path, of.n, of.name, of.state, of.args_hash, of.tries, seconds, of.at, of.error)
 
     def seen(self, step: Step, moment: float) -> None:
         """It is written down, and not met at this moment."""
         seconds = max(SOON_SECONDS, (step.until or moment) - moment)
         timed = self.wait.name in TIMED or self.wait.state in TIMED
         self.look_at = time.monotonic() + (seconds if timed else min(seconds, LOOK_SECONDS))
+
+
+def as_it_stands(wait: Wait, step: Step, moment: float) -> Step:
+    """What is waited for, as the database found it at this moment."""
+    place = (wait.path, wait.n, wait.name, step.state, wait.args_hash, wait.tries)
+    return Step(*place, step.result, wait.error, moment, step.over, step.until)
 
 
 BRANCH: ContextVar[Branch] = ContextVar("tenure_branch")  # whose code runs here

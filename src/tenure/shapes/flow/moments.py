@@ -14,22 +14,21 @@ class Moments:
     """When each path began, and the latest time of what has ended on it."""
 
     def __init__(self, began_at: float) -> None:
-        self._began, self._last = {"": began_at}, dict[str, float]()
+        self._at = {"": began_at}
 
     def at(self, path: str) -> float:
         """The time there."""
-        return self._last.get(path, self._began.get(path, self._began[""]))
+        return self._at.get(path, self._at[""])
 
     def begin(self, path: str, of: str) -> None:
         """A branch begins, and reads the clock of the path that it is of."""
-        self._began[path] = self.at(of)
+        self._at[path] = self.at(of)
 
     def passed(self, path: str, at: float) -> None:
         """Something has ended on this path, and is recorded with this time."""
-        self._last[path] = max(at, self._last.get(path, at))
+        self._at[path] = max(at, self._at.get(path, at))
 
     def join(self, path: str, branches: Iterable[str]) -> None:
         """These branches of the path have ended."""
         for each in branches:
-            if each in self._last:
-                self.passed(path, self._last[each])
+            self.passed(path, self.at(each))

@@ -47,18 +47,14 @@ class Request(NamedTuple):
     since: float
 
 
-def settling(future: Any) -> Done:
-    """What gives a future its answer, once."""
-
-    def settle(answer: Any) -> None:
-        if future.done():
-            return
-        if isinstance(answer, BaseException):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-
-    return settle
+def settle(future: Any, answer: Any) -> None:
+    """Give a future its answer, once."""
+    if future.done():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
 
 
 class Recorder:
@@ -69,6 +65,7 @@ class Recorder:
         self._queue: SimpleQueue[Request] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self.on_loop = threading.RLock()  # of all that happens on the loop of a worker: nobody is ever kept waiting
         self._words: dict[UUID, Saying] = {}  # what is to be said, by instance
         self._say_at = 0.0
 
@@ -85,8 +82,7 @@ class Recorder:
 
     def _live(self) -> None:
         while True:
-            first = self._queue.get()
-            batch = [first]
+            batch = [self._queue.get()]
             while batch:
                 batch = self._with_connection(batch)
 

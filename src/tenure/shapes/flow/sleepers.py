@@ -19,7 +19,7 @@ from ...events import Bus, FlowParked
 from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Recorded, Wait
 from .core import Core
-from .lines import SOON_SECONDS, Branch, Held, Join
+from .lines import SOON_SECONDS, Branch, Held, Join, as_it_stands
 from .recorder import Done, Recorder
 from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled, FlowStops
 from .undoing import is_undo
@@ -42,12 +42,12 @@ class Sleepers:
     ) -> None:
         self._bus, self._job, self._core, self._recorder, self._future = bus, job, core, recorder, future
         self._loop = loop  # where all of this happens, if not in threads
-        self._lock = threading.RLock()
+        self._lock = recorder.on_loop if loop is not None else threading.RLock()
         self._branches: set[Branch] = set()
         self._works = 0
         self._waits: dict[tuple[str, int], Held] = {}
         self._asking = False  # a look or a park is under way
-        self._quiet: list[Done] = []  # who is told when it is not
+        self._quiet: tuple[Done, ...] = ()  # who is told when it is not
         self._timer: Any = None  # until the next look
         self.ended: BaseException | None = None  # why nothing more may be asked for
         self.cancelled: FlowCancelled | None = None  # then only what is recorded is answered: the core sees to that
@@ -177,7 +177,7 @@ class Sleepers:
         future, done = self._future()
         with self._lock:
             if self._asking:
-                self._quiet.append(done)
+                self._quiet += (done,)
             else:
                 done(None)
         return future
@@ -193,8 +193,9 @@ class Sleepers:
             else:
                 self._parked(answer)
             self._look()
-            while self._quiet:
-                self._quiet.pop()(None)
+            told, self._quiet = self._quiet, ()
+            for done in told:
+                done(None)
 
     def _learn(self, parking: Parking, answer: Parked) -> None:
         """Note what is written down now, also of a branch that was closed meanwhile: a signal is taken, a wait open."""
@@ -202,9 +203,7 @@ class Sleepers:
         asked = {(wait.path, wait.n): wait for wait in parking.waits}
         for step in answer.met:
             place, wait = (step.path, step.n), asked[step.path, step.n]
-            found = step._replace(
-                name=wait.name, args_hash=wait.args_hash, tries=wait.tries, recorded_at=answer.moment, error=wait.error
-            )
+            found = as_it_stands(wait, step, answer.moment)
             if step.state == "done":
                 self._core.records[place], self._core.met[place] = found, len(self._core.asked)
             elif parking.stays and step.state == wait.state:

@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 from ...errors import BadSettings
 from .core import Core
 from .lines import BRANCH, Branch
+from .made_late import made_late
 from .step_context import outside_of_steps
 from .step_values import written
 from .trouble import FlowLimit
@@ -19,9 +20,10 @@ from .trouble import FlowLimit
 class Stable:
     """One attempt at one instance: what it knows and says by itself."""
 
+    _drawn = made_late[dict[str, int]](dict)  # how often at each place
+
     def __init__(self, driver: Any, core: Core, main: Branch) -> None:
         self._driver, self._core, self._main = driver, core, main
-        self._drawn: dict[str, int] = {}
 
     def now(self) -> datetime:
         """When the last step or wait of this branch ended, by its record: the same in every attempt."""

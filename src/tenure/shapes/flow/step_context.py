@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import NamedTuple
 
+from .effects import Call
 from .trouble import InsideStep
 
-
-class StepContext(NamedTuple):
-    """The key of the step that runs, and of the step that it undoes."""
-
-    key: str
-    undoes: str | None = None
-
-
-RUNNING: ContextVar[StepContext | None] = ContextVar("tenure_step", default=None)
+RUNNING: ContextVar[Call | None] = ContextVar("tenure_step", default=None)
 
 
 def outside_of_steps(name: str) -> None:
