@@ -165,7 +165,7 @@ def test_a_slot_goes_to_the_inbox_that_has_less_than_its_share(pair: Pair) -> No
 def test_control_without_shares_who_has_the_slots_keeps_them(
     pair_urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Slots, "share", lambda slots, _: slots.most)
+    monkeypatch.setattr(Slots, "_part", lambda slots, *_: slots.most)
     seen: list[str] = []
     while "a" not in seen and len(seen) < 4:  # by chance the other may be faster, but not always
         with new_pair(*pair_urls) as pair:
@@ -183,10 +183,10 @@ def test_slots_are_shared_among_those_who_want_some() -> None:
     assert [slots.offered(each) for each in (a, b)] == [4, 4]
     a.in_flight = a.slots_running = 8  # from before
     assert [slots.offered(each) for each in (a, b)] == [-4, 0]
-    assert (slots.may_start(a), slots.may_start(b)) == (False, False)
+    assert (slots.room(a)[0], slots.room(b)[0]) == (-4, 0)
     a.slots_running, a.in_flight = 3, 8  # five have returned and are not settled: the others need not wait for that
     assert [slots.offered(each) for each in (a, b)] == [-4, 4]
-    assert (slots.may_start(a), slots.may_start(b)) == (True, True)
+    assert (slots.room(a)[0], slots.room(b)[0]) == (1, 4)
     b.hungry = False
     slots.freed(b)
     assert [each.nudged for each in takers] == [1, 0, 0]

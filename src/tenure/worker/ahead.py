@@ -56,6 +56,11 @@ class Ahead:
         most, n = self.most, len(self)
         return most - n if 2 * n <= most else 0
 
+    @property
+    def enough(self) -> bool:
+        """True if rows wait, and so many that none is to be claimed."""
+        return len(self) > 0 and self.room == 0
+
     def add(self, attempts: Iterable[Attempt]) -> None:
         """These wait for a slot."""
         at = time.monotonic()

@@ -28,6 +28,7 @@ from .claim_rule import SentClaim
 from .claims import STATEMENT_SECONDS, Claims, announce, woken
 from .completer import LARGE, Completer
 from .db_thread import DbThread
+from .gathering import Gathering
 from .held import HeldAttempts
 from .news import GivenBack, Item, News, Note
 from .settler import Batch, Settler
@@ -53,7 +54,7 @@ class Claimer(DbThread):
         super().__init__("claimer", shared, shared.terms.url, patience)
         self._held, self._news, self._presence, self._start, self._turns = held, news, presence, start, turns
         self.claims, self.settler = claims, Settler(shared, held)
-        self.completer = Completer(shared, held, news, patience)
+        self.completer, self._gathering = Completer(shared, held, news, patience), Gathering(held, self.settler)
         self.sleep = Sleep(shared.terms.poll_seconds)
         self.draining = False
         self._sending: list[Attempt] = []  # settled by the statement that runs now
@@ -89,6 +90,8 @@ class Claimer(DbThread):
         self._recover(conn)
         while not self.ended.is_set():
             self._hear_all(self._rest_seconds(conn))
+            if not self.draining and self._gathering.waited(self.ended):
+                self._hear_all(0.0)
             self._round(conn)
             self.worked()
 
@@ -162,9 +165,8 @@ class Claimer(DbThread):
             self._read_board(conn, at)
         self._find_lost(conn)
         self._start(self._held.begin_ahead())
-        if self._held.ahead.overdue_at() <= at:  # a handler has turned slow: another worker may have free slots
-            self._held.ahead.turned_slow()
-            self.settler.add(self._held.give_back_ahead())
+        if overdue := self._held.give_back_overdue(at):
+            self.settler.add(overdue)
             self._to_others = True
         self._sort(at)
         if not self.draining:
@@ -259,8 +261,7 @@ class Claimer(DbThread):
     def _rest_seconds(self, conn: QueueConnection) -> float:
         ears, at = self._presence.ears, time.monotonic()
         free, trusted, dry_until = self._held.slots_offered, self._presence.trusted, self.claims.rule.dry_until()
-        wanted = dry_until <= at or len(self._held.ahead) > 0
-        self._held.say_hungry(wanted and trusted and not self.draining)
+        self._held.say_hungry((dry_until <= at or len(self._held.ahead) > 0) and trusted and not self.draining)
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),

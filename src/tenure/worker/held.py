@@ -40,11 +40,13 @@ class HeldAttempts:
         with self._lock:
             self._slots.took(self)
             self._leased.update(attempts)
+            free, left = self._slots.room(self)
             for attempt in attempts:
                 if attempt.state is State.WAITING:
                     continue
-                if self._slot_is_free:
-                    self._give_slot(attempt)
+                if free > 0:
+                    self._give_slot(attempt, left)
+                    free -= 1
                 else:
                     attempt.wait_ahead()
 
@@ -94,6 +96,13 @@ class HeldAttempts:
         """The rows ahead, and those behind them in their runs, given back: to be settled."""
         return [each for first in self.give_up_ahead() for each in given_back(first)]
 
+    def give_back_overdue(self, at: float) -> list[Attempt]:
+        """The same if one waits for too long: a handler has turned slow, and another worker may have free slots."""
+        if self.ahead.overdue_at() > at:
+            return []
+        self.ahead.turned_slow()
+        return self.give_back_ahead()
+
     def lend_ahead(self, n: int, kinds: Container[str]) -> list[Attempt]:
         """Rows ahead of these kinds that wait in a child process from now on, at most so many."""
         with self._lock:
@@ -121,19 +130,18 @@ class HeldAttempts:
 
     def _begun(self) -> list[Attempt]:
         """Rows ahead that have a slot now."""
-        begun = []
-        while len(self.ahead) and self._slot_is_free and (attempt := self.ahead.next()) is not None:
-            self._give_slot(attempt)
+        begun: list[Attempt] = []
+        if not len(self.ahead):
+            return begun
+        free, left = self._slots.room(self)
+        while len(begun) < free and (attempt := self.ahead.next()) is not None:
+            self._give_slot(attempt, left)
             begun.append(attempt)
         return begun
 
-    @property
-    def _slot_is_free(self) -> bool:
-        """True if there is a slot for one more; it may be that of a handler that has returned."""
-        return self._slots.may_start(self)
-
-    def _give_slot(self, attempt: Attempt) -> None:
-        if len(self._busy) >= self._slots.left_to(self):
+    def _give_slot(self, attempt: Attempt, left: int) -> None:
+        """It may be the slot of a handler that has returned, if the others have left no more than so many."""
+        if len(self._busy) >= left:
             passed = self._returned.pop()
             self._busy.discard(passed)
             self._passed.add(passed)
@@ -175,6 +183,11 @@ class HeldAttempts:
         return self._slots.offered(self)
 
     @property
+    def shares_slots(self) -> bool:
+        """True while another inbox wants slots too."""
+        return self._slots.share(self) < self._slots.most
+
+    @property
     def slots_at_most(self) -> int:
         """How many slots there are."""
         return self._slots.most
@@ -182,7 +195,7 @@ class HeldAttempts:
     @property
     def hungry(self) -> bool:
         """True while there may be rows for more slots; said by the claimer, again and again."""
-        return time.monotonic() < self._hungry_until
+        return self._hungry_until > 0.0 and time.monotonic() < self._hungry_until
 
     def say_hungry(self, hungry: bool) -> None:
         """There may be rows for more slots, or there are none; then others may have what is free."""

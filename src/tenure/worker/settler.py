@@ -50,6 +50,13 @@ class Settler:
         """Those to be sent now: all but what was refused for a moment, and what stands behind it in its run."""
         return self._put_off.over(self._unsettled, time.monotonic()) if self._put_off else self._unsettled
 
+    def may_wait(self, most: int) -> bool:
+        """True if there is something, less than so much, and nothing but completions that no row of a key waits for."""
+        of = self._unsettled
+        return 0 < len(of) < most and all(
+            each.source == UNORDERED and isinstance(each.outcome, Completed) for each in of
+        )
+
     def next_at(self, at: float) -> float:
         """When the next of those that were refused for a moment is to be sent again."""
         return self._put_off.next_at(at)

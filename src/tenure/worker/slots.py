@@ -41,26 +41,32 @@ class Slots:
         """It takes part."""
         self._takers.append(taker)
 
-    def may_start(self, taker: Taker) -> bool:
-        """True if it may start one more handler: a slot is free, and it has less than its share."""
-        running = sum(each.slots_running for each in self._takers)
-        return running < self.most and taker.slots_running < self.share(taker)
+    def room(self, taker: Taker) -> tuple[int, int]:
+        """How many more handlers it may start: while slots are free, and it has less than its share.
 
-    def left_to(self, taker: Taker) -> int:
-        """How many slots the others do not use."""
-        return self.most - sum(each.slots_running for each in self._takers if each is not taker)
+        And how many slots the others do not use.
+        """
+        left, wanting = self.most, 1
+        for each in self._takers:
+            if each is not taker:
+                left -= each.slots_running
+                wanting += each.hungry
+        return min(left, self._part(taker, wanting)) - taker.slots_running, left
 
     def offered(self, taker: Taker) -> int:
         """How many more rows it may claim; at most what is free, and its share while others want slots too."""
-        return min(self.left_to(taker), self.share(taker)) - taker.in_flight
+        free, _ = self.room(taker)
+        return free + taker.slots_running - taker.in_flight
 
     def share(self, taker: Taker) -> int:
         """How many it may have: all, or its part while others want slots too."""
-        wanting = [each for each in self._in_turn() if each is taker or each.hungry]
-        if len(wanting) == 1:
-            return self.most
-        share, left = divmod(self.most, len(wanting))
-        return share + (wanting.index(taker) < left)
+        return self._part(taker, 1 + sum(each.hungry for each in self._takers if each is not taker))
+
+    def _part(self, taker: Taker, wanting: int) -> int:
+        share, left = divmod(self.most, wanting)
+        if not left:
+            return share
+        return share + ([each for each in self._in_turn() if each is taker or each.hungry].index(taker) < left)
 
     def took(self, taker: Taker) -> None:
         """It has claimed rows: what is left over is the next one's."""
