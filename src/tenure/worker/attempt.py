@@ -72,7 +72,9 @@ class Attempt:
 
     following: Attempt | None = None  # the next row of its run: its turn comes when this one is completed
     outcome: Any = None  # None: there is nothing to tell the database
-    stop: Callable[[], object] | None = None  # how to stop its handler, once it runs
+    task: Any = None  # in which its handler runs, if it is a coroutine
+    call_on_loop: Callable[..., object]  # from any thread, if there is a task
+    stop: Callable[[], object] | None = None  # how to stop its handler elsewhere, once it runs
     kill: Callable[[], object] | None = None  # how to end it if it does not stop: only a process can be killed
     timer: Any = None  # what will let it go when its time is up
     trace: Any = None  # the context of its span
@@ -210,7 +212,9 @@ class Attempt:
 
     def ask_to_stop(self) -> None:
         """Stop its handler, if it runs and can be stopped."""
-        if self.stop is not None:
+        if self.task is not None:
+            self.call_on_loop(self.task.cancel)
+        elif self.stop is not None:
             self.stop()
 
     def tell_of_drain(self) -> None:

@@ -66,11 +66,10 @@ class HeldAttempts:
             self._busy.discard(before)
             self._busy.add(following)
 
-    def next_after(self, attempt: Attempt) -> list[Attempt]:
-        """Its handler has returned: rows that waited ahead and have a slot now, which may be its own."""
+    def next_after(self, *attempts: Attempt) -> list[Attempt]:
+        """Their handlers have returned: rows that waited ahead and have a slot now, which may be one of theirs."""
         with self._lock:
-            if attempt in self._busy:
-                self._returned.add(attempt)
+            self._returned.update(self._busy.intersection(attempts))
             return self._begun()
 
     def drop(self, attempts: Iterable[Attempt]) -> None:

@@ -5,38 +5,58 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 from .attempt import Attempt
+from .held import HeldAttempts
 from .news import News
+from .next_turn import NextTurn
 
 
 class LoopTurns:
     """Used on the loop's own thread alone."""
 
-    def __init__(self, news: News) -> None:
-        self._news = news
-        self._ending = False  # the claimer will be told when this turn is over
+    def __init__(
+        self,
+        held: HeldAttempts,
+        news: News,
+        begin: Callable[[list[Attempt]], None],
+        elsewhere: Callable[[list[Attempt]], None],
+        call_on_loop: Callable[..., object],
+    ) -> None:
+        self._held, self._news, self._elsewhere, self._call_on_loop = held, news, elsewhere, call_on_loop
+        self._next_turn = NextTurn(begin, self.over)
+        self._ended: list[Attempt] = []  # in this turn
 
-    def begin(self, attempt: Attempt, coro: Coroutine[Any, Any, None], stop: Callable[..., object]) -> None:
-        """Run this in a task; `stop` calls something on the loop, from any thread."""
+    def begin(self, attempt: Attempt, coro: Coroutine[Any, Any, None]) -> None:
+        """Run this in a task."""
         running = begun(coro, asyncio.get_running_loop())
         if not running.done():
-            attempt.stop = partial(stop, running.cancel)
+            attempt.task, attempt.call_on_loop = running, self._call_on_loop
             if attempt.job.lost or attempt.job.cancel_asked:  # asked to stop before there was a way
                 attempt.ask_to_stop()
 
     def ended(self, attempt: Attempt) -> None:
-        """The claimer learns it now; it need not hurry before the turn is over."""
-        self._news.ended(attempt, goes_on=True)
-        if not self._ending:
-            self._ending = True
-            asyncio.get_running_loop().call_soon(self._over)
+        """Its slot is passed on, and the claimer learns it, when the turn is over."""
+        self._ended.append(attempt)
+        if len(self._ended) == 1:
+            asyncio.get_running_loop().call_soon(self.over)
 
-    def _over(self) -> None:
-        self._ending = False
-        self._news.hurry()
+    def over(self) -> None:
+        """What has ended so far is handed over together; slots first, for the claimer would free them."""
+        if self._ended:
+            ended, self._ended = self._ended, []
+            following = self._held.next_after(*ended)
+            self._news.ended_together(ended)
+            self.follow(following)
+
+    def follow(self, attempts: list[Attempt]) -> None:
+        """These have slots now: they begin in the next turn, without the way round by a thread."""
+        for each in attempts:
+            if each.handler is None or each.handler.handling.pool != "loop":
+                self._elsewhere([each])
+            else:
+                self._next_turn.add(each)
 
 
 def begun(coro: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:

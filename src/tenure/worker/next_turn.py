@@ -14,24 +14,25 @@ TURN_SECONDS = 0.002  # how long one turn of the loop may begin rows: it has mor
 class NextTurn:
     """Used on the loop alone."""
 
-    def __init__(self, begin: Callable[[list[Attempt]], None]) -> None:
-        self._begin = begin
+    def __init__(self, begin: Callable[[list[Attempt]], None], over: Callable[[], None]) -> None:
+        self._begin, self._over = begin, over
         self._attempts: list[Attempt] = []
         self._asked = False
 
-    def add(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> None:
+    def add(self, attempt: Attempt) -> None:
         """This one begins in the next turn."""
         self._attempts.append(attempt)
         if not self._asked:
             self._asked = True
-            loop.call_soon(self._take, loop)
+            asyncio.get_running_loop().call_soon(self._take)
 
-    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _take(self) -> None:
         """Begin them; those of handlers that return at once are followed by others."""
         until = time.monotonic() + TURN_SECONDS
         while self._attempts and time.monotonic() < until:
             attempts, self._attempts = self._attempts, []
             self._begin(attempts)
+            self._over()
         self._asked = bool(self._attempts)
         if self._asked:
-            loop.call_soon(self._take, loop)
+            asyncio.get_running_loop().call_soon(self._take)

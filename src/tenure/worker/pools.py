@@ -13,12 +13,11 @@ from ..events import ExecutionStarted, RaisedAfterCompletion
 from ..model.outcome import Completed, Outcome
 from ..model.rows import NO_HANDLER
 from ..postgres.handler_pool import HandlerPool
-from ..telemetry.tracing import NOTHING, Span
+from ..telemetry.tracing import Span
 from .attempt import Attempt, State, given_back
 from .held import HeldAttempts
 from .loop_turns import LoopTurns
 from .news import News
-from .next_turn import NextTurn
 from .outcomes import after_completion, arguments, later, outcome_for, place, veiled
 from .overruns import Overruns
 from .processes import Processes
@@ -38,8 +37,7 @@ class Pools:
         self._processes = Processes(shared, held, connections, self)
         held.take_back = self._processes.take_back
         self._closing = False
-        self._next_turn = NextTurn(self._on_loop)
-        self._turns = LoopTurns(news)
+        self._turns = LoopTurns(held, news, self._on_loop, self.start, self._call_on_loop)
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Coroutines run on this loop, and so do the timers of all attempts."""
@@ -90,44 +88,43 @@ class Pools:
     def _on_loop(self, attempts: list[Attempt]) -> None:
         run = self._run_traced if self._shared.tracing.on else self._run_async
         for attempt in attempts:
-            self._turns.begin(attempt, run(attempt), self._call_on_loop)
+            assert attempt.handler is not None
+            self._turns.begin(attempt, run(attempt, attempt.handler))
 
-    async def _run_async(self, attempt: Attempt) -> None:
-        self._ended_on_loop(attempt, await self._call(attempt))
-
-    async def _run_traced(self, attempt: Attempt) -> None:
-        with self.span_of(attempt) as span:
-            outcome = await self._call(attempt, span)
-        self._ended_on_loop(attempt, outcome)
-
-    async def _call(self, attempt: Attempt, span: Span = NOTHING) -> Outcome | None:
+    async def _run_async(self, attempt: Attempt, handler: Handler[..., ..., Any]) -> None:
         """Run one coroutine to its end; a CancelledError is ours if the job is lost, else the handler's own."""
-        job = attempt.job
         try:
-            handler = self._begin(attempt)
-            if handler.handling.timeout_seconds:
-                self._set_timer(attempt)
-            args, fields = arguments(handler, job)
-            # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
-            job.check()  # a slow start may have cost the lease
-            value = await handler.run(job, args, fields)
-            outcome: Outcome | None = outcome_for(handler, job, value)
+            value = await self._called(attempt)
+            outcome: Outcome | None = outcome_for(handler, attempt.job, value)
         except BaseException as error:  # also SystemExit: it ends the attempt, not the worker
             outcome = outcome_of(attempt, error, self._shared)
-            span.ended(attempt.told(outcome), veiled(error, job))
-        else:
-            if span is not NOTHING:
+        self._ended_on_loop(attempt, outcome)
+
+    async def _run_traced(self, attempt: Attempt, handler: Handler[..., ..., Any]) -> None:
+        """The same, within its span."""
+        with self.span_of(attempt) as span:
+            try:
+                value = await self._called(attempt)
+                outcome: Outcome | None = outcome_for(handler, attempt.job, value)
+            except BaseException as error:
+                outcome = outcome_of(attempt, error, self._shared)
+                span.ended(attempt.told(outcome), veiled(error, attempt.job))
+            else:
                 span.ended(attempt.told(outcome))
-        return outcome
+        self._ended_on_loop(attempt, outcome)
+
+    def _called(self, attempt: Attempt) -> Any:
+        """Call the handler of an attempt that begins now."""
+        handler, job = self._begin(attempt), attempt.job
+        if attempt.timeout_seconds:
+            self._set_timer(attempt)
+        args, fields = arguments(handler, job)
+        # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
+        job.check()  # a slow start may have cost the lease
+        return handler.run(job, args, fields)
 
     def _ended_on_loop(self, attempt: Attempt, outcome: Outcome | None) -> None:
-        """What has its slot begins in the next turn, without the way round by a thread."""
-        for each in self._end(attempt, outcome, on_loop=True):
-            if each.handler is None or each.handler.handling.pool != "loop":
-                self.start([each])
-                continue
-            assert self._loop is not None
-            self._next_turn.add(each, self._loop)
+        self._turns.follow(self._end(attempt, outcome, on_loop=True))
 
     # -- in threads
 
@@ -146,11 +143,7 @@ class Pools:
     def _run_one(self, attempt: Attempt, handler: Handler[..., ..., Any]) -> list[Attempt]:
         with self.span_of(attempt) as span:
             try:
-                self._begin(attempt)
-                self._set_timer(attempt)
-                args, fields = arguments(handler, attempt.job)
-                attempt.job.check()  # a slow start may have cost the lease
-                outcome: Outcome | None = outcome_for(handler, attempt.job, handler.run(attempt.job, args, fields))
+                outcome: Outcome | None = outcome_for(handler, attempt.job, self._called(attempt))
             except BaseException as error:
                 outcome = outcome_of(attempt, error, self._shared)
                 span.ended(attempt.told(outcome), veiled(error, attempt.job))
@@ -229,6 +222,7 @@ class Pools:
     ) -> list[Attempt]:
         """The handler has returned. Returns what begins now: the next row of its run, or rows that waited ahead.
 
+        On the loop, slots are passed on when its turn is over.
         If its row was settled before it returned, only its slot is left to free.
         """
         self._held.ahead.ran(time.monotonic() - attempt.started if seconds is None else seconds)
@@ -244,14 +238,13 @@ class Pools:
         elif before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()
+        if on_loop and before is State.RUNNING and following is None:
+            self._turns.ended(attempt)
+            return []
         # Before the claimer hears of it: it would free the slot.
         begun = [following] if following is not None else (next_after or self._held.next_after)(attempt)
         if before is State.RUNNING:
-            # Before the next begins: rows of a run are settled in order.
-            if on_loop and following is None:
-                self._turns.ended(attempt)
-            else:
-                self._news.ended(attempt, goes_on=following is not None)
+            self._news.ended(attempt, goes_on=following is not None)  # rows of a run are settled in order
         return begun
 
     def _next_of_run(self, attempt: Attempt, *, completed: bool) -> Attempt | None:
