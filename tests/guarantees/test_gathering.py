@@ -47,15 +47,28 @@ class Stage:
         for attempt in self.attempts[:n]:
             attempt.handler_returns(outcome)
         self.settler.add(self.attempts[:n])
-        return self.gathering.may_wait
+        return self.gathering.seconds() > 0
 
 
 def test_a_few_completions_wait_while_rows_wait_ahead(world: World) -> None:
     assert Stage(world).ended()
 
 
+def test_they_wait_for_a_moment_and_no_longer(world: World) -> None:
+    stage = Stage(world)
+    stage.ended()
+    eventually(lambda: stage.gathering.seconds() == 0)
+
+
+def test_when_rows_ahead_have_begun_what_waits_is_settled(world: World) -> None:
+    stage = Stage(world)
+    assert stage.ended()
+    stage.held.give_up_ahead()
+    assert stage.gathering.seconds() == 0
+
+
 def test_nothing_has_ended_so_nothing_waits(world: World) -> None:
-    assert not Stage(world).gathering.may_wait
+    assert Stage(world).gathering.seconds() == 0
 
 
 def test_alone_no_completion_waits(world: World) -> None:

@@ -44,7 +44,7 @@ def test_a_handler_that_blocks_the_loop_does_not_keep_back_those_that_ended_befo
     async def work(job: Job, blocks: bool) -> None:
         if blocks:
             blocked.set()
-            go.wait(60)
+            go.wait(300)  # longer than anything below is waited for
 
     with working(world, inbox, slots=10) as hired:
         try:

@@ -90,8 +90,8 @@ class Claimer(DbThread):
         self._recover(conn)
         while not self.ended.is_set():
             self._hear_all(self._rest_seconds(conn))
-            if not self.draining and self._gathering.waited(self.ended):
-                self._hear_all(0.0)
+            while not self.draining and (seconds := self._gathering.seconds()) > 0:
+                self._hear_all(seconds)
             self._round(conn)
             self.worked()
 

@@ -5,7 +5,7 @@ Of what ends in one turn of the loop each inbox has a part: settled at once, tha
 
 from __future__ import annotations
 
-from threading import Event
+import time
 
 from .completer import LARGE
 from .held import HeldAttempts
@@ -15,19 +15,21 @@ GATHER_SECONDS = 0.02
 
 
 class Gathering:
-    """Waits only while no slot is idle for it: rows wait ahead, and more of them than begin in this time."""
+    """Lets them wait only while no slot is idle for it: enough rows wait ahead, and none is to be claimed."""
 
     def __init__(self, held: HeldAttempts, settler: Settler) -> None:
         self._held, self._settler = held, settler
+        self._until = 0.0  # 0: nothing waits
 
-    def waited(self, ended: Event) -> bool:
-        """Wait a moment if what has ended may, unless the thread is to end; True if it did."""
-        if not self.may_wait:
-            return False
-        ended.wait(GATHER_SECONDS)
-        return True
-
-    @property
-    def may_wait(self) -> bool:
-        """True if what has ended may wait."""
-        return self._held.shares_slots and self._held.ahead.enough and self._settler.may_wait(LARGE)
+    def seconds(self) -> float:
+        """How long to listen for more before the next round; asked again after all news."""
+        at = time.monotonic()
+        if not (self._held.shares_slots and self._held.ahead.enough and self._settler.may_wait(LARGE)):
+            self._until = 0.0
+            return 0.0
+        if not self._until:
+            self._until = at + GATHER_SECONDS
+        if at >= self._until:
+            self._until = 0.0
+            return 0.0
+        return self._until - at

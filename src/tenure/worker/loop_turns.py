@@ -37,17 +37,18 @@ class LoopTurns:
                 attempt.ask_to_stop()
 
     def ended(self, attempt: Attempt) -> None:
-        """Its slot is passed on, and the claimer learns it, when the turn is over."""
+        """The claimer learns it now, and need not hurry before the turn is over; then its slot is passed on."""
         self._ended.append(attempt)
+        self._news.ended(attempt, goes_on=True)
         if len(self._ended) == 1:
             asyncio.get_running_loop().call_soon(self.over)
 
     def over(self) -> None:
-        """What has ended so far is handed over together; slots first, for the claimer would free them."""
+        """The slots of what has ended so far are passed on together."""
         if self._ended:
             ended, self._ended = self._ended, []
             following = self._held.next_after(*ended)
-            self._news.ended_together(ended)
+            self._news.hurry()
             self.follow(following)
 
     def follow(self, attempts: list[Attempt]) -> None:

@@ -65,11 +65,6 @@ class News:
             self._told = True
             self._queue.put(None)
 
-    def ended_together(self, attempts: Sequence[Attempt]) -> None:
-        """The same for those that ended in one turn of the loop."""
-        self._ended.extend(attempts)
-        self.hurry()
-
     def hurry(self) -> None:
         """Nothing more is about to follow what has ended."""
         if self._ended and not self._hurried:

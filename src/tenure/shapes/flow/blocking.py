@@ -21,7 +21,7 @@ from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub
 from .lines import BRANCH
 from .recorder import Done, Recorder, settle
 from .sleepers import Sleepers
-from .step_context import RUNNING
+from .step_context import RUNNING, StepContext
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
@@ -119,7 +119,7 @@ class Blocking:
             return self.record(effect.steps)
         if isinstance(effect, Run):
             call = effect.call
-            token = RUNNING.set(call)
+            token = RUNNING.set(StepContext(call.key, call.undoes))
             try:
                 held(self.job)
                 return _own(call.function, call.args, call.kwargs)
@@ -167,7 +167,7 @@ class Blocking:
 
     def _fenced(self, effect: Fenced) -> str:
         job, call = self.job, effect.call
-        token = RUNNING.set(call)
+        token = RUNNING.set(StepContext(call.key, call.undoes))
         try:
             with job.lender.blocking() as conn:
                 before, conn.isolation_level = conn.isolation_level, psycopg.IsolationLevel.READ_COMMITTED

@@ -22,7 +22,7 @@ from .lines import BRANCH
 from .made_late import made_late
 from .recorder import Done, Recorder, settle
 from .sleepers import Sleepers
-from .step_context import RUNNING
+from .step_context import RUNNING, StepContext
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
@@ -152,7 +152,7 @@ class Awaiting:
         return asyncio.sleep(effect.seconds)
 
     async def _run(self, call: Call) -> Any:
-        token = RUNNING.set(call)
+        token = RUNNING.set(StepContext(call.key, call.undoes))
         try:
             held(self.job)
             value = call.function(*call.args, **call.kwargs)
@@ -209,7 +209,7 @@ class Awaiting:
 
     async def _fenced(self, effect: Fenced) -> str:
         job, call = self.job, effect.call
-        token = RUNNING.set(call)
+        token = RUNNING.set(StepContext(call.key, call.undoes))
         try:
             async with job.lender.awaiting() as conn:
                 before = conn.isolation_level
@@ -243,8 +243,8 @@ def _recorded(driver: Awaiting, future: asyncio.Future[Recorded], steps: tuple[S
         return
     try:
         future.set_result(driver.recorded(steps, answer))
-    except Exception as error:
-        future.set_exception(error)
+    except BaseException as error:  # what stops a flow is no Exception
+        future.set_exception(error.with_traceback(None))  # its frames hold the attempt
 
 
 def _future() -> tuple[Any, Done]:

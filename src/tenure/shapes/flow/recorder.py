@@ -6,6 +6,7 @@ is asked for twice after a lost reply is answered twice alike: every statement o
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from asyncio import AbstractEventLoop
@@ -23,6 +24,7 @@ from ...errors import StaleLease
 from ...model.rows import Settled
 from ...postgres.runner import run
 from ...verbs.steps import Parked, Parking, Recording, Saying, park, recall, record, say
+from .trouble import FlowStops
 
 BATCH_MAX = 500
 PARKS_MAX = 200  # each takes a lock of its own
@@ -217,4 +219,7 @@ def _answer(told: Iterable[tuple[Request, Any]]) -> None:
 
 def _all_done(answers: Iterable[tuple[Done, Any]]) -> None:
     for done, answer in answers:
-        done(answer)
+        try:
+            done(answer)
+        except (Exception, FlowStops) as error:  # the others have answers too
+            asyncio.get_running_loop().call_exception_handler({"message": "an answer was lost", "exception": error})

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from typing import NamedTuple
 
-from .effects import Call
 from .trouble import InsideStep
 
-RUNNING: ContextVar[Call | None] = ContextVar("tenure_step", default=None)
+
+class StepContext(NamedTuple):
+    """The key of the step that runs, and of the step that it undoes. No more: what a body leaves behind holds it."""
+
+    key: str
+    undoes: str | None = None
+
+
+RUNNING: ContextVar[StepContext | None] = ContextVar("tenure_step", default=None)
 
 
 def outside_of_steps(name: str) -> None:

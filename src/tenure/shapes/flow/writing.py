@@ -65,9 +65,9 @@ def in_doubt(error: Exception) -> ComeAgain:
 
 def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
     """What is written down now, with the values that are shown."""
-    shown = core.shown
-    if shown:
-        core.shown = {}
+    if not core.shown:  # not handed over: it may be filled before it is sent
+        return Recording(job.claimed, core.instance.run, steps)
+    shown, core.shown = core.shown, {}
     return Recording(job.claimed, core.instance.run, steps, shown)
 
 
