@@ -16,10 +16,10 @@ from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure import postgres
 from tenure.app.job import Job
-from tenure.shapes.flow import Flow
+from tenure.shapes.flow import Flow, recorder
 from tenure.shapes.flow.core import Core
 from tenure.shapes.flow.effects import Instance
-from tenure.shapes.flow.recorder import PATIENCE_SECONDS, _all_done
+from tenure.shapes.flow.recorder import _all_done
 from tenure.shapes.flow.writing import recording
 from world import World
 
@@ -40,7 +40,10 @@ def locked(world: World, id: UUID) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_row_that_is_locked_for_too_long_is_let_go_and_its_neighbours_go_on(shop: Shop, plain: bool) -> None:
+def test_a_row_that_is_locked_for_too_long_is_let_go_and_its_neighbours_go_on(
+    shop: Shop, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "RECORD_SECONDS", 1.0)
     go, over = threading.Event(), threading.Event()
 
     async def waits() -> None:
@@ -75,10 +78,32 @@ def test_a_row_that_is_locked_for_too_long_is_let_go_and_its_neighbours_go_on(sh
             others = [steps.start(conn).id for _ in range(5)]
             go.set()
             eventually(lambda: shop.world.sql("SELECT 1 FROM steps WHERE name = 'one' LIMIT 1"))
-            time.sleep(PATIENCE_SECONDS + 1.0)
+            time.sleep(3.0)
         over.set()
         for id in (first, *others):
             shop.ended(id)
+
+
+def test_what_was_done_is_recorded_when_a_row_was_locked_for_a_few_seconds(shop: Shop) -> None:
+    go = threading.Event()
+
+    async def waits() -> None:
+        shop.did.append("began")
+        while not go.is_set():
+            await asyncio.sleep(0.01)
+
+    @shop.flows.workflow("slow")
+    async def slow(flow: Flow) -> None:
+        await flow.step("one", waits)
+
+    with shop.work():
+        id = slow.start(shop.world.conn).id
+        eventually(lambda: shop.did)
+        with locked(shop.world, id):
+            go.set()
+            time.sleep(recorder.PATIENCE_SECONDS + 1.0)
+        shop.ended(id)
+    assert shop.did == ["began"]
 
 
 def test_one_answer_that_cannot_be_given_keeps_none_of_the_others_back() -> None:

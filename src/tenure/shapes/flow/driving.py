@@ -23,7 +23,7 @@ from .made_late import made_late
 from .recorder import Done, Recorder, settle
 from .sleepers import Sleepers
 from .step_context import RUNNING, StepContext
-from .step_values import nothing, returned
+from .step_values import is_awaitable, nothing, returned
 from .trouble import BodyCancelled, FlowStops
 from .writing import (
     applied,
@@ -107,7 +107,7 @@ class Awaiting:
         """Call the workflow's own function."""
         try:
             value = effect.function(*effect.args, **effect.fields)
-            return await value if asyncio.iscoroutine(value) else value
+            return await value if is_awaitable(value) else value
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
@@ -156,7 +156,7 @@ class Awaiting:
         try:
             held(self.job)
             value = call.function(*call.args, **call.kwargs)
-            if asyncio.iscoroutine(value):
+            if is_awaitable(value):
                 value = await (_within(value, call.timeout_seconds) if call.timeout_seconds else value)
             return value
         except asyncio.CancelledError as error:
@@ -257,7 +257,7 @@ async def _own(function: Any, args: Any, kwargs: Any) -> Any:
     """Call what the author wrote."""
     try:
         value = function(*args, **kwargs)
-        return await value if asyncio.iscoroutine(value) else value
+        return await value if is_awaitable(value) else value
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise

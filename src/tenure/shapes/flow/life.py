@@ -90,22 +90,30 @@ def _ended(core: Core, main: Main) -> Doing:
     begun, value = _recorded(core), None
     try:
         value = yield main
-    except StepFailed as error:
-        value = Fail(str(error))
     except FlowCancelled as error:
         return begun or Ending("cancelled", _said(core) or error.reason), None
-    except Exception:
-        if begun is None and not core.reason_to_stop():
+    except Exception as error:
+        failed = _failed_steps(error)
+        value, crashed = Fail(failed) if failed else None, begun is None and not failed
+        if crashed and not core.reason_to_stop():
             yield Sub(_asked_since(core))
-        if begun is None and not core.cleaning and not core.reason_to_stop():
+        if crashed and not core.cleaning and not core.reason_to_stop():
             raise  # tried again like a crash: a deploy may mend it
-        if begun is None:
+        if crashed:
             yield Sub(_noted(core))
     if begun is None and CANCEL in core.records:
         return Ending("cancelled", _said(core)), None
     if isinstance(value, Fail | DeadLetter):
         return begun or Ending("failed" if isinstance(value, Fail) else "dead_letter", value.error), None
     return begun, value
+
+
+def _failed_steps(error: Exception) -> str:
+    """Which steps have failed, if it is that and nothing else: also in the group that a TaskGroup raises."""
+    if isinstance(error, ExceptionGroup):
+        failed = [_failed_steps(each) for each in error.exceptions]
+        return "; ".join(failed) if all(failed) else ""
+    return str(error) if isinstance(error, StepFailed) else ""
 
 
 def _asked_since(core: Core) -> Doing:

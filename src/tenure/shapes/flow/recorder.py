@@ -33,7 +33,8 @@ AGAIN_SECONDS = 0.02
 SAY_SECONDS = 0.2  # between two writes of what is said
 SAID_MAX = 65_536  # characters of one instance between two writes; more is cut
 GIVE_UP_SECONDS = 600.0  # without a connection
-PATIENCE_SECONDS = 2.0  # for a row or an instance that somebody has locked
+PATIENCE_SECONDS = 2.0  # for an instance that somebody signals just now
+RECORD_SECONDS = 10.0  # for a row that somebody has locked: given up, what was done is done again
 
 
 Done = Callable[[Any], object]  # called with the answer, or with an exception
@@ -174,7 +175,8 @@ def _impatient(parkings: Sequence[Parking]) -> Any:
 
 
 def _patient(request: Request) -> bool:
-    return not request.job.lost and time.monotonic() - request.since < PATIENCE_SECONDS
+    most = RECORD_SECONDS if isinstance(request.what, Recording) else PATIENCE_SECONDS
+    return not request.job.lost and time.monotonic() - request.since < most
 
 
 def _apart(records: list[Request]) -> Iterable[list[Request]]:

@@ -20,6 +20,7 @@ from ...model.rows import Settled
 from ...verbs.steps import Parked, Parking, Recorded, Wait
 from .core import Core
 from .lines import SOON_SECONDS, Branch, Held, Join, as_it_stands
+from .looking_again import TURNS, LookingAgain
 from .recorder import Done, Recorder
 from .trouble import Asleep, ComeAgain, FlowBroken, FlowCancelled, FlowStops
 from .undoing import is_undo
@@ -28,7 +29,7 @@ from .writing import named
 ALREADY = "already_pending"  # why a park is refused whose reply was lost
 
 
-class Sleepers:
+class Sleepers(LookingAgain):
     """Counts what is at work, and parks the instance when nothing is."""
 
     def __init__(
@@ -48,7 +49,6 @@ class Sleepers:
         self._waits: dict[tuple[str, int], Held] = {}
         self._asking = False  # a look or a park is under way
         self._quiet: tuple[Done, ...] = ()  # who is told when it is not
-        self._timer: Any = None  # until the next look
         self.ended: BaseException | None = None  # why nothing more may be asked for
         self.cancelled: FlowCancelled | None = None  # then only what is recorded is answered: the core sees to that
 
@@ -133,35 +133,20 @@ class Sleepers:
             self._no_look()
         return held
 
-    def _look(self) -> None:
+    def _look(self, turns: int = TURNS) -> None:
         """Park if nobody works, else look at what waits when it is time to."""
         if self.ended is not None or self.cancelled is not None or self._asking or not self._waits:
             return
         if not self._works and all(branch.open for branch in self._branches):
+            if self._loop is not None and turns:
+                self._look_in_turn(self._loop, turns - 1)
+                return
             self._job.completion = "parking"
             self._ask(stays=False)
         elif (seconds := min(held.look_at for held in self._waits.values()) - time.monotonic()) <= 0:
             self._ask(stays=True)
         else:
             self._look_in(seconds)
-
-    def _look_in(self, seconds: float) -> None:
-        self._no_look()
-        if self._loop is not None:
-            self._timer = self._loop.call_later(seconds, self._in_time)
-        else:
-            self._timer = threading.Timer(seconds, self._in_time)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _no_look(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _in_time(self) -> None:
-        with self._lock:
-            self._look()
 
     def _ask(self, *, stays: bool) -> None:
         self._asking = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
@@ -40,6 +41,11 @@ def returned(call: Call, value: Any) -> tuple[str, Any]:
         return text, read(call, text)
     except msgspec.ValidationError as error:
         raise Permanent(f"what it returned is not what its function says that it returns: {error}") from None
+
+
+def is_awaitable(value: Any) -> bool:
+    """Whether what was called goes on: a coroutine, or a future such as that of an executor."""
+    return value is not None and (inspect.iscoroutine(value) or inspect.isawaitable(value))
 
 
 def read(call: Call, text: str | None) -> Any:
