@@ -3,7 +3,8 @@
 -- out: id, cancel text (why it is to stop, NULL: it is not), moment, written boolean (false: all of it was there before)
 -- why: the lock lasts until the commit, so nobody can take the row between this look and that. A row that somebody has locked is passed
 -- by and asked for again: one instance must not make the others of its batch wait. A record that has ended is never changed: sent
--- again after a lost reply, it is there. Crashes count from the last record on: attempts go back to 1.
+-- again after a lost reply, it is there. Crashes count from the last record on that says something new: attempts go back to 1. A step
+-- that begins once more as it began before is nothing new, nor is what is shown, or a flow that dies in it would never be a dead letter.
 -- What is held is looked up in a hash (IS TRUE keeps the planner from making a join of it: one that expects few rows compares each with each).
 WITH moment AS MATERIALIZED (
   SELECT clock_timestamp() AS at
@@ -33,9 +34,14 @@ WITH moment AS MATERIALIZED (
   SELECT r.id, r.key, r.value FROM unnest(:show_ids::uuid[], :keys::text[], :values::jsonb[]) AS r (id, key, value)
   WHERE (r.id IN (SELECT held.id FROM held)) IS TRUE
   ON CONFLICT (row_id, key) DO UPDATE SET value = excluded.value
+), news AS (
+  SELECT r.id
+  FROM unnest(:step_ids::uuid[], :runs::int[], :paths::text[], :ns::int[], :states::text[], :tries::int[]) AS r (id, run, path, n, state, tries)
+  WHERE NOT EXISTS (SELECT FROM tenure.steps AS s WHERE (s.row_id, s.run, s.path, s.n) = (r.id, r.run, r.path, r.n) AND (s.state NOT IN ('begun', 'waiting', 'retrying') OR (s.state, s.tries) = (r.state, r.tries)))
 ), fresh AS (
   UPDATE tenure.live AS i SET attempts = 1 FROM held
   WHERE i.id = held.id
     AND held.attempts > 1  -- implied: spares the others the write
+    AND (held.id IN (SELECT news.id FROM news)) IS TRUE
 )
 SELECT held.id, held.cancel, date_part('epoch', moment.at), held.id IN (SELECT written.row_id FROM written) FROM held CROSS JOIN moment
