@@ -140,6 +140,57 @@ def test_a_signal_given_back_is_not_lost_when_the_attempt_dies_before_the_race_i
     assert shop.did == ["signalled", ("a", "b")]
 
 
+async def _s(flow: Flow) -> Any:
+    return await flow.wait_for("s")
+
+
+async def _two_of_s(flow: Flow) -> Any:
+    return await flow.parallel(_s(flow), _s(flow), flow.wait_for("never"))
+
+
+@pytest.mark.parametrize("losers", [[_s], [_s, _s], [_two_of_s], [_s, _two_of_s]])
+def test_signals_that_losers_give_back_are_received_in_the_order_in_which_they_came(shop: Shop, losers: Any) -> None:
+    async def signalled() -> None:
+        while "signalled" not in shop.did:
+            await asyncio.sleep(0.01)
+
+    @shop.flows.workflow("kept")
+    async def kept(flow: Flow) -> None:
+        await flow.step("hold", signalled)
+        await flow.first(flow.wait_for("r"), *(loser(flow) for loser in losers))
+        await flow.first(_s_once_more(flow), flow.sleep(60))
+        await flow.step("end", shop.ado, [await flow.wait_for("s") for _ in range(3)])
+
+    async def _s_once_more(flow: Flow) -> None:
+        """A second race, in which the first signal is used."""
+        await flow.step("used", shop.ado, await flow.wait_for("s"))
+
+    with shop.work():
+        sent = kept.start(shop.world.conn)
+        eventually(lambda: shop.world.status(sent.id) == "processing")
+        send = [shop.world.run(steps.signal(sent.id, "s", n, once=f"s-{n}")).outcome for n in (1, 2, 3, 4, 1)]
+        shop.world.run(steps.signal(sent.id, "r"))
+        shop.do("signalled")
+        shop.ended(sent.id)
+    assert send == ["queued"] * 4 + ["duplicate"]
+    assert shop.did == ["signalled", 1, [2, 3, 4]]
+
+
+def test_a_signal_that_was_given_back_goes_before_those_that_come_now(world: World) -> None:
+    """Also if it has been given back twice; `once` is remembered, and the signals of others stay theirs."""
+    headers = {"tenure-flow": "race"}
+    id, other = (world.enqueue("race", headers=headers) for _ in range(2))
+    world.run(steps.put_back(other, [("s", '"theirs"')]))
+    world.run(steps.signal(id, "s", 3, once="s-3"))
+    world.run(steps.put_back(id, [("s", "2")]))
+    world.run(steps.put_back(id, [("s", "0"), ("s", "1"), ("r", "null")]))
+    assert world.run(steps.signal(id, "s", 3, once="s-3")).outcome == "duplicate"
+    assert world.run(steps.signal(id, "s", 4)).outcome == "queued"
+    found = "SELECT payload FROM signals WHERE row_id = %s AND name = 's' ORDER BY n"
+    assert [payload for (payload,) in world.sql(found, id)] == [0, 1, 2, 3, 4]
+    assert world.sql(found, other) == [("theirs",)]
+
+
 @pytest.mark.parametrize("how", ["fails", "goes on"])
 def test_a_loser_that_is_stopped_before_its_records_is_walked_through_all_the_same(shop: Shop, how: str) -> None:
     """The winner is the first of the two and ends at once, from its record: the other has not begun in this attempt."""

@@ -249,7 +249,7 @@ PRODUCERS = SIGNALLERS | {
     "append", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "open_group", "copy", "migrations", "bucket",
     "enqueue_unique", "ping", "clock",
 }  # fmt: skip
-WORKERS = SIGNALLERS | {"record", "park", "wake", "anew", "cancel", "retry_now"} | {
+WORKERS = SIGNALLERS | {"record", "park", "put_back", "wake", "anew", "cancel", "retry_now"} | {
     "appear", "archive", "claim", "claim_any", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "enter", "evict",
     "fail", "fence", "guard", "heartbeat", "holding", "leave",

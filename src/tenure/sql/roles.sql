@@ -86,7 +86,7 @@ GRANT SELECT ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown,
 GRANT EXECUTE ON FUNCTION tenure.went_on TO tenure_readonly, tenure_operator;
 GRANT DELETE ON tenure.steps, tenure.signals, tenure.signals_once, tenure.shown, tenure.said TO tenure_operator;  -- erase
 GRANT SELECT, INSERT, UPDATE (state, fence_token, tries, recorded_at, until, result, error) ON tenure.steps TO tenure_worker;
-GRANT SELECT, DELETE ON tenure.signals TO tenure_worker;
+GRANT SELECT, INSERT (row_id, n, name, payload), DELETE ON tenure.signals TO tenure_worker;
 GRANT SELECT, INSERT, UPDATE (value) ON tenure.shown TO tenure_worker;
 GRANT SELECT, INSERT (row_id, chunk) ON tenure.said TO tenure_worker;
 GRANT SELECT ON tenure.groups, tenure.results TO tenure_worker;

@@ -184,6 +184,13 @@ def signal(
     return Statement("signal", params, lambda rows: Signalled(*rows[0]))
 
 
+def put_back(row_id: UUID, signals: Sequence[tuple[str, str]]) -> Statement[int]:
+    """Put signals (name, payload as JSON) back before all that are queued, in this order; for the holder of the row."""
+    names, payloads = [name for name, _ in signals], [payload for _, payload in signals]
+    params = {"row_id": row_id, "names": text_array(names), "payloads": text_array(payloads)}
+    return Statement("put_back", params, len)
+
+
 def cancel_flow(
     row_id: UUID | None, *, named: str | None = None, reason: str = "cancelled by an operator"
 ) -> Statement[tuple[UUID | None, str]]:

@@ -12,7 +12,7 @@ import msgspec
 from ...postgres.runner import run
 from ...verbs.flows import children
 from ...verbs.lifecycle import cancel
-from ...verbs.steps import Step, signal
+from ...verbs.steps import Step, put_back
 from .core import Core
 from .effects import Ask, Call, Doing, Fenced, Recall
 from .lines import Branch
@@ -120,7 +120,7 @@ def _follows(branch: Branch, step: Step, places: Iterable[tuple[str, int]]) -> b
 
 
 def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) -> Fenced | None:
-    """Record who won, and send the flow again what its losers did not use, in one transaction; None if they used all.
+    """Record who won, and put back the signals that its losers did not use, in one transaction; None if they used all.
 
     Both came before the race was decided, so one of them came to a branch that is not wanted any more.
     """
@@ -128,12 +128,13 @@ def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) ->
     if not unused:
         return None
 
-    async def send_again(tx: Any) -> Any:
-        for step in sorted(unused, key=lambda each: each.recorded_at):
-            payload = msgspec.json.decode(step.result or "null")
-            await run(tx, signal(core.instance.id, step.name.removeprefix(WAIT), payload), schema)
+    unused.sort(key=lambda each: (each.recorded_at, each.path, each.n))  # as they were given out
+    signals = [(step.name.removeprefix(WAIT), step.result or "null") for step in unused]
+
+    async def kept(tx: Any) -> Any:
+        await run(tx, put_back(core.instance.id, signals), schema)
         return msgspec.json.decode(race.result or "null")
 
     key = core.key_of(race.path, race.n)
-    call = Call(race.path, race.n, race.name, send_again, (), {}, DEFAULT, None, key, fenced=True)
+    call = Call(race.path, race.n, race.name, kept, (), {}, DEFAULT, None, key, fenced=True)
     return Fenced(call._replace(args_hash=race.args_hash), 1)
