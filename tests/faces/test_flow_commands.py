@@ -156,6 +156,19 @@ def test_why_says_that_a_flow_sleeps_or_tries_a_step_again(world: World) -> None
         assert world.run(why(id)).startswith(words)
 
 
+def test_a_time_of_another_year_is_said_with_its_year(world: World) -> None:
+    id = _parked(world, Wait("", 1, "wait:shipped", seconds=60.0))
+    world.sql("UPDATE steps SET recorded_at = '2021-06-05 12:00Z', until = until + interval '1 year' WHERE n = 1")
+    world.sql("UPDATE live SET available_at = until FROM steps WHERE n = 1")
+    ((until,),) = world.sql("SELECT until AT TIME ZONE 'UTC' FROM steps WHERE n = 1")
+    assert f"until {until:%d %b %Y %H:%M} UTC" in world.run(why(id))
+    shown = _say(flow, world, "show", str(id)).output
+    assert re.search(rf"waits for wait:shipped until \d\d \w+ {until.year} \d\d:", shown)
+    assert re.search(rf"waiting\t1\t05 Jun 2021 \d\d:\S+\t\d\d \w+ {until.year} ", shown)
+    assert re.search(r"charge\tdone\t1\t\d\d \w+ \d\d:", shown)
+    assert re.search(rf"\t\d\d \w+ {until.year} \d\d:", _say(flows, world).output)
+
+
 def test_a_flow_is_found_by_its_key_with_or_without_its_workflow(world: World) -> None:
     def started(workflow: str, name: str) -> str:
         headers = {"tenure-flow": workflow, "tenure-version": "1"}

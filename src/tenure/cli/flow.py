@@ -14,6 +14,7 @@ import click
 from .. import operate, postgres
 from ..console.terminal import echo
 from ..errors import NO, BadSettings
+from ..model.times import day_and_time
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
@@ -62,7 +63,7 @@ def show_one(flow: str, form: str | None, database_url: str | None, schema: str 
         echo(f"said last: {printable(state.last_error)}")
     for wait in state.waits:
         what = f"tries {wait.name} again at" if wait.state == "retrying" else f"waits for {wait.name} until"
-        echo(f"{printable(what)} {wait.until:%d %b %H:%M:%S}")
+        echo(f"{printable(what)} {day_and_time(wait.until) if wait.until is not None else '-'}")
     if not state.waits:
         echo(printable(sentence))
     if state.cancel is not None:
@@ -100,9 +101,9 @@ def _state(conn: QueueConnection, id: UUID, schema: str) -> FlowState:
 
 def _line(step: FlowStep) -> tuple[str, ...]:
     place = f"{step.path}/{step.n}" if step.path else str(step.n)
-    until = f"{step.until:%d %b %H:%M:%S}" if step.until is not None else "-"
+    until = day_and_time(step.until) if step.until is not None else "-"
     said = (step.error or step.result or "-")[:60]
-    return place, step.name, step.state, str(step.tries), f"{step.recorded_at:%d %b %H:%M:%S}", until, said
+    return place, step.name, step.state, str(step.tries), day_and_time(step.recorded_at), until, said
 
 
 @command.command("listen")

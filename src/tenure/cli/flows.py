@@ -6,6 +6,7 @@ import click
 
 from .. import postgres
 from ..console.terminal import echo
+from ..model.times import day_and_time
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs.flows import FlowRow, StuckFlow, flows, stuck_flows
@@ -73,7 +74,7 @@ def _stuck_line(flow: StuckFlow) -> tuple[str, ...]:
 
 
 def _line(flow: FlowRow) -> tuple[str, ...]:
-    until = f"{flow.until:%d %b %H:%M:%S}" if flow.until is not None else "-"
+    until = day_and_time(flow.until) if flow.until is not None else "-"
     name = (flow.name or "-").removeprefix(f"flow:{flow.workflow}:")
     version = f"{flow.version}" if flow.run == 1 else f"{flow.version}, run {flow.run}"
     return str(flow.id), flow.workflow, version, flow.status, str(flow.steps), flow.current or "-", until, name

@@ -1,4 +1,6 @@
-"""The first and the last time that a calendar has; what lies beyond, as infinity in the database, is read as these."""
+"""Times: the first and the last that a calendar has (what lies beyond, as infinity in the database, is read as these),
+and how a time is said to people.
+"""
 
 from __future__ import annotations
 
@@ -13,3 +15,9 @@ def from_epoch(seconds: float) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         return FIRST if seconds < 0 else LAST
+
+
+def day_and_time(at: datetime, *, clock: str = "%H:%M:%S") -> str:
+    """A time for people, in its own zone: with its year, unless that is the current one."""
+    year = "" if at.year == datetime.now(at.tzinfo).year else " %Y"
+    return at.strftime(f"%d %b{year} {clock}")

@@ -12,6 +12,7 @@ from ..model.envelope import ENCRYPTED_WITH
 from ..model.handoff import MOVED
 from ..model.rows import NO_HANDLER
 from ..model.shell import command
+from ..model.times import day_and_time
 from ..sql import in_schema, text
 from .obstacles import locked, obstacle, standstill
 from .statement import Statement
@@ -166,7 +167,7 @@ def _step(row: Facts) -> str:
     """What a flow waits for: a signal, a time, or the next try of a step."""
     word, _, name = (row.step or "").partition(":")
     assert row.step_until is not None
-    since, until = spoken(row.step_seconds or 0.0), f"{row.step_until.astimezone(UTC):%d %b %H:%M} UTC"
+    since, until = spoken(row.step_seconds or 0.0), day_and_time(row.step_until.astimezone(UTC), clock="%H:%M UTC")
     if row.step_tried:
         return f"tries step {row.step} again at {until}, after {counted(row.step_tries or 1, 'attempt')}"
     if word == "wait":
