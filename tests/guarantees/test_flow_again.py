@@ -197,6 +197,7 @@ def _with_the_child_mended(shop: Redriven, workflow: Any) -> None:
     with shop.work():
         id = workflow.start(shop.world.conn).id
         shop.ended(id, "failed")
+        assert " of pack and let it end, then this one" in shop.world.run(why(id))
         shop.broken = set()
         ((child,),) = shop.world.sql("SELECT id FROM dead WHERE kind = 'pack'")
         shop.world.run(redrive([child]))

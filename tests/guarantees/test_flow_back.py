@@ -60,6 +60,16 @@ def test_a_redrive_opens_what_failed_of_its_own_flow_and_run(world: World) -> No
     assert _states(world, undone)[1] == ("ship", "failed", 5)
 
 
+@pytest.mark.parametrize("how", ["call", "map"])
+def test_why_says_of_a_failed_child_which_call_it_is_and_that_it_goes_first(world: World, how: str) -> None:
+    child = [Step("1.0", 4, f"{how}:pack", "done", result="7"), Step("1.0", 5, "group:7", "done")]
+    id = _dead(world, DONE, *child, Step("1.0", 6, "ends", "failed", result='{"asked": [2, 7]}'))
+    back = f"redrive what failed of its {how} of pack and let it end, then this one, which looks at it again"
+    assert back in world.run(why(id))
+    own = Step("", 3, "ends", "failed", result='{"asked": [4]}')  # a step that somebody has named so
+    assert "tries step ends again" in world.run(why(_dead(world, DONE, own)))
+
+
 def test_a_redrive_looks_at_the_run_that_ended(world: World) -> None:
     id = _dead(world, DONE, FAILED, run=2, headers={"tenure-run": "2"})
     world.sql(

@@ -64,7 +64,12 @@ def _back(row: Facts) -> str:
         return "redrive goes on undoing where it stopped"
     if row.flow is None:
         return "redrive brings it back"
-    goes = f"redrive tries step {row.failed} again" if row.failed else "redrive goes on from its records"
+    goes = "redrive goes on from its records"
+    if row.failed_of:
+        how, _, kind = row.failed_of.partition(":")
+        goes = f"redrive what failed of its {how} of {kind} and let it end, then this one, which looks at it again"
+    elif row.failed:
+        goes = f"redrive tries step {row.failed} again"
     return f"{goes}, `tenure flow cancel` undoes what it did" if row.status == "dead_letter" else goes
 
 

@@ -88,6 +88,7 @@ class Facts(NamedTuple):
     step_until: datetime | None = None
     flow: str | None = None
     failed: str | None = None
+    failed_of: str | None = None
 
     @property
     def peers(self) -> list[Peer]:

@@ -10,7 +10,7 @@
 -- out: sweep_every_seconds, swept_seconds (ago), fleet text (JSON: the workers that are not dead)
 -- out: batch bigint (the one it waits for), batch_open int (rows of it that have not ended), batch_size int
 -- out: step text (what a flow waits for, the next to end), step_tried boolean (it is tried again then), step_tries int, step_seconds (since), step_until timestamptz
--- out: flow text (what an ended flow has left: undone, undoing, or begun), failed text (the last step that failed and that redrive tries again)
+-- out: flow text (what an ended flow has left: undone, undoing, or begun), failed text (the last step that failed and that redrive tries again), failed_of text (the call or map whose rows had failed, if it is that)
 WITH asked AS (
   SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempts, i.max_attempts, i.claimed_by, i.finished_by,
          i.lease_expires_at, i.available_at, i.created_at, i.last_error, i.cancel_asked, i.ordered, i.priority, i.id,
@@ -48,7 +48,7 @@ SELECT i.status, i.kind, i.queue, i.partition_key, i.partition_bucket, i.attempt
        lock.pid AS locked_by, lock.name AS locked_name, lock.gid AS locked_in, lock.seconds AS locked_seconds, COALESCE(lock.queue, false) AS locked_queue,
        sweep.every_seconds AS sweep_every_seconds, NULLIF(i.clock - date_part('epoch', sweep.ran_at), 'infinity') AS swept_seconds,
        fleet.members AS fleet, batch.id AS batch, batch.open AS batch_open, batch.size AS batch_size,
-       step.name AS step, step.tried AS step_tried, step.tries AS step_tries, i.clock - date_part('epoch', step.recorded_at) AS step_seconds, step.until AS step_until, ended.flow, ended.failed
+       step.name AS step, step.tried AS step_tried, step.tries AS step_tries, i.clock - date_part('epoch', step.recorded_at) AS step_seconds, step.until AS step_until, ended.flow, ended.failed, ended.failed_of
 FROM asked AS i
 CROSS JOIN here
 LEFT JOIN tenure.workers AS w ON w.id = i.claimed_by
@@ -139,8 +139,10 @@ LEFT JOIN LATERAL (
 ) AS step ON true
 LEFT JOIN LATERAL (
   SELECT CASE WHEN bool_or(s.path = 'undone' AND s.state = 'done') THEN 'undone' WHEN bool_or(s.path = 'undone') THEN 'undoing' ELSE 'begun' END AS flow,
-         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed' AND NOT tenure.went_on(i.id, i.run, s.path, s.result -> 'asked')))[1] AS failed
+         (array_agg(s.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed' AND NOT tenure.went_on(i.id, i.run, s.path, s.result -> 'asked')))[1] AS failed,
+         (array_agg(c.name ORDER BY s.recorded_at DESC) FILTER (WHERE s.state = 'failed' AND NOT tenure.went_on(i.id, i.run, s.path, s.result -> 'asked')))[1] AS failed_of
   FROM tenure.steps AS s
+  LEFT JOIN tenure.steps AS c ON s.name = 'ends' AND c.row_id = s.row_id AND c.run = s.run AND c.path = s.path AND c.n = s.n - 2 AND c.name ~ '^(call|map):'
   WHERE i.flow AND i.status IN ('failed', 'dead_letter') AND s.row_id = i.id AND s.run = i.run
   HAVING count(*) > 0
 ) AS ended ON true
