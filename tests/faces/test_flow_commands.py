@@ -117,6 +117,36 @@ def test_a_flow_whose_code_differs_is_said_to_wait_for_that_and_not_for_its_step
     assert "again at" not in shown
 
 
+TRACE = 'Traceback (most recent call last):\n  File "shop.py", line 7, in checkout\n    pay()\nValueError: no price'
+
+
+def test_of_a_traceback_the_last_line_is_said_and_only_until_the_flow_goes_on(world: World) -> None:
+    id = _parked(world, Wait("", 1, "wait:shipped", seconds=9000.0))
+
+    def shown() -> str:
+        said: str = _say(flow, world, "show", str(id)).output
+        assert "Traceback" not in said
+        return said
+
+    world.run(steps.wake([id]))
+    for _ in range(2):
+        world.run(settle.retry([world.claim_one().lease], errors=[TRACE], delays=[60.0]))
+        assert "said last: ValueError: no price\n" in shown()
+        world.run(steps.wake([id]))
+    stuck = _say(flows, world, "--stuck").output
+    assert "its function failed, attempts so far: 2 (ValueError: no price)\n" in stuck
+    lease = world.claim_one().lease
+    assert "said last: ValueError: no price\n" in shown()
+    world.run(steps.record([Recording(lease, 1, [Step("", 2, "pay", "done")])]))
+    assert "ValueError" not in shown()
+    world.run(steps.park([Parking(lease, [Wait("", 1, "wait:shipped", seconds=9000.0)])]))
+    assert "ValueError" not in shown()
+    world.run(steps.wake([id]))
+    differs = "definition differs: deploy the code it began with"
+    world.run(settle.release([world.claim_one().lease], errors=[differs], delays=[600.0]))
+    assert f"said last: {differs}\n" in shown()
+
+
 def test_a_flow_that_has_ended_waits_for_nothing(world: World) -> None:
     id = _parked(world, Wait("", 1, "sleep", seconds=0.001))
     world.complete(_claimed(world).lease)

@@ -58,9 +58,8 @@ def show_one(flow: str, form: str | None, database_url: str | None, schema: str 
         echo(as_document({"schema": 1, **state._asdict(), "steps": steps}))
         return
     echo(f"{state.workflow} version {state.version}, run {state.run}: {state.status}")
-    told = state.status == "completed" or (not state.waits and state.last_error and state.last_error in sentence)
-    if state.last_error and not told:
-        echo(f"said last: {printable(state.last_error)}")
+    if state.trouble and (state.waits or state.trouble[:200] not in sentence):
+        echo(f"said last: {printable(state.trouble)}")
     for wait in state.waits:
         what = f"tries {wait.name} again at" if wait.state == "retrying" else f"waits for {wait.name} until"
         echo(f"{printable(what)} {day_and_time(wait.until) if wait.until is not None else '-'}")

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from ..errors import telling_line
 from .statement import Rows, Statement
 
 
@@ -52,6 +53,16 @@ class FlowState(NamedTuple):
         waits = [step for step in self.steps if step.state in ("waiting", "retrying")]
         return tuple(step for step in waits if step.until is None or step.until >= self.available_at)
 
+    @property
+    def trouble(self) -> str | None:
+        """The line of its last error that says what went wrong; nothing once it has gone on, or has completed.
+
+        Who goes to sleep or records something new begins its attempts anew.
+        """
+        parked = self.attempts == 0 and any(step.until == self.available_at for step in self.waits)
+        went_on = {"pending": parked, "processing": self.attempts <= 1, "completed": True}.get(self.status, False)
+        return telling_line(self.last_error) if self.last_error and not went_on else None
+
 
 class FlowRow(NamedTuple):
     """One instance in a list."""
@@ -92,7 +103,7 @@ class StuckFlow(NamedTuple):
             "no_version": self.said or "no worker for its version",
             "cleaning": "still undoing what it did",
             "cancel": "asked to cancel, and has not begun to undo what it did",
-            "failing": f"its function failed, attempts so far: {self.tries} ({self.said})",
+            "failing": f"its function failed, attempts so far: {self.tries} ({telling_line(self.said)})",
             "deadline": "past its deadline",
             "retrying": f"step {self.step} failed, {self.tries} tries so far",
             "waits": f"waits for signal {named} for longer than usual",

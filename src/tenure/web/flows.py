@@ -208,7 +208,7 @@ def _shape(state: FlowState, children: dict[int, ChildrenShape], site: Site) -> 
         name=state.name,
         created_at=utc(state.created_at),
         worker=state.claimed_by,
-        last_error=state.last_error,
+        last_error=state.trouble and state.trouble[:EXCERPT_MAX],
         cancel=state.cancel,
         steps=[_step(step, children, site) for step in state.steps],
         shown=site.payload(shown),
