@@ -140,6 +140,39 @@ def test_a_signal_given_back_is_not_lost_when_the_attempt_dies_before_the_race_i
     assert shop.did == ["signalled", ("a", "b")]
 
 
+def test_a_branch_that_raises_has_won_the_race_in_every_later_attempt(shop: Shop) -> None:
+    async def raises(flow: Flow) -> Any:
+        if "raised" not in shop.did:
+            shop.do("raised")
+            raise ValueError("not mended yet")
+        return await flow.wait_for("a")
+
+    race = _race(shop, raises, _b)
+    with shop.work():
+        sent = race.start(shop.world.conn, held=False)
+        eventually(lambda: shop.recorded("first"))
+        for name in "ba":
+            shop.world.run(steps.signal(sent.id, name, name))
+        shop.ended(sent.id, forward=True)
+    assert shop.did == ["raised", ("a", "b")]
+
+
+def test_a_sleep_below_a_second_is_not_recorded_and_is_slept_in_every_attempt(shop: Shop) -> None:
+    @shop.flows.workflow("naps")
+    async def naps(flow: Flow) -> None:
+        began = asyncio.get_running_loop().time()
+        await flow.sleep(0.2)
+        shop.do(asyncio.get_running_loop().time() - began >= 0.19)
+        if len(shop.did) == 1:
+            raise ValueError("not mended yet")
+        await flow.step("end", shop.ado, "end")
+
+    with shop.work():
+        shop.ended(naps.start(shop.world.conn).id, forward=True)
+    assert shop.did == [True, True, "end"]
+    assert [name for _, _, name, _ in shop.names()] == ["end"]
+
+
 async def _s(flow: Flow) -> Any:
     return await flow.wait_for("s")
 

@@ -147,7 +147,10 @@ class Flow(Stable):
     # -- waiting
 
     def sleep(self, seconds: float = 0.0, *, days: float = 0.0, hours: float = 0.0, minutes: float = 0.0) -> Any:
-        """Sleep, also for days: the row is given back meanwhile. Below a second it waits in place."""
+        """Sleep, also for days: the row is given back meanwhile.
+
+        Below a second it waits in place: that is not recorded, and is slept again in every attempt.
+        """
         total = seconds + timedelta(days=days, hours=hours, minutes=minutes).total_seconds()
         if not 0 <= total <= WAIT_SECONDS_MAX:
             raise FlowLimit(f"sleep of {total:g} s must be between 0 and 400 days: sleep again, or begin anew")
@@ -182,7 +185,7 @@ class Flow(Stable):
         return self._branch("parallel", branches)
 
     def first(self, *branches: Any) -> Any:
-        """The value of the branch that ends first; the others are closed: their steps given up, children cancelled."""
+        """What the branch that ends first returns or raises; the others are closed, and their children cancelled."""
         return self._branch("first", branches)
 
     def _branch(self, how: str, branches: tuple[Any, ...]) -> Any:
