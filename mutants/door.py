@@ -24,7 +24,7 @@ from mutants.trial import Verdict, verdict_of  # noqa: E402
 
 import citus_cluster  # noqa: E402
 
-DOOR = tuple(f"tests/guarantees/test_citus_{name}.py" for name in ("door", "commits", "moves", "roles"))
+DOOR = tuple(f"tests/guarantees/test_citus_{name}.py" for name in ("door", "commits", "prepared", "moves", "roles"))
 HANDOFF = tuple(
     f"tests/{name}.py" for name in ("guarantees/test_handoff", "faces/test_citus_shards", "faces/test_citus_nodes")
 )

@@ -75,10 +75,11 @@ def preparing(nodes: Sequence[NodeFacts]) -> Finding:
 
 
 def prepared_left(nodes: Sequence[NodeFacts]) -> Finding:
-    """Is a transaction still prepared that nobody ends? Its rows are locked."""
+    """Is a transaction still prepared that nobody ends? Its rows are hidden or locked, and ordered ones are refused."""
     left = {node.place: node.facts["left"] for node in _answering(nodes) if node.facts["left"]}
     if left:
-        said = f"{sum(left.values())} transactions have been prepared for over a minute on {_named(list(left))}"
+        since = "for over a minute, or since before the server's restart"
+        said = f"{sum(left.values())} transactions are prepared {since}, on {_named(list(left))}"
         return Finding("prepared_left", "warn", left, said, "run SELECT recover_prepared_transactions() on every node")
     return Finding("prepared_left", "ok", 0, "no transaction was left prepared")
 

@@ -18,6 +18,9 @@ AS $$
 BEGIN
   IF partition_key IS NOT NULL AND ordered IS DISTINCT FROM false THEN
     PERFORM tenure_door.stay(routing_key);
+    IF COALESCE(ordered, (SELECT d.ordered FROM tenure.declared(kind) AS d LIMIT 1)) THEN
+      PERFORM tenure_door.check_settled();
+    END IF;
   END IF;
   PERFORM tenure_door.check_home(routing_key);
   PERFORM tenure_door.check_inbox();
@@ -54,6 +57,9 @@ BEGIN
   PERFORM tenure_door.stay(k.key) FROM (
     SELECT s.key FROM unnest(routing_keys, ordered) AS s (key, ordered)
     WHERE s.ordered GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
+  IF true = ANY (ordered) THEN
+    PERFORM tenure_door.check_settled();
+  END IF;
   PERFORM tenure_door.check_home(each) FROM unnest(routing_keys) AS each;
   PERFORM tenure_door.check_inbox();
   RETURN ARRAY(SELECT s.row_id FROM tenure.enqueue_many(kinds, payloads, partition_keys, queues, priorities, ats, delays,

@@ -7,7 +7,8 @@ FROM pg_catalog.pg_dist_node AS d
 LEFT JOIN pg_catalog.run_command_on_all_nodes($q$
   SELECT jsonb_build_object('clock', extract(epoch FROM clock_timestamp()), 'can_prepare', current_setting('max_prepared_transactions')::int,
                             'left', (SELECT count(*) FROM pg_catalog.pg_prepared_xacts AS p
-                                     WHERE p.database = current_database() AND p.prepared < clock_timestamp() - interval '1 minute'),
+                                     WHERE p.database = current_database()
+                                       AND p.prepared < GREATEST(pg_postmaster_start_time(), clock_timestamp() - interval '1 minute')),
                             'closed', (SELECT bool_or(NOT has_schema_privilege(n.oid, 'USAGE') OR NOT has_table_privilege(c.oid, 'SELECT'))
                                        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
                                        WHERE n.nspname = :'named' AND c.relname IN ('migrations', 'waiting', 'live')))

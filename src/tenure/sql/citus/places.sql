@@ -5,6 +5,7 @@
 --   here, ranges_here     the number of this node; the ranges of keys that it has
 --   range_of, place       which range a key is in, where that is, and by which move
 --   hold_range, stay      a range does not move before this transaction has ended; and it must be here still
+--   check_settled         no committed row of a key may be hidden here, in a transaction that is prepared and cut off
 --   commit_together       what this transaction writes here and elsewhere is committed together
 --   alone                 this statement is a transaction of its own, and writes nothing but what it sends
 --   nodes, members        where the inboxes are; all there ever were
@@ -88,6 +89,22 @@ BEGIN
   PERFORM tenure_door.hold_range(routing_key);
   IF tenure_door.home(routing_key) IS DISTINCT FROM before THEN
     RAISE EXCEPTION 'the range of key % has moved while its row was sent: send it again', routing_key USING ERRCODE = 'serialization_failure';
+  END IF;
+END
+$$;
+
+-- Whoever has sent a row is answered when its commit is decided. If this server crashed then, or was cut off, the row is here and hidden, until
+-- Citus ends its prepared transaction: a later row of its key would be seen first. What is prepared and not cut off ends within a moment.
+CREATE OR REPLACE FUNCTION tenure_door.check_settled() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF EXISTS (
+    SELECT FROM pg_catalog.pg_prepared_xacts AS p
+    WHERE p.database = current_database()
+      AND p.gid LIKE 'citus\_%'
+      AND p.prepared < GREATEST(pg_postmaster_start_time(), clock_timestamp() - interval '1 second')
+  ) THEN
+    RAISE EXCEPTION 'transactions of before this server''s restart, or of over a second ago, are not settled yet, and may have earlier rows: send it again'
+      USING ERRCODE = 'serialization_failure';
   END IF;
 END
 $$;
