@@ -8,11 +8,13 @@ import random
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from psycopg.errors import InternalError_, SerializationFailure
 
 from citus_cluster import Cluster
@@ -161,6 +163,44 @@ def test_an_enqueue_waits_for_a_move_and_finds_the_new_home_or_is_to_be_sent_aga
         assert not left[next(inbox for inbox in cluster.nodes if inbox != new)], "never in the old home"
         adopt_all(cluster.url, "tenure")
         assert work(cluster, new) == [0] * (answers == ["sent"])
+
+
+def test_an_idempotency_key_whose_range_moves_is_taken_in_the_new_home_or_is_to_be_sent_again(cluster: Cluster) -> None:
+    name, _ = homes(cluster, "named")
+    row = NewRow("named", {}, idempotency_key=name)
+    for n, place in enumerate((None, *cluster.nodes) * 2):
+        new = away_from(cluster, name)
+        row = replace(row, key=None if n < 3 else cluster.keys(new, 1, "far")[0])
+        cluster.empty()
+        answers: list[str] = []
+
+        def late(place: str | None = place, answers: list[str] = answers, row: NewRow = row) -> None:
+            with cluster.at(place) as conn:
+                try:
+                    answers.append(postgres.run(conn, verbs.enqueue(row), "tenure_door").outcome)
+                except SerializationFailure:
+                    answers.append("again")
+
+        with moving(cluster, name, new):
+            thread = waits(late)
+        thread.join(SECONDS_MAX)
+        assert answers == ["enqueued"] or (answers == ["again"] and place is not None), place
+        with cluster.at(place) as conn:
+            sent = postgres.run(conn, verbs.enqueue(row), "tenure_door").outcome
+        assert sent == ("enqueued" if answers == ["again"] else "duplicate")
+
+
+def test_who_is_led_to_a_node_that_has_lost_the_range_meanwhile_sends_again(cluster: Cluster) -> None:
+    """As Citus does it, if the range moves between its choice of the node and the call there."""
+    key = cluster.keys("1", 1, "late")[0]
+    put = "SELECT tenure_door.put(%s, 'given', 'late', '{}', %s, NULL, NULL, NULL, 0, NULL, false, NULL, NULL, NULL, NULL)"
+    take = "SELECT tenure_door.take_key(%s, '')"
+    note = "SELECT tenure_door.note_key(%s, NULL)"
+    led = make_conninfo(cluster.nodes["2"], application_name="citus_internal gpid=10000000001")
+    with psycopg.connect(led, autocommit=True) as conn:
+        for call, given in ((put, [key, key]), (take, [key]), (note, [key])):
+            with pytest.raises(SerializationFailure, match="has moved while its row was sent: send it again"):
+                conn.execute(call.encode(), given)
 
 
 @contextlib.contextmanager

@@ -79,6 +79,10 @@ DECLARE
   hash bytea := CASE WHEN idempotency_key IS NOT NULL AND verb IN ('keyed', 'given')
                      THEN sha256(convert_to(kind || chr(31) || content, 'UTF8')) END;
 BEGIN
+  IF hash IS NOT NULL AND tenure_door.here() = 0 THEN
+    -- A move begins here: who waits for it here finds the new node. Elsewhere this would be a second lock, in another order than a move's.
+    PERFORM tenure_door.hold_range(idempotency_key);
+  END IF;
   IF NOT tenure_door.alone() OR (hash IS NOT NULL AND tenure_door.home(idempotency_key) <> tenure_door.home(routing_key)) THEN
     PERFORM tenure_door.commit_together();
   END IF;
@@ -89,8 +93,7 @@ BEGIN
     END IF;
   END IF;
   IF partition_key IS NOT NULL AND ordered IS DISTINCT FROM false AND tenure_door.here() = 0 THEN
-    -- A move begins here: who waits for it here finds the new node. Elsewhere this would be a second lock, in another order than a move's.
-    PERFORM tenure_door.hold_range(routing_key);
+    PERFORM tenure_door.hold_range(routing_key);  -- for the same reason
   END IF;
   SELECT s.row_id, s.outcome INTO row_id, outcome
   FROM tenure_door.put(routing_key, verb, kind, payload, partition_key, queue, priority, at, delay_seconds, max_attempts, ordered, hold,

@@ -20,6 +20,8 @@ CREATE OR REPLACE FUNCTION tenure_door.take_key(routing_key text, hash bytea) RE
 AS $$
 BEGIN
   PERFORM tenure_door.check_closed();
+  PERFORM tenure_door.stay(routing_key);
+  PERFORM tenure_door.check_home(routing_key);
   INSERT INTO tenure_door.idempotency AS k (key, content_hash, created_at)
   VALUES (routing_key, hash, clock_timestamp())  -- implied: keys are kept for days, and no transaction is so long
   ON CONFLICT (key) DO UPDATE SET content_hash = EXCLUDED.content_hash, created_at = EXCLUDED.created_at
@@ -41,6 +43,8 @@ CREATE OR REPLACE FUNCTION tenure_door.note_key(routing_key text, id uuid) RETUR
 AS $$
 BEGIN
   PERFORM tenure_door.check_closed();
+  PERFORM tenure_door.stay(routing_key);
+  PERFORM tenure_door.check_home(routing_key);
   IF id IS NULL THEN
     DELETE FROM tenure_door.idempotency AS k WHERE k.key = routing_key
       AND k.row_id IS NULL;

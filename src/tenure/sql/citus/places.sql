@@ -18,11 +18,15 @@ END
 $$;
 
 -- In a join, a subquery or a CTE Citus runs a function where the caller is, whatever its key: that row would be on the wrong node.
+-- If Citus has led here from another node, the range was here a moment ago.
 CREATE OR REPLACE FUNCTION tenure_door.check_home(routing_key text) RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
   at int := tenure_door.home(routing_key);
 BEGIN
   IF at IS DISTINCT FROM (SELECT g.groupid FROM pg_catalog.pg_dist_local_group AS g) THEN
+    IF current_setting('application_name') LIKE 'citus\_internal%' THEN
+      RAISE EXCEPTION 'the range of key % has moved while its row was sent: send it again', routing_key USING ERRCODE = 'serialization_failure';
+    END IF;
     RAISE EXCEPTION 'this row belongs to inbox %, and Citus did not run put there: call enqueue of the door instead', at
       USING ERRCODE = 'TN002';
   END IF;
