@@ -309,3 +309,26 @@ def test_a_table_by_another_type_cannot_be_followed(cluster: Cluster, folder: Pa
     finally:
         with cluster.at() as conn:
             conn.execute("DROP TABLE public.by_number")
+
+
+def test_a_door_is_opened_again_with_the_table_that_it_stays_with_and_no_other(folder: Path, cluster: Cluster) -> None:
+    here = {"TENURE_DATABASE_URL": cluster.url}
+    tables = {"beside": "tenure_door.keys", "apart": "none"}
+    try:
+        with cluster.at() as conn:
+            for name, beside in tables.items():
+                conn.execute(f"CREATE TABLE public.{name} (id text PRIMARY KEY)".encode())
+                conn.execute("SELECT create_distributed_table(%s, 'id', colocate_with => %s)", [name, beside])
+        again = tenure(folder, "migrate", "--citus", "--colocate-with", "public.beside", **here)
+        assert again.returncode == 0, again.stderr
+        assert "door     tenure_door leads to 2 inboxes" in again.stdout
+        for other in ("public.apart", "public.nosuch"):
+            refused = tenure(folder, "migrate", "--citus", "--colocate-with", other, **here)
+            assert (refused.returncode, refused.stdout) == (BAD_SETTINGS, ""), "before anything is migrated"
+            assert refused.stderr == (
+                f"tenure: --colocate-with {other}: this cluster has a door already, and its ranges do not stay with "
+                "that table; leave the option out\n"
+            )
+    finally:
+        with cluster.at() as conn:
+            conn.execute("DROP TABLE IF EXISTS public.beside, public.apart")

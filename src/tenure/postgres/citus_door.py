@@ -94,7 +94,7 @@ def open_door(
     with connect(url, application_name="tenure migrate") as conn:
         has_door, members = check_cluster(conn, schema)
         if has_door and colocate_with is not None:
-            raise BadSettings("--colocate-with is for a new door, and this cluster has one: leave it out")
+            _check_colocated(conn, schema, colocate_with)
         for node in members:
             with named_in_errors(node.inbox):
                 applied = _bring_inbox(node.url(url), schema)
@@ -156,6 +156,17 @@ def _bring_inbox(url: str, schema: str) -> list[migrate.Migration]:
             migrate.lock(conn, schema)
             _run_script(conn, text_of("handoff", schema))
         return applied
+
+
+def _check_colocated(conn: QueueConnection, schema: str, table: str) -> None:
+    """BadSettings unless the door, which there is already, stays with this table: its ranges cannot be dealt anew."""
+    with _told_plainly(table):
+        (with_it,) = conn.execute(text_of("colocated", schema, colocate_with=table)).fetchone() or (False,)
+    if not with_it:
+        raise BadSettings(
+            f"--colocate-with {table}: this cluster has a door already, and its ranges do not stay with that table; "
+            "leave the option out"
+        )
 
 
 @contextmanager
