@@ -13,18 +13,26 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from click.testing import Result
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import LockNotAvailable
 
+import citus_cluster
+from chaos import soak_torn
 from citus_cluster import Cluster
 from crew import eventually
 from faces.test_citus_shards import shards
 from faces.test_worker_command import tenure
 from guarantees.test_citus_moves import ORDERED, away_from, move, work
+from patience import SECONDS_MAX
 from tenure import postgres, verbs
+from tenure.cli.database import Database
+from tenure.cli.drain_ends import DrainStopped, told_what_stands
 from tenure.doctor.cluster import examine_cluster
-from tenure.errors import INTERRUPTED, UNREACHABLE, BadSettings
+from tenure.errors import INTERRUPTED, TRY_LATER, UNREACHABLE, BadSettings
 from tenure.model.rows import NewRow
-from tenure.postgres.citus_door import node_urls, open_door
+from tenure.postgres.citus_door import Node, node_urls, open_door
+from tenure.postgres.connection import connect
 from tenure.postgres.handoff import adopt_all
 
 MARK = """
@@ -127,7 +135,12 @@ def test_where_no_node_is_to_have_rows_the_step_is_named(whole: Cluster) -> None
         list(examine_cluster(whole.url, "tenure"))
 
 
-def test_a_drain_that_is_interrupted_says_what_stands(whole: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, 128 + signal.SIGTERM)], ids=["INT", "TERM"]
+)
+def test_a_drain_that_is_ended_says_what_stands(
+    whole: Cluster, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     key = whole.keys("2", 1, "stays")[0]
     with whole.at() as conn:
         conn.execute(ORDERED, ["moved", '{"n": 0}', key])
@@ -135,10 +148,44 @@ def test_a_drain_that_is_interrupted_says_what_stands(whole: Cluster, tmp_path: 
     log = tmp_path / "log"
     with log.open("w") as err, subprocess.Popen(command, stderr=err, cwd=tmp_path) as drain:
         eventually(lambda: "rows to work off" in log.read_text())
-        drain.send_signal(signal.SIGINT)
-        assert drain.wait() == INTERRUPTED
+        drain.send_signal(number)
+        assert drain.wait() == code
     assert "the node of inbox 2 gets no more ranges: run `tenure shards drain 2` again to go on, or" in log.read_text()
     assert "'shouldhaveshards', true)" in log.read_text()
+
+
+def test_a_drain_that_gets_no_lock_is_to_be_tried_later(whole: Cluster) -> None:
+    words = conninfo_to_dict(whole.nodes["2"])
+    node = Node(2, str(words["host"]), int(str(words["port"])))
+    with (
+        connect(whole.url, application_name="drain") as conn,
+        pytest.raises(DrainStopped, match=r"all ranges of inbox 2 .*; nothing was changed") as refused,
+        told_what_stands(conn, node, Database(whole.url, "tenure", "", "")),
+    ):
+        raise LockNotAvailable
+    assert refused.value.exit_code == TRY_LATER
+
+
+@pytest.mark.skipif(not citus_cluster.BIN, reason="servers that are killed must be our own (TENURE_CITUS_BIN)")
+def test_a_drain_whose_node_crashes_is_to_be_tried_later(tmp_path: Path) -> None:
+    with soak_torn.cluster(tmp_path) as (coordinator, _, node):
+        own = Cluster(coordinator.url, node_urls(coordinator.url))
+        told: list[Result] = []
+        drain = threading.Thread(target=lambda: told.append(shards(own.url, "drain", "2")))
+        waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        with own.at() as conn, own.at() as held:
+            held.execute("BEGIN")
+            for key in own.keys("2", 20, "held"):
+                held.execute("SELECT tenure_door.hold_range(%s)", [key])
+            drain.start()
+            assert eventually(lambda: conn.execute(waits).fetchone() is not None)
+            node.end("killed")
+            held.execute("ROLLBACK")
+            drain.join(SECONDS_MAX)
+        (refused,) = told
+        node.start()
+    assert isinstance(refused.exception, DrainStopped), refused.output
+    assert "run `tenure shards drain 2` again to go on" in str(refused.exception)
 
 
 @contextmanager

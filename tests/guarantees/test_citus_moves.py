@@ -193,7 +193,8 @@ def test_an_idempotency_key_whose_range_moves_is_taken_in_the_new_home_or_is_to_
 def test_who_is_led_to_a_node_that_has_lost_the_range_meanwhile_sends_again(cluster: Cluster) -> None:
     """As Citus does it, if the range moves between its choice of the node and the call there."""
     key = cluster.keys("1", 1, "late")[0]
-    put = "SELECT tenure_door.put(%s, 'given', 'late', '{}', %s, NULL, NULL, NULL, 0, NULL, false, NULL, NULL, NULL, NULL)"
+    rest = "NULL, NULL, NULL, 0, NULL, false, NULL, NULL, NULL, NULL"
+    put = f"SELECT tenure_door.put(%s, 'given', 'late', '{{}}', %s, {rest})"
     take = "SELECT tenure_door.take_key(%s, '')"
     note = "SELECT tenure_door.note_key(%s, NULL)"
     led = make_conninfo(cluster.nodes["2"], application_name="citus_internal gpid=10000000001")

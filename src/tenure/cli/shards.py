@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import click
@@ -13,14 +13,15 @@ from psycopg import Error
 
 from .. import operate, postgres, settings
 from ..console.terminal import echo, sentence
-from ..errors import UNREACHABLE, BadSettings, TenureError
+from ..errors import UNREACHABLE, BadSettings
 from ..postgres.citus_door import Node, named_in_errors, nodes
 from ..postgres.connection import QueueConnection, connect
 from ..postgres.handoff import PATIENCE, Handoff, adopt, kept_there
 from ..telemetry.log import printable
 from ..verbs import operators
-from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, gets_ranges, last_look, neighbours, shard, takers
+from ..verbs.citus_ranges import Shard, drain_node, forget_inbox, last_look, neighbours, shard, takers
 from .database import Database, opened, place_options
+from .drain_ends import told_what_stands
 from .operators import answer, me
 from .output import remark, show
 from .suggest import Suggesting
@@ -75,11 +76,12 @@ def drain(inbox: int, as_json: bool, database_url: str | None, schema: str | Non
     """Have Citus move all ranges of a node elsewhere, and wait until its workers have worked off its rows.
 
     Its ended rows must be redriven or deleted, too. Citus does not know of them: it would let you remove the node.
-    While this goes on the node gets no ranges; if you end it, it says what stands, and can be run again.
+    While this goes on the node gets no ranges; if you end it, it says what stands, and can be run again. If the node is
+    away, or Citus waits in vain for a lock, it ends with exit code 75: try later.
     """
     with _cluster(database_url, schema) as database:
         node = _to_drain(database, inbox)
-        with connect(database.url, application_name="tenure shards") as conn, _told_what_stands(node, database):
+        with connect(database.url, application_name="tenure shards") as conn, told_what_stands(conn, node, database):
             if not as_json:
                 remark(f"Citus moves the ranges of inbox {inbox} to other nodes, which can take long")
             postgres.run(conn, drain_node(inbox), database.schema)
@@ -190,33 +192,6 @@ def _to_drain(database: Database, inbox: int) -> Node:
                 "SELECT citus_add_node('host', 5432) and run `tenure migrate --citus` first"
             )
     return node
-
-
-@contextmanager
-def _told_what_stands(node: Node, database: Database) -> Iterator[None]:
-    """If a drain ends early: its node may be marked for Citus, and gets no ranges until somebody takes that back."""
-    try:
-        yield
-    except BadSettings as error:
-        raise BadSettings(f"{error}; {_stands(node, database)}") from error
-    except (KeyboardInterrupt, Error) as error:
-        if isinstance(error, KeyboardInterrupt) or not error.sqlstate:
-            remark(f"tenure: {_stands(node, database)}")
-            raise
-        said = f"Citus has not moved all ranges of inbox {node.inbox} ({error.diag.message_primary})"
-        raise BadSettings(f"{said}; {_stands(node, database)}") from error
-
-
-def _stands(node: Node, database: Database) -> str:
-    """What a drain has left behind, and how to go on or back; if the coordinator does not say, the node is marked."""
-    with suppress(Error, TenureError), connect(database.url, application_name="tenure shards") as conn:
-        if postgres.run(conn, gets_ranges(node.group), database.schema):
-            return "nothing was changed"
-    back = f"citus_set_node_property('{node.host}', {node.port}, 'shouldhaveshards', true)"
-    return (
-        f"the node of inbox {node.inbox} gets no more ranges: run `tenure shards drain {node.inbox}` again to go on, "
-        f"or SELECT {back} on the coordinator to take that back"
-    )
 
 
 def _wait_until_forgotten(conn: QueueConnection, node: Node, database: Database, *, quiet: bool) -> None:
