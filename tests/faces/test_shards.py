@@ -141,6 +141,23 @@ def test_an_address_in_code_that_cannot_be_read_is_refused_without_its_password(
     assert "s3cret" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("port", ["99999", "0", "5432,65536", "77777777"])
+def test_a_port_that_cannot_be_is_refused_wherever_it_stands(port: str) -> None:
+    hosts = ",".join(f"h{n}:{each}" for n, each in enumerate(port.split(",")))
+    url, said = f"postgresql://u:s3cret@{hosts}/db", "has an impossible port: write one from 1 to 65535"
+    for attempt in (
+        lambda: Terms(shards={"a": url}),
+        lambda: settings.shards(f"a=postgresql://h/db,b={url}", environ={}),
+        lambda: settings.load(database_url=url, environ={}),
+        lambda: settings.load(environ={"TENURE_DATABASE_URL": url}),
+        lambda: settings.session_url(environ={"TENURE_SESSION_URL": url}),
+    ):
+        with pytest.raises(BadSettings, match=said) as refusal:
+            attempt()
+        assert not {"s3cret", port} & set(str(refusal.value).split()), "digits may be a password"
+    assert settings.check_url("postgresql://h1:1,h2:65535,h3/db", "x")
+
+
 @pytest.mark.parametrize("address", ["postgresql://u:s3cret/db", "postgresql://u:s3cret\udcff/db"])
 def test_one_address_that_cannot_be_read_is_refused_without_its_password(address: str) -> None:
     with pytest.raises(BadSettings) as refusal:

@@ -22,6 +22,7 @@ from .known import check_names as check_names
 from .known import masked as masked
 from .shard_urls import check_list, parse_shards
 
+_PORT_MAX = 65535
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -200,5 +201,9 @@ def check_url(url: str, source: str) -> str:
         raise BadSettings(  # without the text: where the host is forgotten, the password is what looks like a port
             f"{source} is an address where password and port cannot be told apart: "
             "write postgresql://user:password@host:5432/name, and in a password @ as %40, / as %2F, : as %3A"
+        )
+    if not all(0 < int(port) <= _PORT_MAX for port in str(words.get("port") or "").split(",") if port):
+        raise BadSettings(  # without the number: it may be a password, too
+            f"{source} has an impossible port: write one from 1 to {_PORT_MAX}, as in postgresql://user@host:5432/name"
         )
     return text
