@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,33 @@ def test_a_gathered_step_runs_once_beside_waits(shop: Shop) -> None:
         gathers.of(id).signal(shop.world.conn, "go")
         shop.ended(id)
     assert shop.did == ["work"]
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_a_step_below_several_tasks_is_at_work_before_the_flow_sleeps(shop: Shop, depth: int) -> None:
+    async def below(call: Any, depth: int) -> Any:
+        return await (asyncio.create_task(below(call, depth - 1)) if depth else call)
+
+    @shop.flows.workflow("deep")
+    async def deep(flow: Flow) -> None:
+        await asyncio.gather(flow.sleep(1.5), below(flow.step("work", slowly, shop, "work"), depth))
+
+    with shop.work():
+        shop.ended(deep.start(shop.world.conn).id)
+    assert shop.did == ["work"]
+
+
+def test_what_a_function_leaves_behind_when_it_returns_is_not_waited_for(shop: Shop) -> None:
+    @shop.flows.workflow("leaves")
+    async def leaves(flow: Flow) -> None:
+        task = asyncio.create_task(flow.wait_for("never"))
+        await asyncio.sleep(0)
+        shop.did.append(task.done())
+
+    with shop.work():
+        for id in [leaves.start(shop.world.conn).id for _ in range(20)]:
+            shop.ended(id)
+    assert shop.did == [False] * 20
 
 
 def test_a_call_that_is_never_awaited_does_not_keep_the_flow_awake(shop: Shop) -> None:

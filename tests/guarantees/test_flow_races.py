@@ -213,15 +213,44 @@ def test_a_signal_that_was_given_back_goes_before_those_that_come_now(world: Wor
     """Also if it has been given back twice; `once` is remembered, and the signals of others stay theirs."""
     headers = {"tenure-flow": "race"}
     id, other = (world.enqueue("race", headers=headers) for _ in range(2))
-    world.run(steps.put_back(other, [("s", '"theirs"')]))
+    world.run(steps.put_back(other, [(-3, "s", '"theirs"')]))
     world.run(steps.signal(id, "s", 3, once="s-3"))
-    world.run(steps.put_back(id, [("s", "2")]))
-    world.run(steps.put_back(id, [("s", "0"), ("s", "1"), ("r", "null")]))
+    world.run(steps.put_back(id, [(-1, "s", "2")]))
+    world.run(steps.put_back(id, [(-4, "s", "0"), (-3, "s", "1"), (-2, "r", "null")]))
     assert world.run(steps.signal(id, "s", 3, once="s-3")).outcome == "duplicate"
     assert world.run(steps.signal(id, "s", 4)).outcome == "queued"
     found = "SELECT payload FROM signals WHERE row_id = %s AND name = 's' ORDER BY n"
     assert [payload for (payload,) in world.sql(found, id)] == [0, 1, 2, 3, 4]
     assert world.sql(found, other) == [("theirs",)]
+    assert world.run(steps.put_back(id, [(-1, "q", "1"), (-1, "q", "2")])) == 2, "of one moment: after what is there"
+
+
+def test_two_races_that_give_signals_back_one_after_the_other_keep_their_order(shop: Shop) -> None:
+    async def until(word: str) -> None:
+        while word not in shop.did:
+            await asyncio.sleep(0.01)
+
+    async def race(flow: Flow, name: str, word: str) -> None:
+        await flow.first(flow.parallel(flow.wait_for("s"), flow.wait_for("never")), flow.step(name, until, word))
+
+    @shop.flows.workflow("two races")
+    async def two(flow: Flow) -> None:
+        await flow.parallel(race(flow, "x", "x over"), race(flow, "y", "y over"))
+        await flow.step("end", shop.ado, [await flow.wait_for("s") for _ in range(3)])
+
+    with shop.work():
+        sent = two.start(shop.world.conn)
+        eventually(lambda: shop.world.status(sent.id) == "processing")
+        for n in (1, 2, 3):
+            shop.world.run(steps.signal(sent.id, "s", n))
+        eventually(
+            lambda: shop.world.sql("SELECT count(*) FROM steps WHERE name = 'wait:s' AND state = 'done'")[0][0] == 2
+        )
+        shop.do("x over")
+        eventually(lambda: shop.recorded("first"))
+        shop.do("y over")
+        shop.ended(sent.id)
+    assert shop.did[-1] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("how", ["fails", "goes on"])

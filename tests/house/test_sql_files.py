@@ -147,7 +147,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "steps.wake": [steps.wake([ID])],
     "steps.recall": [steps.recall([(ID, 1)])],
     "steps.signal": [steps.signal(ID, "shipped")],
-    "steps.put_back": [steps.put_back(ID, [("shipped", "1")])],
+    "steps.put_back": [steps.put_back(ID, [(-1, "shipped", "1")])],
     "steps.cancel_flow": [steps.cancel_flow(ID)],
     "flows.flow_state": [flows.flow_state(ID)],
     "flows.children": [flows.children(1)],

@@ -184,10 +184,17 @@ def signal(
     return Statement("signal", params, lambda rows: Signalled(*rows[0]))
 
 
-def put_back(row_id: UUID, signals: Sequence[tuple[str, str]]) -> Statement[int]:
-    """Put signals (name, payload as JSON) back before all that are queued, in this order; for the holder of the row."""
-    names, payloads = [name for name, _ in signals], [payload for _, payload in signals]
-    params = {"row_id": row_id, "names": text_array(names), "payloads": text_array(payloads)}
+def put_back(row_id: UUID, signals: Sequence[tuple[int, str, str]]) -> Statement[int]:
+    """Put signals (number, name, payload as JSON) back before all that are queued: numbers below 0, in their order.
+
+    For the holder of the row.
+    """
+    params = {
+        "row_id": row_id,
+        "ns": array([n for n, *_ in signals]),
+        "names": text_array([name for _, name, _ in signals]),
+        "payloads": text_array([payload for *_, payload in signals]),
+    }
     return Statement("put_back", params, len)
 
 

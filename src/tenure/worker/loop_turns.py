@@ -32,7 +32,7 @@ class LoopTurns:
         """Run this in a task."""
         running = begun(coro, asyncio.get_running_loop())
         if not running.done():
-            attempt.task, attempt.call_on_loop = running, self._call_on_loop
+            attempt.call_on_loop, attempt.task = self._call_on_loop, running
             if attempt.job.lost or attempt.job.cancel_asked:  # asked to stop before there was a way
                 attempt.ask_to_stop()
 

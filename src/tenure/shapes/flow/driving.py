@@ -113,7 +113,10 @@ class Awaiting:
                 raise
             raise BodyCancelled from error
         finally:
+            self.sleepers.over = True
             await self._stop_the_rest()
+            if self.sleepers.asking:
+                await self.sleepers.quiet()
             self.sleepers.settle()
 
     async def _outer(self, effect: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .core import Core
 
-TURNS = 4  # of the loop before a park, at most: as long as calls are made that have not begun
+TURNS = 10  # of the loop before a park, at most: as long as calls are made that have not begun
 
 
 class LookingAgain:

@@ -21,6 +21,7 @@ from .undoing import goes_before, is_of, place_of
 
 WAIT = "wait:"
 LOST = "another branch was first"
+AT_ONCE_MAX = 1000  # signals received in one microsecond that keep their order
 NOT_DONE = ("sleep", "first", "parallel")  # records of nothing that could be undone
 
 
@@ -119,6 +120,12 @@ def _follows(branch: Branch, step: Step, places: Iterable[tuple[str, int]]) -> b
     return any(is_of(branch.roots, *place) and goes_before(here, place_of(*place)) for place in places)
 
 
+def _number(core: Core, step: Step) -> int:
+    """Below 0, and as signals were received: by the time, and among those of one moment by their places."""
+    at_once = sorted((other.path, other.n) for other in core.records.values() if other.recorded_at == step.recorded_at)
+    return round(step.recorded_at * 1e6) * AT_ONCE_MAX + at_once.index((step.path, step.n)) % AT_ONCE_MAX - 2**62
+
+
 def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) -> Fenced | None:
     """Record who won, and put back the signals that its losers did not use, in one transaction; None if they used all.
 
@@ -128,8 +135,7 @@ def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) ->
     if not unused:
         return None
 
-    unused.sort(key=lambda each: (each.recorded_at, each.path, each.n))  # as they were given out
-    signals = [(step.name.removeprefix(WAIT), step.result or "null") for step in unused]
+    signals = [(_number(core, step), step.name.removeprefix(WAIT), step.result or "null") for step in unused]
 
     async def kept(tx: Any) -> Any:
         await run(tx, put_back(core.instance.id, signals), schema)

@@ -49,6 +49,7 @@ class Sleepers(LookingAgain):
         self._waits: dict[tuple[str, int], Held] = {}
         self._asking = False  # a look or a park is under way
         self._quiet: tuple[Done, ...] = ()  # who is told when it is not
+        self.over = False  # the function has returned: what it left behind is not waited for
         self.ended: BaseException | None = None  # why nothing more may be asked for
         self.cancelled: FlowCancelled | None = None  # then only what is recorded is answered: the core sees to that
 
@@ -135,7 +136,7 @@ class Sleepers(LookingAgain):
 
     def _look(self, turns: int = TURNS) -> None:
         """Park if nobody works, else look at what waits when it is time to."""
-        if self.ended is not None or self.cancelled is not None or self._asking or not self._waits:
+        if self.over or self.ended is not None or self.cancelled is not None or self._asking or not self._waits:
             return
         if not self._works and all(branch.open for branch in self._branches):
             if self._loop is not None and turns:
@@ -156,6 +157,11 @@ class Sleepers(LookingAgain):
         cleaning = core.cleaning or any(is_undo(wait.path) for wait in waits)  # an undo waits out its tries
         parking = Parking(self._job.claimed, waits, core.instance.run, cleaning=cleaning, stays=stays)
         self._recorder.send(self._job, parking, partial(self._answered, parking), self._loop)
+
+    @property
+    def asking(self) -> bool:
+        """Whether a look or a park is under way."""
+        return self._asking
 
     def quiet(self) -> Any:
         """A future of the moment when no look is under way: what it found, also for who waits no longer, is known."""
@@ -259,6 +265,7 @@ class Sleepers(LookingAgain):
 
     def settle(self) -> None:
         """The function has ended: raise what stopped it, though it may have caught that; after it, undos may run."""
+        self.over = False
         cancelled, self.cancelled = self.cancelled, None
         if (why := self.ended or cancelled) is not None:
             raise why
