@@ -4,7 +4,7 @@
 -- why: the lock lasts until the commit, so nobody can take the row between this look and that. A row that somebody has locked is passed
 -- by and asked for again: one instance must not make the others of its batch wait. A record that has ended is never changed: sent
 -- again after a lost reply, it is there. Crashes count from the last record on that says something new: attempts go back to 1. A step
--- that begins once more as it began before is nothing new, nor is what is shown, or a flow that dies in it would never be a dead letter.
+-- that begins once more as it began before is nothing new, nor is what is shown, or a flow that dies in it would never be a dead letter. Who sends nothing at all says that it works.
 -- What is held is looked up in a hash (IS TRUE keeps the planner from making a join of it: one that expects few rows compares each with each).
 WITH moment AS MATERIALIZED (
   SELECT clock_timestamp() AS at
@@ -42,6 +42,6 @@ WITH moment AS MATERIALIZED (
   UPDATE tenure.live AS i SET attempts = 1 FROM held
   WHERE i.id = held.id
     AND held.attempts > 1  -- implied: spares the others the write
-    AND (held.id IN (SELECT news.id FROM news)) IS TRUE
+    AND ((held.id IN (SELECT news.id FROM news)) IS TRUE OR held.id <> ALL (:step_ids::uuid[] || :show_ids::uuid[]))
 )
 SELECT held.id, held.cancel, date_part('epoch', moment.at), held.id IN (SELECT written.row_id FROM written) FROM held CROSS JOIN moment
