@@ -123,8 +123,10 @@ class Process:
         return eventually(lambda: found if len(found := self.events(name)) >= n else [], seconds=seconds)
 
     def send(self, number: int) -> None:
-        """Send it a signal."""
+        """Send it a signal; a SIGSTOP has stopped all its threads when this returns."""
         os.kill(self.pid, number)
+        if number == signal.SIGSTOP:
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def end(self, number: int = signal.SIGTERM, seconds: float = SECONDS_MAX) -> int:
         """Send a signal and wait for the exit code."""

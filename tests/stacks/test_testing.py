@@ -204,6 +204,7 @@ def test_a_worker_that_was_frozen_writes_nothing_when_it_goes_on(testbed: Testbe
     with testbed.worker() as worker:
         testbed.events.saw(ExecutionStarted)
         worker.pause()
+        worker.pause()  # it stands already
         testbed.expire_lease(sent)
         assert testbed.run_pending(scheduled=True).completed == 1
         worker.resume()

@@ -29,6 +29,7 @@ class ForkedWorker:
         self._events, ours = multiprocessing.Pipe(duplex=False)
         self.code: int | None = None  # how it ended: its exit code, or minus the signal
         self.trouble = ""  # why it could not run
+        self._paused = False
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
@@ -60,11 +61,14 @@ class ForkedWorker:
     def ended(self) -> bool:
         """True once the process is gone."""
         if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.waitstatus_to_exitcode(status)
-                self._listener.join(WAIT_SECONDS)  # all that it has told was heard
+            self._look(os.WNOHANG)
         return self.code is not None
+
+    def _look(self, how: int) -> None:
+        pid, status = os.waitpid(self.pid, how)
+        if pid and not os.WIFSTOPPED(status):
+            self.code = os.waitstatus_to_exitcode(status)
+            self._listener.join(WAIT_SECONDS)  # all that it has told was heard
 
     def kill(self) -> None:
         """SIGKILL, as by the kernel when memory is out: nothing of it runs any more."""
@@ -72,11 +76,16 @@ class ForkedWorker:
         self._gone()
 
     def pause(self) -> None:
-        """SIGSTOP: a frozen machine. It does not renew its leases until `resume`."""
-        self._send(signal.SIGSTOP)
+        """SIGSTOP: a frozen machine. It does nothing from now on, nor renews its leases, until `resume`."""
+        if self._paused or self.ended:
+            return
+        os.kill(self.pid, signal.SIGSTOP)
+        self._look(os.WUNTRACED)  # it may go on for a moment after the signal was sent
+        self._paused = True
 
     def resume(self) -> None:
         """SIGCONT: it goes on where it was, and knows nothing of the time that has passed."""
+        self._paused = False
         self._send(signal.SIGCONT)
 
     def stop(self) -> int:
