@@ -119,6 +119,7 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
         else:
             bus.subscribe(log, each_job=rest["verbose"])
         worker = Worker(inbox, terms, bus)
+        worker.garbage.ours = True  # nothing else is done in this process
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, host, port) as health:

@@ -109,6 +109,7 @@ class Claims:
         at = time.monotonic()
         if deadline <= at:
             return []
+        self._shared.garbage.rows(len(rows))
         made = self._made(claim, rows, deadline, at)
         if claim.source == ORDERED:
             _as_runs(made)

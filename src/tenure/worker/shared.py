@@ -9,6 +9,7 @@ from ..events import Bus
 from ..telemetry.tally import Tally
 from ..telemetry.tracing import Tracing
 from .config import Terms, new_worker_id
+from .garbage import Garbage
 from .threads import Threads
 
 
@@ -25,6 +26,7 @@ class Shared:
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)
     threads: Threads | None = None  # of the whole worker, for plain handlers
+    garbage: Garbage = field(default_factory=Garbage)  # of the whole worker
 
     def __post_init__(self) -> None:
         self.worker_id = self.worker_id or new_worker_id(self.terms)

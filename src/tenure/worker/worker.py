@@ -21,6 +21,7 @@ from .beginning import Away, begin
 from .config import Terms, at_inbox, new_worker_id
 from .cpu import CpuShare
 from .dealing import Dealer
+from .garbage import Garbage
 from .homes import Homes
 from .nodes import Nodes
 from .places import Places
@@ -52,7 +53,7 @@ class Worker:
         self.slots = Slots(terms.slots)
         self._name = new_worker_id(terms)
         self._nodes = Nodes(terms, self._attend, lambda: all(post.connected for post in self.posts))
-        self._threads = Threads(terms.slots)
+        self._threads, self.garbage = Threads(terms.slots), Garbage()
         places = Places({each.inbox: each.url for each in terms.posts}, terms.schema)
         self._among = Among(places, Homes(inbox.schedules, terms, places), Dealer(places))
         self._refused: set[str] = set()  # nodes that have joined and cannot be served
@@ -73,6 +74,7 @@ class Worker:
         bus = Bus(self.bus) if terms.inbox else self.bus  # each counts what it did itself
         tells = (self._failed, self._asked_to_drain)
         shared = Shared(terms, bus, *tells, worker_id=worker_id, tracing=self.inbox.tracing, threads=self._threads)
+        shared.garbage = self.garbage
         bus.subscribe(shared.tally, each_job=False)
         return shared
 
