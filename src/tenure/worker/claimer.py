@@ -115,8 +115,7 @@ class Claimer(DbThread):
 
     def _find_lost(self, conn: QueueConnection) -> None:
         for lost in self.claims.lost():
-            rows = run(conn, claimed(self.shared.worker_id, lost[1].claim_id))
-            self._begin(self.claims.found(lost, rows))
+            self._begin(self.claims.found(lost, run(conn, claimed(self.shared.worker_id, lost[1].claim_id))))
 
     # -- hearing
 
@@ -161,6 +160,7 @@ class Claimer(DbThread):
 
     def _round(self, conn: QueueConnection) -> None:
         at = time.monotonic()
+        self.shared.garbage.look()
         if self.sleep.is_time_for_the_board(at) and not self.draining:
             self._read_board(conn, at)
         self._find_lost(conn)

@@ -2,7 +2,12 @@
 
 By default it looks whenever 700 objects more were made than have gone. A claim of some hundred rows makes ten times
 as many, which all go by themselves when their jobs end: to look through them again and again is a sixth of the time.
-Handlers that leave circles of large objects behind take longer than these, and are looked after as usual.
+
+      rows come quickly, and leave no circles behind
+    as Python does ──────────────────────────────────▶ less often
+      ▲                                                    │
+      └────────────────────────────────────────────────────┘
+        they come slowly, or it is time to look: the jobs may leave circles by now
 """
 
 from __future__ import annotations
@@ -10,9 +15,12 @@ from __future__ import annotations
 import gc
 import time
 
-ROWS = 200  # after so many, see how long they took
-ROWS_A_SECOND = 1000  # from here on they are quick
+ROWS = 200  # after so many, see what they were like
+QUICK_SECONDS = 0.2  # they were quick if they came in this time
+CIRCLES = 20  # objects: with so many found among them, jobs leave circles behind
+LOOKS = 10  # one in so many is done as Python does it
 OBJECTS = 10_000
+PYTHONS = gc.get_threshold()  # when the process began; what an application sets later is its own choice
 
 
 class Garbage:
@@ -21,26 +29,29 @@ class Garbage:
     def __init__(self) -> None:
         self.ours = False
         self._rows, self._since = 0, 0.0
-        self._usual: tuple[int, int, int] | None = None  # while it looks less often
+        self._found = 0  # in circles, since the process began
+        self._looks = 0
 
     def rows(self, n: int) -> None:
-        """So many rows more. Threads may overwrite each other: it is an estimate."""
+        """So many more were claimed. Threads may overwrite each other: it is an estimate."""
         self._rows += n
-        if self._rows < ROWS or not self.ours:
-            return
+
+    def look(self) -> None:
+        """Now and then, also while none is claimed."""
         at = time.monotonic()
-        quick = self._rows >= ROWS_A_SECOND * (at - self._since)
-        self._rows, self._since = 0, at
-        if quick != (self._usual is not None):
-            self._look_less() if quick else self._look_as_usual()
+        quick = at - self._since <= QUICK_SECONDS
+        if not self.ours or (quick and self._rows < ROWS):
+            return
+        found = sum(generation["collected"] for generation in gc.get_stats())
+        clean = found - self._found < CIRCLES
+        self._rows, self._since, self._found, self._looks = 0, at, found, self._looks + 1
+        if quick and clean and self._looks % LOOKS:
+            _change(PYTHONS, (OBJECTS, *PYTHONS[1:]))
+        else:
+            _change((OBJECTS, *PYTHONS[1:]), PYTHONS)
 
-    def _look_less(self) -> None:
-        objects, *others = usual = gc.get_threshold()
-        if 0 < objects < OBJECTS:  # else somebody has chosen: none at all, or even less often
-            gc.set_threshold(OBJECTS, *others)
-            self._usual = usual
 
-    def _look_as_usual(self) -> None:
-        if self._usual is not None and gc.get_threshold()[0] == OBJECTS:  # else somebody has chosen meanwhile
-            gc.set_threshold(*self._usual)
-        self._usual = None
+def _change(old: tuple[int, int, int], new: tuple[int, int, int]) -> None:
+    """Unless somebody else has chosen."""
+    if gc.get_threshold() == old:
+        gc.set_threshold(*new)
