@@ -16,8 +16,7 @@ from tenure.model.outcome import COMPLETED, Fail, Outcome
 from tenure.model.rows import NewRow
 from tenure.worker.attempt import Attempt, Common
 from tenure.worker.claim_rule import ORDERED, UNORDERED
-from tenure.worker.completer import LARGE
-from tenure.worker.gathering import Gathering
+from tenure.worker.gathering import MANY, Gathering
 from tenure.worker.held import HeldAttempts
 from tenure.worker.settler import Settler
 from tenure.worker.slots import Slots
@@ -94,7 +93,20 @@ def test_the_next_row_of_a_key_waits_for_nothing(world: World) -> None:
 
 
 def test_many_wait_for_no_more(world: World) -> None:
-    assert not Stage(world, 2 * LARGE).ended(n=LARGE)
+    assert not Stage(world, 2 * MANY).ended(n=MANY)
+
+
+@pytest.mark.parametrize(("beside_others", "waiting"), [(False, 4), (True, 2)])
+def test_beside_others_claims_wait_until_more_rows_have_begun(world: World, beside_others: bool, waiting: int) -> None:
+    """Their rows take the slots meanwhile, so that claims are as large as of one inbox alone."""
+    stage = Stage(world, 8 + SLOTS // 2)
+    stage.other.say_hungry(beside_others)
+    ahead = stage.held.ahead
+    ahead._limit = 8.0
+    while len(ahead) > waiting:
+        assert stage.held.room_ahead == 0
+        ahead.next()
+    assert stage.held.room_ahead == 8 - waiting
 
 
 def test_all_of_two_inboxes_is_settled_while_both_are_busy(pair_urls: tuple[str, str]) -> None:

@@ -50,16 +50,13 @@ class Ahead:
         """How many rows may wait."""
         return int(min(self._limit, WORK_SECONDS / max(self.row_seconds, 1e-6)))
 
-    @property
-    def room(self) -> int:
-        """How many more to claim: none until half of them have begun, so that claims are not small."""
-        most, n = self.most, len(self)
-        return most - n if 2 * n <= most else 0
+    def room(self, *, beside_others: bool) -> int:
+        """How many more to claim: none until half of them have begun, so that claims are not small.
 
-    @property
-    def enough(self) -> bool:
-        """True if rows wait, and so many that none is to be claimed."""
-        return len(self) > 0 and self.room == 0
+        Beside other inboxes, whose rows take the slots meanwhile, three quarters.
+        """
+        most, n = self.most, len(self)
+        return most - n if (4 if beside_others else 2) * n <= most else 0
 
     def add(self, attempts: Iterable[Attempt]) -> None:
         """These wait for a slot."""

@@ -115,7 +115,8 @@ class Claimer(DbThread):
 
     def _find_lost(self, conn: QueueConnection) -> None:
         for lost in self.claims.lost():
-            self._begin(self.claims.found(lost, run(conn, claimed(self.shared.worker_id, lost[1].claim_id))))
+            rows = run(conn, claimed(self.shared.worker_id, lost[1].claim_id))
+            self._begin(self.claims.found(lost, rows))
 
     # -- hearing
 
@@ -179,8 +180,7 @@ class Claimer(DbThread):
         self._settle(conn, self.settler.locked())
         if self._to_others:
             run(conn, tell("queues"))
-            self._to_others = False
-        self._refused = False
+        self._to_others = self._refused = False
 
     def _hand_over(self) -> None:
         """Give a large batch to the completer. Its slots are free at once: the handlers have returned."""
@@ -209,10 +209,10 @@ class Claimer(DbThread):
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:
             return None
-        slots, ahead = self._held.slots_at_most, self._held.ahead
+        slots, room = self._held.slots_at_most, self._held.room_ahead
         free = self._held.slots_offered + self.settler.slots_ending
         # While rows wait ahead every slot goes to one of them: rows of keys and limited queues come before those.
-        return self.claims.next(free, at, ahead=ahead.room, others=min(ahead.room, slots) if len(ahead) else 0)
+        return self.claims.next(free, at, ahead=room, others=min(room, slots) if len(self._held.ahead) else 0)
 
     def _settle(self, conn: QueueConnection, batches: Sequence[Batch], claim: SentClaim | None = None) -> bool:
         """Settle these; the first completions and the claim share a round trip. True if the claim was sent."""
@@ -265,7 +265,7 @@ class Claimer(DbThread):
         rest = self.sleep.next(
             at,
             work=bool(self.settler.due()),
-            free=self.claims.may_claim(free, self._held.ahead.room, at) and trusted,
+            free=self.claims.may_claim(free, self._held.room_ahead, at) and trusted,
             draining=self.draining,
             dry_until=dry_until,
             ears=ears,

@@ -11,7 +11,8 @@ from .completer import LARGE
 from .held import HeldAttempts
 from .settler import Settler
 
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.05
+MANY = 2 * LARGE  # rows: so many wait for no more
 
 
 class Gathering:
@@ -24,7 +25,7 @@ class Gathering:
     def seconds(self) -> float:
         """How long to listen for more before the next round; asked again after all news."""
         at = time.monotonic()
-        if not (self._held.shares_slots and self._held.ahead.enough and self._settler.may_wait(LARGE)):
+        if not (self._held.shares_slots and self._slots_are_fed and self._settler.may_wait(MANY)):
             self._until = 0.0
             return 0.0
         if not self._until:
@@ -33,3 +34,7 @@ class Gathering:
             self._until = 0.0
             return 0.0
         return self._until - at
+
+    @property
+    def _slots_are_fed(self) -> bool:
+        return len(self._held.ahead) > 0 and self._held.room_ahead == 0

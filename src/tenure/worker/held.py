@@ -187,6 +187,11 @@ class HeldAttempts:
         return self._slots.share(self) < self._slots.most
 
     @property
+    def room_ahead(self) -> int:
+        """How many more rows to claim ahead."""
+        return self.ahead.room(beside_others=self.shares_slots)
+
+    @property
     def slots_at_most(self) -> int:
         """How many slots there are."""
         return self._slots.most
