@@ -1,9 +1,10 @@
-"""Handlers that tell how often Python looks for garbage in their process."""
+"""Handlers that tell how often Python looks for garbage in their process, and how soon its threads take turns."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 
 from apps.ledger import note
 from tenure.app.inbox import Inbox
@@ -25,5 +26,5 @@ async def slow() -> None:
 
 @inbox.handler("look")
 async def look(job: Job) -> None:
-    """After how many new objects."""
-    note("look", job, objects=gc.get_threshold()[0])
+    """After how many new objects, and after how many seconds."""
+    note("look", job, objects=gc.get_threshold()[0], seconds=sys.getswitchinterval())
