@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ...errors import InvalidPayload
+from ...model.as_stored import as_stored
 from ...model.outcome import Fail
 from ...model.payload import encode
 from ...verbs.steps import Step
@@ -54,8 +55,8 @@ def read(call: Call, text: str | None) -> Any:
 
 
 def written(name: str, value: Any) -> str:
-    """A result as JSON text, or FlowLimit."""
-    text = encode(value)
+    """A result as JSON text, as it will be read in every later attempt; or FlowLimit."""
+    text = as_stored(encode(value))
     if len(text) > RESULT_BYTES_MAX:
         raise FlowLimit(
             f"step {name!r} returned {len(text)} bytes, the most is {RESULT_BYTES_MAX}: store it, return its address"

@@ -1,0 +1,135 @@
+"""What a workflow is told by a step is the same in the attempt that ran it and in every later one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crew import eventually
+from guarantees.flow_shop import Crash, Shop
+from tenure.shapes.flow import Flow
+from world import World
+
+pytestmark = pytest.mark.one_server
+
+
+@pytest.fixture
+def shop(world: World) -> Shop:
+    return Shop(world)
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_loop_over_what_a_step_returned_does_each_once_though_an_attempt_dies(shop: Shop, fenced: bool) -> None:
+    """The worker dies behind the first reservation: the other attempt walks through the same dict in another order."""
+    crashes = [Crash()]
+
+    async def cart(*tx: Any) -> Any:
+        return {"peach": 1, "fig": 2}
+
+    @shop.flows.workflow("cart")
+    async def walk(flow: Flow) -> None:
+        items = await (flow.fenced if fenced else flow.step)("cart", cart)
+        for sku, n in items.items():
+            await flow.step("reserve", shop.ado, [sku, n])
+            if crashes:
+                raise crashes.pop()
+
+    with shop.work():
+        shop.ended(walk.start(shop.world.conn).id, forward=True)
+    assert sorted(shop.did) == [["fig", 2], ["peach", 1]]
+
+
+def test_the_value_of_a_child_is_walked_through_in_the_same_order(shop: Shop) -> None:
+    crashes = [Crash()]
+
+    @shop.flows.workflow("kid", result=True)
+    async def kid(flow: Flow) -> Any:
+        return {"peach": 1, "fig": 2}
+
+    @shop.flows.workflow("cart")
+    async def walk(flow: Flow) -> None:
+        for sku, n in (await flow.call(kid)).items():
+            await flow.step("reserve", shop.ado, [sku, n])
+            if crashes:
+                raise crashes.pop()
+
+    with shop.work():
+        shop.ended(walk.start(shop.world.conn).id, forward=True)
+    assert sorted(shop.did) == [["fig", 2], ["peach", 1]]
+
+
+def test_the_payload_of_a_signal_is_walked_through_in_the_same_order(shop: Shop) -> None:
+    crashes = [Crash()]
+
+    @shop.flows.workflow("cart")
+    async def walk(flow: Flow) -> None:
+        for sku, n in (await flow.wait_for("cart")).items():
+            await flow.step("reserve", shop.ado, [sku, n])
+            if crashes:
+                raise crashes.pop()
+
+    with shop.work():
+        id = walk.start(shop.world.conn).id
+        walk.of(id).signal(shop.world.conn, "cart", {"peach": 1, "fig": 2})
+        shop.ended(id, forward=True)
+    assert sorted(shop.did) == [["fig", 2], ["peach", 1]]
+
+
+def test_a_strict_flow_that_hands_on_what_a_step_returned_is_no_changed_code(shop: Shop) -> None:
+    async def cart() -> Any:
+        return {"peach": 1, "fig": 2}
+
+    @shop.flows.workflow("cart", strict=True)
+    async def walk(flow: Flow) -> None:
+        await flow.step("reserve", shop.ado, await flow.step("cart", cart))
+        await flow.wait_for("go")
+
+    with shop.work():
+        id = walk.start(shop.world.conn).id
+        shop.asleep(id)
+        walk.of(id).signal(shop.world.conn, "go")
+        eventually(lambda: shop.world.status(id) == "completed", seconds=15)
+
+
+def test_a_map_over_what_a_step_returned_sends_each_input_once(shop: Shop) -> None:
+    """It sleeps between two parts; the second attempt divides the same dict in another order."""
+    names, sent = ["peaches", "fig", "plums", "pear"], list[str]()
+
+    async def cart() -> Any:
+        return dict.fromkeys(names, 1)
+
+    @shop.inbox.handler("kid", result=True)
+    async def kid(sku: str) -> str:
+        sent.append(sku)
+        return sku
+
+    @shop.flows.workflow("cart", result=True)
+    async def walk(flow: Flow) -> Any:
+        found = await flow.step("cart", cart)
+        return [end.value for end in await flow.map(kid, [{"sku": sku} for sku in found], window=2)]
+
+    with shop.work():
+        shop.ended(walk.start(shop.world.conn).id)
+    assert sorted(sent) == sorted(names)
+
+
+@pytest.mark.parametrize("number", [1e16, 2.5e300, -0.0], ids=str)
+def test_a_number_is_the_same_in_every_attempt(shop: Shop, number: float) -> None:
+    async def count() -> Any:
+        return number
+
+    saw = list[Any]()
+
+    @shop.flows.workflow("numbers")
+    async def numbers(flow: Flow) -> None:
+        saw.append(repr(await flow.step("count", count)))
+        await flow.wait_for("go")
+
+    with shop.work():
+        id = numbers.start(shop.world.conn).id
+        shop.asleep(id)
+        numbers.of(id).signal(shop.world.conn, "go")
+        shop.ended(id)
+    eventually(lambda: len(saw) >= 2)
+    assert len(set(saw)) == 1, saw
