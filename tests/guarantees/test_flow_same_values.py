@@ -89,7 +89,7 @@ def test_a_strict_flow_that_hands_on_what_a_step_returned_is_no_changed_code(sho
         id = walk.start(shop.world.conn).id
         shop.asleep(id)
         walk.of(id).signal(shop.world.conn, "go")
-        eventually(lambda: shop.world.status(id) == "completed", seconds=15)
+        eventually(lambda: shop.world.status(id) == "completed")
 
 
 def test_a_map_over_what_a_step_returned_sends_each_input_once(shop: Shop) -> None:

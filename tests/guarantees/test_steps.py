@@ -14,7 +14,7 @@ from tenure import verbs
 from tenure.errors import StaleLease
 from tenure.model.rows import Claimed, Lease, Settled
 from tenure.verbs import operators, queues, settle, steps
-from tenure.verbs.steps import Parked, Parking, Recorded, Recording, Step, Wait
+from tenure.verbs.steps import Parking, Recorded, Recording, Step, Wait
 from world import World
 
 FLOW = {"tenure-flow": "checkout"}
@@ -272,10 +272,19 @@ def test_a_park_waits_for_an_open_signal_or_passes_over(world: World) -> None:
     lease, other = _flow(world), world.connect()
     with other.transaction():
         _signal(world, lease.id, conn=other)
-        assert _park(world, lease, SHIPPED, patient=False) == Parked("locked")
+        assert _park(world, lease, SHIPPED, patient=False).outcome == "locked"
         waiting = Beside(lambda: _park(world, lease, SHIPPED))
         waits_for_a_lock(world, world.conn)
     assert waiting.result().outcome == "awake"
+
+
+def test_what_has_come_is_found_while_somebody_else_signals(world: World) -> None:
+    lease, other = _flow(world), world.connect()
+    _signal(world, lease.id)
+    with other.transaction():
+        world.run(steps.signal(lease.id, "other", None), other)
+        assert _park(world, lease, SHIPPED, patient=False).outcome == "awake"
+    assert world.count("signals") == 1  # the other
 
 
 def _race(world: World, n: int) -> int:

@@ -107,7 +107,7 @@ def record(recordings: Sequence[Recording]) -> Statement[list[Recorded | Settled
 def park(parkings: Sequence[Parking], *, patient: bool = True) -> Statement[list[Parked | Settled]]:
     """Give held rows back until a time or a signal; no attempt is counted and the tape has no line of it.
 
-    Not patient: a row whose instance is being signalled is passed over and answers locked.
+    Not patient: a row whose instance is being signalled stays; unless a wait of it is met, it answers locked.
     """
     for each in parkings:
         if each.seconds is None and not each.waits:

@@ -26,14 +26,13 @@ from .knowledge import Knowledge
 from .step_values import cut_short, read, returned, with_riders
 from .trouble import (
     LATE,
-    BodyCancelled,
     BranchClosed,
     DefinitionDiffers,
     FlowCancelled,
     FlowLimit,
     Permanent,
     StepFailed,
-    of_the_step,
+    said_of,
 )
 from .undoing import is_asked_for, is_of, is_undo
 
@@ -118,9 +117,7 @@ class Core(Knowledge):
                 yield from self.write(Step(call.path, call.n, call.name, "begun", call.args_hash, tries))
             try:
                 return (yield from self._tried(call, tries))
-            except (Exception, SystemExit) as error:
-                if not of_the_step(error):
-                    raise
+            except (Exception, SystemExit, BaseExceptionGroup) as error:
                 yield from self._failed(call, tries, error)
             if call.undoes is None:
                 yield from self._stop_if_asked(call.path, call.n, call.name)
@@ -137,7 +134,7 @@ class Core(Knowledge):
 
     def _failed(self, call: Call, tries: int, error: BaseException) -> Doing:
         """It is tried again, here or after a park; or it has failed for good: that is recorded, and raised."""
-        said = str(error) if isinstance(error, Permanent | BodyCancelled) else f"{type(error).__name__}: {error}"
+        said = said_of(error)
         if isinstance(error, Permanent | FlowLimit) or tries >= call.tries.most:
             self.failures.see(call.path, call.n)
             asked = encode(self.failures.asked(call.path))

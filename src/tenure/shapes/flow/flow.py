@@ -160,9 +160,11 @@ class Flow(Stable):
         return self._wait("sleep", total, None, nothing)
 
     def sleep_until(self, at: datetime) -> Any:
-        """Sleep until this time."""
+        """Sleep until this time, at most 400 days from now()."""
         if at.tzinfo is None:
             raise BadSettings(f"sleep_until({at}): a time without a zone; give it tzinfo")
+        if at.timestamp() - self.now().timestamp() > WAIT_SECONDS_MAX:
+            raise FlowLimit(f"sleep_until({at}) must be within 400 days: sleep until then again, or begin anew")
         return self._wait("sleep", None, at.timestamp(), nothing)
 
     def wait_for(self, signal: str, *, timeout_seconds: float = WAIT_SECONDS_MAX) -> Any:

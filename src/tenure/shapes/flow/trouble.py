@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import NO, USAGE, TenureError
+from ...model.payload import clean_error
 
 LATE = "its deadline has passed"
 
@@ -139,6 +140,12 @@ class BodyCancelled(Exception):
         super().__init__("CancelledError: nobody cancelled it, its own code raised this")
 
 
-def of_the_step(error: BaseException) -> bool:
-    """Whether it is the step that failed, and not its flow."""
-    return not isinstance(error, StepFailed)
+def said_of(error: BaseException) -> str:
+    """What is recorded of a failure, and told in the first attempt as in every later one."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "its text cannot be read"
+    if not isinstance(error, Permanent | BodyCancelled):
+        text = f"{type(error).__name__}: {text}"
+    return clean_error(text) or ""

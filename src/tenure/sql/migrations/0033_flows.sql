@@ -58,7 +58,7 @@ CREATE FUNCTION tenure.flow_lock(row_id uuid) RETURNS bigint LANGUAGE sql IMMUTA
 
 -- Go to sleep, many instances at once. The lock first; then, in a statement of its own, a look at the signals: one snapshot for
 -- both would miss a signal that was committed while the lock was waited for. A wait that is met wakes its instance: nothing of it sleeps.
--- Not patient: an instance somebody is about to signal is passed by, and says locked.
+-- Not patient: an instance somebody is about to signal is looked at and not given back; if nothing is met, it says locked.
 -- One that stays is at work elsewhere: its waits are written down and looked at, and its row is not given back. It looks again, so it
 -- needs no lock against signals.
 CREATE FUNCTION tenure.park(
@@ -68,23 +68,24 @@ CREATE FUNCTION tenure.park(
 ) RETURNS TABLE (row_id uuid, outcome text, path text, n int, state text, result text, until float8, moment float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  free uuid[];
   held_ids uuid[];
   cleaning_ids uuid[] := ARRAY(SELECT l.id FROM unnest(ids, cleaning) AS l (id, cleaning) WHERE l.cleaning);
   staying uuid[] := ARRAY(SELECT l.id FROM unnest(ids, stays) AS l (id, stays) WHERE l.stays);
+  signalled uuid[] := '{}';
   moment timestamptz;
 BEGIN
   PERFORM tenure.must_read_committed();
   IF patient THEN
     PERFORM pg_advisory_xact_lock(tenure.flow_lock(l.id)) FROM (SELECT u.id FROM unnest(ids) AS u (id) ORDER BY u.id) AS l;
-    free := ids;
   ELSE
-    free := ARRAY(SELECT u.id FROM unnest(ids) AS u (id) WHERE u.id = ANY (staying) OR pg_try_advisory_xact_lock(tenure.flow_lock(u.id)));
+    -- While somebody signals it, it cannot be given back; what has come before is found all the same.
+    signalled := ARRAY(SELECT u.id FROM unnest(ids) AS u (id) WHERE u.id <> ALL (staying) AND NOT pg_try_advisory_xact_lock(tenure.flow_lock(u.id)));
+    staying := staying || signalled;
   END IF;
   -- The row too before the look: who ends a group of children locks it, and changes nothing if it is still held.
   held_ids := ARRAY(
     SELECT i.id FROM tenure.live AS i
-    WHERE i.id = ANY (free)  -- implied: the tokens name their rows; this one walks the primary key
+    WHERE i.id = ANY (ids)  -- implied: the tokens name their rows; this one walks the primary key
       AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
       AND ((i.id, i.lease_generation, i.fence_token) IN (SELECT l.id, l.generation, l.fence FROM unnest(ids, generations, fences) AS l (id, generation, fence))) IS TRUE
       AND i.lease_expires_at > clock_timestamp()
@@ -161,11 +162,10 @@ BEGIN
     WHERE p.row_id = a.id
       AND a.limited  -- implied: only rows claimed under limits have permits; spares the others the look
   )
-  SELECT m.id, CASE WHEN m.cancelled THEN 'cancelled' WHEN m.awake THEN 'awake' WHEN m.id = ANY (staying) THEN 'stays' ELSE 'parked' END,
+  SELECT m.id, CASE WHEN m.cancelled THEN 'cancelled' WHEN m.awake THEN 'awake' WHEN m.id = ANY (signalled) THEN 'locked'
+              WHEN m.id = ANY (staying) THEN 'stays' ELSE 'parked' END,
          m.path, m.n, CASE WHEN m.path IS NOT NULL THEN m.state END, CASE WHEN m.cancelled THEN m.why ELSE m.payload::text END, date_part('epoch', m.until), date_part('epoch', moment)
-  FROM met AS m
-  UNION ALL
-  SELECT u.id, 'locked', NULL, NULL, NULL, NULL, NULL, NULL FROM unnest(ids) AS u (id) WHERE u.id <> ALL (free);
+  FROM met AS m;
 END
 $$;
 
