@@ -65,6 +65,12 @@ def test_every_assertion_can_fail() -> None:
     assert not checks_of_control([GOOD], 0)[0].ok, "a control that loses nothing shows nothing"
 
 
+def test_rows_that_are_lost_are_counted_once_however_many_failovers_follow() -> None:
+    seen = [replace(GOOD, acknowledged=100, lost=4), replace(GOOD, acknowledged=200, lost=4)]
+    assert checks(seen, 0)[0].sentence == "4 of 200 acknowledged rows lost"
+    assert checks_of_control(seen, 0)[0].sentence == "4 of 200 acknowledged rows are lost"
+
+
 def test_what_cannot_be_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     said = CliRunner().invoke(command, ["--times", "0"])
     assert said.exit_code == 2
