@@ -31,7 +31,7 @@ from tenure.cli.drain_ends import DrainStopped, told_what_stands
 from tenure.doctor.cluster import examine_cluster
 from tenure.errors import INTERRUPTED, TRY_LATER, UNREACHABLE, BadSettings
 from tenure.model.rows import NewRow
-from tenure.postgres.citus_door import Node, node_urls, open_door
+from tenure.postgres.citus_door import Node, node_urls, nodes, open_door
 from tenure.postgres.connection import connect
 from tenure.postgres.handoff import adopt_all
 
@@ -147,9 +147,12 @@ def test_a_drain_that_is_ended_says_what_stands(
     command = [sys.executable, "-m", "tenure", "shards", "drain", "2", "--database-url", whole.url]
     log = tmp_path / "log"
     with log.open("w") as err, subprocess.Popen(command, stderr=err, cwd=tmp_path) as drain:
-        eventually(lambda: "rows to work off" in log.read_text())
-        drain.send_signal(number)
-        assert drain.wait() == code
+        try:
+            eventually(lambda: "rows to work off" in log.read_text())
+            drain.send_signal(number)
+            assert drain.wait(SECONDS_MAX) == code
+        finally:
+            drain.kill()
     assert "the node of inbox 2 gets no more ranges: run `tenure shards drain 2` again to go on, or" in log.read_text()
     assert "'shouldhaveshards', true)" in log.read_text()
 
@@ -307,3 +310,20 @@ def test_commands_name_the_inbox_that_does_not_answer(cluster: Cluster, tmp_path
 def test_doctor_looks_for_rows_that_wait_on_a_cluster(cluster: Cluster) -> None:
     found = findings(cluster)["ranges"]
     assert (found.level, found.said) == ("ok", "no ordered row waits for the range of its key")
+
+
+STANDBY = """
+INSERT INTO pg_dist_node (nodeid, groupid, nodename, nodeport, hasmetadata, isactive, noderole)
+SELECT 99, d.groupid, '/standby', 5432, true, true, 'secondary' FROM pg_dist_node AS d WHERE d.groupid = 2
+"""
+
+
+def test_workers_are_sent_to_no_standby_and_to_no_node_that_is_disabled(cluster: Cluster) -> None:
+    with connect(cluster.url, application_name="nodes") as conn:
+        known = nodes(conn)
+        with conn.transaction(force_rollback=True):
+            conn.execute(STANDBY.encode())
+            assert nodes(conn) == known, "failover tools list standbys, too"
+        with conn.transaction(force_rollback=True):
+            conn.execute("UPDATE pg_dist_node SET isactive = false WHERE groupid = 2")
+            assert [node.inbox for node in nodes(conn)] == ["1"]
