@@ -51,6 +51,7 @@ SELECT (SELECT concat_ws(' ', oid, nspowner, nspacl) FROM place),
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+  AND application_name NOT LIKE 'citus\\_internal%'  -- on a node of Citus, other nodes always look in
 """
 _TABLES = """
 SELECT c.relname, pg_relation_size(c.oid) > 0 FROM pg_class AS c
