@@ -97,12 +97,13 @@ def test_also_by_the_driver(world: World) -> None:
 
 
 @pytest.mark.parametrize("sleeps", [True, False])
-def test_a_commit_wakes_who_sleeps_as_everywhere(world: World, sleeps: bool) -> None:
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a transaction"])
+def test_a_commit_wakes_who_sleeps_as_everywhere(world: World, sleeps: bool, alone: bool) -> None:
     world.run(fleet.set_waiting("A", waiting=sleeps))
     ear = user_connection(world, autocommit=True)
     ((channel,),) = world.sql("SELECT channel()")
     ear.execute(f"LISTEN {channel}".encode())
-    conn = user_connection(world)
+    conn = user_connection(world, autocommit=alone)
     enqueue(world, conn)
     conn.commit()
     heard = [note.payload.split()[1] for note in ear.notifies(timeout=SECONDS_MAX if sleeps else 0.2, stop_after=1)]
