@@ -18,7 +18,7 @@ def jittered(seconds: float, chance: float, spread: float = 0.25) -> float:
 class Pace:
     """The waits between attempts to reach a server: each may be twice as long as the last, up to `most_seconds`."""
 
-    def __init__(self, first_seconds: float = 0.1, most_seconds: float = 5.0) -> None:
+    def __init__(self, first_seconds: float = 0.1, most_seconds: float = 3.0) -> None:
         if not 0 < first_seconds <= most_seconds < float("inf"):
             raise BadSettings(
                 f"first_seconds={first_seconds!r} must be above 0 and not above most_seconds={most_seconds!r}: "
