@@ -222,6 +222,22 @@ def test_unordered_rows_do_not_wait(cluster: Cluster) -> None:
         assert len(postgres.run(worker, verbs.claim("A", 5))) == 1
 
 
+def test_many_unordered_rows_do_not_wait_for_a_move(cluster: Cluster) -> None:
+    key, (old, new) = homes(cluster, "free")
+    sent = threading.Event()
+
+    def send() -> None:
+        with cluster.at() as conn:
+            postgres.run(conn, verbs.enqueue_many([NewRow("loose", {}, key=key)] * 2), "tenure_door")
+        sent.set()
+
+    sender = threading.Thread(target=send, daemon=True)
+    with moving(cluster, key, new):
+        sender.start()
+        assert sent.wait(SECONDS_MAX), "it waits for the move"
+    assert cluster.rows("loose")[old] == [key] * 2
+
+
 def test_a_new_range_is_at_home_at_once(cluster: Cluster) -> None:
     for inbox, url in cluster.nodes.items():
         with postgres.connect(url) as conn:

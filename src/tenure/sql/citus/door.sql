@@ -170,7 +170,10 @@ BEGIN
   END LOOP;
   PERFORM tenure_door.hold_range(k.key) FROM (
     SELECT s.key FROM unnest(partition_keys, idempotency_keys, ordered) AS s (key, idempotency_key, ordered)
-    WHERE tenure_door.here() = 0 AND s.ordered AND s.key IS NOT NULL AND s.idempotency_key IS NULL
+    WHERE tenure_door.here() = 0
+      AND s.ordered
+      AND s.key IS NOT NULL  -- implied: live_sane refuses an ordered row without one
+      AND s.idempotency_key IS NULL  -- implied: only quicker, send has taken that lock
     GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
   FOR part IN
     SELECT array_agg(s.n) AS n, array_agg(s.route) AS routes FROM (
