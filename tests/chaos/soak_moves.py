@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -137,15 +137,31 @@ def _workers(world: World, folder: Path, over: threading.Event, tally: Tally, se
 
 
 def _judge(lines: list[dict[str, Any]], tally: Tally) -> None:
-    """A row may begin again, before its successor does; nothing else may repeat, be missing or overtake."""
-    begun: dict[str, list[int]] = defaultdict(list)
+    """Note the keys that are not as they should be, and how long each row waited."""
+    begun: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
-        if line["what"] != "start":
-            continue
-        if line["n"] not in begun[line["key"]][-1:]:
-            tally.waited.append((line["at_ns"] - line["sent_ns"]) / 1e9)
-            begun[line["key"]].append(line["n"])
-    tally.wrong = [key for key, n in tally.sent.items() if begun[key] != list(range(n))]
+        if line["what"] == "start":
+            begun[line["key"]].append(line)
+    for key, sent in tally.sent.items():
+        if not in_order(begun[key], sent):
+            tally.wrong.append(key)
+        first = {line["n"]: line for line in reversed(begun[key])}
+        tally.waited += [(line["at_ns"] - line["sent_ns"]) / 1e9 for line in first.values()]
+
+
+def in_order(begun: Sequence[Mapping[str, Any]], sent: int) -> bool:
+    """No row of a key is missing, overtakes another or begins for a holder of before.
+
+    A worker may have begun some rows of one claim and died before the database knew: another begins all of them again.
+    """
+    last, holder, tokens = -1, None, dict[int, int]()
+    for line in begun:
+        n = line["n"]
+        back_at_another = n < last and line["pid"] != holder
+        if not (n in (last, last + 1) or back_at_another) or line["token"] <= tokens.get(n, 0):
+            return False
+        last, holder, tokens[n] = n, line["pid"], line["token"]
+    return last == sent - 1
 
 
 def main() -> int:
