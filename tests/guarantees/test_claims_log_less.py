@@ -70,6 +70,8 @@ def logged(world: World, letters: int) -> float:
 
 
 def test_a_claim_logs_no_payload(world: World) -> None:
+    if world.sql("SHOW wal_level") == [("logical",)]:  # as on nodes of Citus
+        pytest.skip("for readers that decode it, the server logs the whole of a changed row")
     assert logged(world, 1500) < logged(world, 100) + 100 < 500
 
 

@@ -96,8 +96,11 @@ def test_a_note_is_sent_while_somebody_waits_and_not_a_moment_longer(world: Worl
         world.sql("SELECT pg_notify(%s, 'the end')", channel)
         return len(list(takewhile(lambda note: note.payload != "the end", listener.notifies(timeout=120))))
 
+    prepared = world.sql("SHOW max_prepared_transactions") != [
+        ("0",)
+    ]  # as on nodes of Citus: what has notified cannot be
     add(world)
-    assert heard() == 1
+    assert heard() == (0 if prepared else 1)
     with world.conn.transaction():
         world.sql("SELECT now()")
         world.sql("UPDATE tails SET until = clock_timestamp()")
