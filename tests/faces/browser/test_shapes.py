@@ -135,3 +135,22 @@ def test_an_outbox_shows_its_lag_and_since_when_its_broker_is_away(visit: Visit,
     expect(page.get_by_text("the broker is away")).to_be_visible()
     expect(page.get_by_text("connection refused")).to_be_visible()
     assert faults(page) == []
+
+
+def test_long_names_push_nothing_out_of_sight(visit: Visit, yard: Yard) -> None:
+    world, long = yard.world, "n" * 128
+    made = world.run(batches.open_group([NewRow("part")], name=long))
+    tenant = UUID(int=7)
+    world.run(endpoints.add_endpoint(tenant, long, "https://long.example/in", ["*"], "whsec_hush"))
+    world.run(declare("long", [Declaration(f"outbox:{'o' * 96}", f"outbox:{'o' * 96}")]))
+    for path in ("batches", f"batches/{made.id}", "hooks", f"hooks/{tenant}", "outbox"):
+        page = visit(path, url=yard.url)
+        expect(page.get_by_text("nnnnnnnn" if path != "outbox" else "oooooooo").first).to_be_visible()
+        assert faults(page) == [], path
+        page.set_viewport_size({"width": 1280, "height": 860})
+        assert page.evaluate(WIDER) == 0, path
+
+
+WIDER = (
+    "() => Math.max(0, ...[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth))"
+)
