@@ -75,7 +75,9 @@ function Line({ each }) {
           <span class="tag">${each.inbox}</span>
         `}
       </td>
-      <td class="name" data-label="Tenant">${tenant}</td>
+      <td class="name" data-label="Tenant">
+        ${tenant}
+      </td>
       <td data-label="State">
         <${State} each=${each} />
       </td>
