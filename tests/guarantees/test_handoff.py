@@ -152,6 +152,16 @@ def test_fences_of_a_key_rise_with_its_home(ranges: Placements) -> None:
     assert seen == sorted(set(seen))
 
 
+def test_the_fences_of_the_new_home_never_fall(ranges: Placements) -> None:
+    """They may be above those of the inbox that the range comes from."""
+    epoch = "SELECT epoch FROM tenure.incarnation"
+    ranges.conns[2].execute("UPDATE tenure.incarnation SET epoch = epoch + 100")
+    before = ranges.conns[2].execute(epoch).fetchall()
+    ranges.move("k", to=2)
+    ranges.adopt(2)
+    assert ranges.conns[2].execute(epoch).fetchall() == before
+
+
 def test_a_key_kept_for_an_operator_keeps_its_range(ranges: Placements) -> None:
     ranges.send("k", 0, hold=True)
     (job,) = ranges.claim(1)
