@@ -126,6 +126,17 @@ def test_what_is_wrong_with_a_request_is_told(world: World, body: bytes, id: str
     assert [each.reason for each in shop.events if isinstance(each, WebhookRefused)] == [says]
 
 
+NOT_UTF8 = b'{"id": "evt_1", "name": "\xff"}'
+DEEP = b'{"id": "evt_1", "deep": ' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+
+
+@pytest.mark.parametrize("body", [NOT_UTF8, DEEP])
+def test_a_signed_body_that_cannot_be_read_is_refused(world: World, body: bytes) -> None:
+    assert Shop(world, HmacSignature("s", header="X-Sig")).post({"x-sig": hexed("s", body)}, body) == 400
+    assert Shop(world, StripeSignature("s")).post(stripe(body), body) == 401  # its id is in the body
+    assert world.count("live") == 0
+
+
 def test_forged_old_and_malformed_requests_are_refused_and_leave_nothing(world: World) -> None:
     shop = Shop(world)
     forged = {**standard(), "webhook-signature": "v1,AAAA"}

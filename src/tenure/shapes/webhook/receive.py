@@ -59,8 +59,12 @@ class Receiver:
     ) -> None:
         if not isinstance(then, Handler):
             raise BadSettings(f"then={then!r} must be a handler, made with @inbox.handler(…), that takes id and body")
-        self._provider, self._verify, self._then = check_name(provider, "provider"), verify, then
+        self._provider, self._verify, self._then = _provider(provider), verify, then
         self._lend, self._url, self._bus = connections or self._connection, url, bus or Bus()
+
+    def stores_as(self, other: Receiver) -> bool:
+        """Whether the other one believes the same requests and sends the same rows, as when an app is made twice."""
+        return self._then is other._then and bool(self._verify == other._verify)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
@@ -97,7 +101,7 @@ class Receiver:
             return id, msgspec.json.decode(body)
         except msgspec.ValidationError:  # of any value it is the only one
             raise NotTaken(400, OUT_OF_RANGE) from None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise NotTaken(400, "the body is not JSON") from None
         except RecursionError:
             raise NotTaken(400, "the body is nested too deep") from None
@@ -135,6 +139,13 @@ class _Opened:
     async def __aexit__(self, *raised: Any) -> None:
         if self._conn is not None:
             await self._conn.__aexit__(*raised)
+
+
+def _provider(name: str) -> str:
+    """The name itself; without a colon, which ends it in the key of a row: an id may have one."""
+    if ":" in check_name(name, "provider"):
+        raise BadSettings(f"provider={name!r} has a colon, which stands between a provider and its id: write shop-eu")
+    return name
 
 
 async def _body(receive: Receive) -> bytes:

@@ -149,3 +149,7 @@ def _field(body: bytes, name: str) -> Any:
         return msgspec.json.decode(body, type=dict[str, Any]).get(name)
     except msgspec.DecodeError as error:
         raise Forged(OUT_OF_RANGE if "out of range" in str(error) else "the body is not a JSON object") from None
+    except UnicodeDecodeError:
+        raise Forged("the body is not a JSON object") from None
+    except RecursionError:
+        raise Forged("the body is nested too deep") from None

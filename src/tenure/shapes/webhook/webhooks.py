@@ -10,7 +10,7 @@ import msgspec
 
 from ...app.handler import Handler
 from ...app.inbox import Inbox
-from ...errors import InvalidPayload
+from ...errors import BadSettings, InvalidPayload
 from ...verbs import endpoints
 from ...verbs.endpoints import KIND, QUEUE, RETENTION_SECONDS
 from .calling import Caller
@@ -45,6 +45,7 @@ class Webhooks(Registry):
     ) -> None:
         super().__init__(inbox, guard=guard, queue=queue)
         caller = caller or Caller(self.guard, proxy=proxy)
+        self._receivers: dict[str, Receiver] = {}
         self._deliverer = Deliverer(self.guard, caller, queue, inbox.codec, inbox.bus)
         inbox.lifespan(self._deliverer.lifespan)
         inbox.at_start.append(endpoints.begin_webhooks(queue))
@@ -73,8 +74,14 @@ class Webhooks(Registry):
         connections: Any = None,
         url: str | None = None,
     ) -> Receiver:
-        """An ASGI app that stores a provider's webhooks: app.mount("/in/stripe", hooks.receive("stripe", …))."""
-        return Receiver(provider, verify, then, connections=connections, url=url, bus=self._inbox.bus)
+        """An ASGI app that stores a provider's webhooks: app.mount("/in/stripe", hooks.receive("stripe", …)).
+
+        Rows are stored once by the name of the provider and its id: another receiver needs another name.
+        """
+        made = Receiver(provider, verify, then, connections=connections, url=url, bus=self._inbox.bus)
+        if not self._receivers.setdefault(provider, made).stores_as(made):
+            raise BadSettings(f"provider={provider!r} is taken by another receiver: give each its own name")
+        return made
 
 
 def hooks_of(inbox: Inbox) -> Webhooks | None:
