@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from ...errors import BadSettings
 from .guard import ForbiddenAddress, Guard, Target
+from .resolving import Resolver, Unresolved
 
 CALL_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
@@ -37,17 +37,11 @@ class Called:
     retry_after: str | None = None
 
 
-async def resolve(host: str, port: int) -> list[str]:
-    """Every address of a name, each once."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(each[4][0]) for each in found))
-
-
 class Pinned:
     """A network backend for httpcore that connects to judged addresses alone. It stands before one that has sockets."""
 
-    def __init__(self, guard: Guard, inner: Any, lookup: Resolve = resolve) -> None:
-        self._guard, self._inner, self._lookup = guard, inner, lookup
+    def __init__(self, guard: Guard, inner: Any, lookup: Resolve | None = None) -> None:
+        self._guard, self._inner, self._lookup = guard, inner, lookup or Resolver()
 
     async def connect_tcp(
         self,
@@ -88,7 +82,7 @@ class Caller:
         guard: Guard,
         *,
         inner: Any = None,
-        lookup: Resolve = resolve,
+        lookup: Resolve | None = None,
         ssl_context: Any = None,
         proxy: str | None = None,
     ) -> None:
@@ -128,7 +122,7 @@ class Caller:
                 return await self._post(target, headers, body, began, limit)
         except TimeoutError:
             note = f"no answer within {CALL_SECONDS:g} s"
-        except ForbiddenAddress as error:
+        except (ForbiddenAddress, Unresolved) as error:
             note = str(error)
         except Exception as error:
             note = " ".join(f"{type(error).__name__}: {error}".split())[:NOTE_CHARS].removesuffix(":")
