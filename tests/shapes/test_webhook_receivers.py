@@ -13,7 +13,14 @@ from shapes.test_webhook_receive import SECRET, Shop, standard
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
 from tenure.errors import BadSettings
-from tenure.shapes.webhook import StandardSignature, Webhooks, new_secret
+from tenure.shapes.webhook import (
+    GitHubSignature,
+    HmacSignature,
+    StandardSignature,
+    StripeSignature,
+    Webhooks,
+    new_secret,
+)
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -57,3 +64,57 @@ def test_what_two_receivers_have_acknowledged_is_stored_twice(world: World) -> N
     status = shop.post({"webhook-id": "msg_1", "webhook-timestamp": str(int(at)), "webhook-signature": signed}, body)
     keys = {key for (key,) in world.sql("SELECT idempotency_key FROM live")}
     assert (status, keys) == (202, {"shop:eu:msg_1", "shop-eu:msg_1"})
+
+
+@pytest.mark.parametrize("make", [StandardSignature, StripeSignature])
+@pytest.mark.parametrize("wrong", [new_secret(), "300", None, True, 0, -1, float("nan"), float("inf"), [300]])
+def test_a_tolerance_that_is_no_number_of_seconds_is_refused_and_not_shown(make: Any, wrong: Any) -> None:
+    """A second secret, above all: several are one list."""
+    with pytest.raises(BadSettings, match="tolerance_seconds") as refused:
+        make(new_secret(), wrong)
+    assert "whsec_" not in str(refused.value)
+    assert make(new_secret(), 600).tolerance_seconds == 600
+
+
+@pytest.mark.parametrize("options", [{"header": 5}, {"header": "a b"}, {"header": ""}, {"id_header": 5}, {"prefix": 5}])
+def test_headers_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(BadSettings):
+        HmacSignature("s", **{"header": "X-Sig", **options})
+
+
+@pytest.mark.parametrize("secrets", [None, 5, b"secret", object()])
+def test_secrets_that_are_no_text_are_refused(secrets: Any) -> None:
+    for make in (StandardSignature, StripeSignature, GitHubSignature):
+        with pytest.raises(BadSettings):
+            make(secrets)
+
+
+@pytest.mark.parametrize("verify", [None, SECRET, StandardSignature, GitHubSignature, lambda *_: "id"])
+def test_what_is_no_verifier_is_refused_when_the_receiver_is_made(verify: Any) -> None:
+    hooks, on_hook = made()
+    with pytest.raises(BadSettings, match="must be a verifier") as refused:
+        hooks.receive("shop", verify=verify, then=on_hook)
+    assert SECRET not in str(refused.value)
+
+
+def test_connections_that_cannot_be_lent_are_refused() -> None:
+    hooks, on_hook = made()
+    with pytest.raises(BadSettings, match="connections"):
+        hooks.receive("shop", verify=StandardSignature(SECRET), then=on_hook, connections=object())
+
+
+def test_a_handler_that_cannot_take_id_and_body_is_refused_when_the_receiver_is_made() -> None:
+    inbox = Inbox()
+    hooks, verify = Webhooks(inbox), StandardSignature(SECRET)
+
+    async def other(job: Job, order_id: int) -> None: ...
+    async def more(job: Job, id: str, body: dict[str, Any], order_id: int) -> None: ...
+    async def open_more(job: Job, order_id: int, **rest: Any) -> None: ...
+    async def open_all(job: Job, **rest: Any) -> None: ...
+    async def with_default(id: str, body: dict[str, Any], order_id: int = 0) -> None: ...
+
+    for wrong in (other, more, open_more):
+        with pytest.raises(BadSettings, match="takes id and body"):
+            hooks.receive("shop", verify=verify, then=inbox.handler(wrong.__name__)(wrong))
+    hooks.receive("one", verify=verify, then=inbox.handler("open_all")(open_all))
+    hooks.receive("two", verify=verify, then=inbox.handler("with_default")(with_default))

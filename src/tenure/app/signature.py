@@ -39,6 +39,7 @@ class Signature:
         self._names = tuple(field.name for field in fields)
         self._known = frozenset(self._names)
         self._open = any(field.kind is inspect.Parameter.VAR_KEYWORD for field in fields)
+        self._needed = {each.name for each in fields if each.kind in _NAMED and each.default is each.empty}
         if payload is not None and not isinstance(payload, type):
             raise BadSettings(f"handler {kind!r} has payload={payload!r}: give it a type, e.g. a dataclass")
         self._type: Any = payload
@@ -58,6 +59,10 @@ class Signature:
             field.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for field in fields
         )
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
+
+    def takes(self, *names: str) -> bool:
+        """Whether it is sent with these fields and no others, if their values fit."""
+        return not self._whole and self._needed.issubset(names) and (self._open or self._known.issuperset(names))
 
     def arguments(self, job: Any, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for one call; InvalidPayload if the payload does not fit."""

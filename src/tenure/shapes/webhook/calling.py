@@ -165,8 +165,8 @@ class Caller:
 
 def proxied(proxy: str) -> dict[str, Any]:
     """An egress proxy in parts, as httpcore takes it; BadSettings with the next step, and never with its password."""
-    parts = urlsplit(proxy)
     try:
+        parts = urlsplit(proxy if isinstance(proxy, str) else "")
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port
     except ValueError:
         known = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -14,13 +14,15 @@ from ...postgres.callers import awaits
 from ...postgres.runner import run
 from ...verbs import endpoints
 from ...verbs.endpoints import QUEUE, State
-from ...verbs.statement import Statement
+from ...verbs.statement import Statement, insisting
+from .checks import check_seconds
 from .guard import Guard
 from .sealing import seal
 from .signing import check_secret, new_secret
 
 OVERLAP_SECONDS = 86_400.0
 OVERLAP_SECONDS_MAX = 30 * 86_400.0
+_UNSTORED = re.compile("[\0\ud800-\udfff]")
 WORD = re.compile(r"[!-~]{1,200}")
 T = TypeVar("T")
 
@@ -37,6 +39,8 @@ class Registry:
     """What operators do with endpoints. A method that ends in -ing makes the statement, the other one runs it."""
 
     def __init__(self, inbox: Inbox, *, guard: Guard | None = None, queue: str = QUEUE) -> None:
+        if not isinstance(guard, Guard | None):
+            raise BadSettings(f"guard={str(guard)[:60]!r} must be a Guard(…): leave it out for the strict one")
         self._inbox, self._queue = inbox, queue
         self.guard = guard or Guard()
 
@@ -68,10 +72,7 @@ class Registry:
         self, endpoint: UUID | str, *, overlap_seconds: float = OVERLAP_SECONDS, secret: str | None = None
     ) -> Statement[Endpoint]:
         """BadSettings when it is run while a rotation is open, unless overlap_seconds is 0."""
-        if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
-            raise BadSettings(
-                f"overlap_seconds={overlap_seconds!r} must be from 0 to {OVERLAP_SECONDS_MAX:.0f}, 30 days"
-            )
+        check_seconds("overlap_seconds", overlap_seconds, 0, OVERLAP_SECONDS_MAX)
         made = Endpoint(_id(endpoint, "endpoint"), check_secret(secret or new_secret()))
         kept = seal(self._inbox.codec, made.secret, "secret", str(made.id))
         asked = endpoints.rotate_secret(made.id, kept, overlap_seconds)
@@ -86,7 +87,10 @@ class Registry:
         url: str | None = None,
         kinds: Sequence[str] | None = None,
     ) -> Any:
-        """Pause, disable or activate an endpoint, or change what it is; how many of its rows are due now."""
+        """Pause, disable or activate an endpoint, or change what it is; how many of its rows are due now.
+
+        BadSettings if there is no such endpoint.
+        """
         return self._run(conn, self.setting(endpoint, state, url=url, kinds=kinds))
 
     def setting(
@@ -104,21 +108,29 @@ class Registry:
         if state not in (None, "active", "paused", "disabled"):
             raise BadSettings(f"state={state!r} is not known: choose from active, paused, disabled")
         wanted = None if kinds is None else check_kinds(kinds)
-        return endpoints.set_endpoint(
-            _id(endpoint, "endpoint"), state, queue=self._queue, url=url, kinds=wanted, note=note
-        )
+        id = _id(endpoint, "endpoint")
+        asked = endpoints.set_endpoint(id, state, queue=self._queue, url=url, kinds=wanted, note=note)
+        return insisting(asked, _missing(id))
 
     def replay(self, conn: Any, endpoint: UUID | str, webhooks: Sequence[UUID | str]) -> Any:
-        """Send webhooks that are kept to one endpoint again, under their own ids, UUIDs or as text; how many."""
-        if isinstance(webhooks, str | UUID):
+        """Send webhooks that are kept to one endpoint again, under their own ids, UUIDs or as text; how many.
+
+        0 if the endpoint is disabled; BadSettings if there is no such endpoint.
+        """
+        if isinstance(webhooks, str) or not isinstance(webhooks, Iterable):
             raise BadSettings(f"webhooks={str(webhooks)[:60]!r} must be a list of ids")
         ids = [_id(each, "webhook") for each in webhooks]
-        again = endpoints.resend_webhook(_id(endpoint, "endpoint"), ids, queue=self._queue)
-        return self._run(conn, Statement(again.name, again.params, len))
+        id = _id(endpoint, "endpoint")
+        again = endpoints.resend_webhook(id, ids, queue=self._queue)
+        return self._run(conn, _known(Statement(again.name, again.params, len), id, 0))
 
     def test(self, conn: Any, endpoint: UUID | str) -> Any:
-        """Send one webhook of the kind tenure.test; its id, None if there is no such endpoint or it is disabled."""
-        return self._run(conn, endpoints.try_endpoint(_id(endpoint, "endpoint"), queue=self._queue))
+        """Send one webhook of the kind tenure.test; its id, None if the endpoint is disabled.
+
+        BadSettings if there is no such endpoint.
+        """
+        id = _id(endpoint, "endpoint")
+        return self._run(conn, _known(endpoints.try_endpoint(id, queue=self._queue), id, None))
 
     def _run(self, conn: Any, statement: Statement[T]) -> Any:
         if awaits(conn):
@@ -131,14 +143,18 @@ class Registry:
 
 def check_tenant(tenant: Any) -> str:
     """The tenant itself, or BadSettings."""
-    if not isinstance(tenant, str) or not 1 <= len(tenant.encode()) <= 256 or "\0" in tenant:
+    if (
+        not isinstance(tenant, str)
+        or not 1 <= len(tenant.encode("utf-8", "replace")) <= 256
+        or _UNSTORED.search(tenant)
+    ):
         raise BadSettings(f"tenant={str(tenant)[:60]!r} must be text of 1 to 256 bytes")
     return tenant
 
 
 def check_kinds(kinds: Any) -> list[str]:
     """The kinds themselves, or BadSettings."""
-    named = [] if isinstance(kinds, str) else list(kinds)
+    named = list(kinds) if isinstance(kinds, Iterable) and not isinstance(kinds, str) else []
     if not 1 <= len(named) <= 100 or not all(isinstance(each, str) and WORD.fullmatch(each) for each in named):
         raise BadSettings(f"kinds={str(kinds)[:60]!r} must be a list of 1 to 100 names, such as ['order.*']")
     if any("*" in each[:-1] for each in named):
@@ -156,13 +172,23 @@ def _added(added: bool, tenant: str, made: Endpoint) -> Endpoint:
 
 def _rotated(found: Any, made: Endpoint) -> Endpoint:
     if found is None:
-        raise BadSettings(f"there is no endpoint {made.id}: `tenure hooks` lists them")
+        raise _missing(made.id)
     if found.until is None:
         raise BadSettings(
             f"endpoint {made.id}: a rotation is open, two secrets sign until {found.open_until}: wait until then, or "
             "give overlap_seconds=0 (--overlap 0s), which ends both at once"
         )
     return made
+
+
+def _known(asked: Statement[T], id: UUID, otherwise: T) -> Statement[T]:
+    """The same statement; where it finds nothing it looks whether the endpoint is there."""
+    looked = insisting(Statement("endpoints", endpoints.endpoints(id=id).params, lambda _: otherwise), _missing(id))
+    return Statement(asked.name, asked.params, lambda rows: asked.read(rows) if rows else looked)
+
+
+def _missing(id: UUID) -> BadSettings:
+    return BadSettings(f"there is no endpoint {id}: `tenure hooks` lists them")
 
 
 def _id(id: Any, what: str) -> UUID:

@@ -8,10 +8,10 @@ is refused. The host of TLS and of the Host header stays the name.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ...errors import USAGE, BadSettings, TenureError
@@ -68,13 +68,12 @@ class Guard:
     networks: tuple[Network, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        try:
-            found = tuple(ip_network(each) for each in self.allow_networks)
-        except ValueError as error:
-            raise BadSettings(
-                f"allow_networks={self.allow_networks!r} must be networks like 10.1.0.0/16: {error}"
-            ) from None
-        object.__setattr__(self, "networks", found)
+        if not isinstance(self.allow_http, bool):
+            raise BadSettings(f"allow_http={self.allow_http!r} must be True or False")
+        ports = _some(self.ports)
+        if not ports or not all(type(each) is int and 1 <= each <= 65_535 for each in ports):
+            raise BadSettings(f"ports={self.ports!r} must be a list of ports from 1 to 65535, such as (443, 8443)")
+        object.__setattr__(self, "networks", _networks(self.allow_networks))
 
     def target(self, url: str) -> Target:
         """The URL in parts, or ForbiddenUrl. Nothing is resolved or opened."""
@@ -121,3 +120,20 @@ class Guard:
         if not found:
             raise ForbiddenAddress(f"{host[:80]!r} leads to no address")
         return list(found)
+
+
+def _some(given: Any) -> list[Any]:
+    """What is in a list; of anything else nothing."""
+    return list(given) if isinstance(given, Collection) and not isinstance(given, str | bytes) else []
+
+
+def _networks(given: Any) -> tuple[Network, ...]:
+    """The networks that these texts are, or BadSettings."""
+    try:
+        if not isinstance(given, Collection) or isinstance(given, str | bytes):
+            raise ValueError("give a list of them")
+        if not all(isinstance(each, str | Network) for each in given):
+            raise ValueError("each is text")
+        return tuple(ip_network(each) for each in given)
+    except ValueError as error:
+        raise BadSettings(f"allow_networks={given!r} must be networks like 10.1.0.0/16: {error}") from None

@@ -22,7 +22,7 @@ from ...errors import BadSettings, IdempotencyConflict, InvalidPayload, PayloadT
 from ...events import Bus, WebhookDiffers, WebhookReceived, WebhookRefused
 from ...model.payload import check_name
 from ...postgres.connection import connect_async
-from .verifiers import OUT_OF_RANGE, Forged, Verifier
+from .verifiers import OUT_OF_RANGE, Forged, Verifier, check_verifier
 
 BODY_BYTES_MAX = 1_048_576
 BODY_SECONDS = 10.0
@@ -57,8 +57,11 @@ class Receiver:
         url: str | None = None,
         bus: Bus | None = None,
     ) -> None:
-        if not isinstance(then, Handler):
+        if not isinstance(then, Handler) or not then.signature.takes("id", "body"):
             raise BadSettings(f"then={then!r} must be a handler, made with @inbox.handler(…), that takes id and body")
+        check_verifier(verify)
+        if connections is not None and not callable(connections):
+            raise BadSettings("connections= must be what lends one, such as pool.connection, without parentheses")
         self._provider, self._verify, self._then = _provider(provider), verify, then
         self._lend, self._url, self._bus = connections or self._connection, url, bus or Bus()
 

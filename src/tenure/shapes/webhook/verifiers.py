@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from ...errors import BadSettings, TenureError
+from .checks import SECONDS_MAX, check_header, check_seconds
 from .signing import key_of, signature
 
 TOLERANCE_SECONDS = 300.0
@@ -41,6 +42,7 @@ class StandardSignature:
 
     def __post_init__(self) -> None:
         _ = [key_of(each) for each in _several(self.secrets)]
+        _check_tolerance(self.tolerance_seconds)
 
     def verify(self, headers: Mapping[str, str], body: bytes, now: float) -> str:
         """By webhook-id, webhook-timestamp and webhook-signature."""
@@ -60,6 +62,7 @@ class StripeSignature:
 
     def __post_init__(self) -> None:
         _several(self.secrets)
+        _check_tolerance(self.tolerance_seconds)
 
     def verify(self, headers: Mapping[str, str], body: bytes, now: float) -> str:
         """By Stripe-Signature: t=…,v1=…"""
@@ -98,6 +101,11 @@ class HmacSignature:
 
     def __post_init__(self) -> None:
         _several(self.secrets)
+        check_header("header", self.header)
+        if self.id_header is not None:
+            check_header("id_header", self.id_header)
+        if not isinstance(self.prefix, str):
+            raise BadSettings(f"prefix must be text, not {type(self.prefix).__name__}")
         if self.digest not in ("sha256", "sha512"):
             raise BadSettings(f"digest={self.digest!r} is not taken: choose from sha256, sha512")
 
@@ -108,8 +116,21 @@ class HmacSignature:
         return _id(headers.get(self.id_header.lower())) if self.id_header else hashlib.sha256(body).hexdigest()
 
 
+def check_verifier(verify: Any) -> None:
+    """BadSettings for what cannot verify: nothing, a secret, or a class without its secret."""
+    if isinstance(verify, type) or not callable(getattr(verify, "verify", None)):
+        said = f"the class {verify.__name__}" if isinstance(verify, type) else type(verify).__name__
+        raise BadSettings(f"verify= must be a verifier, such as StripeSignature(secret), not {said}")
+
+
+def _check_tolerance(seconds: Any) -> None:
+    if isinstance(seconds, str | bytes):
+        raise BadSettings("tolerance_seconds is no number: several secrets are given as one list")
+    check_seconds("tolerance_seconds", seconds, 1, SECONDS_MAX)
+
+
 def _several(secrets: str | Sequence[str]) -> list[str]:
-    found = [secrets] if isinstance(secrets, str) else list(secrets)
+    found = [secrets] if not isinstance(secrets, Iterable) or isinstance(secrets, str) else list(secrets)
     if not found or not all(isinstance(each, str) and each for each in found):
         raise BadSettings("a verifier needs a secret: text that is not empty, or several of them")
     return found

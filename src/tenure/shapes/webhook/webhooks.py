@@ -14,6 +14,7 @@ from ...errors import BadSettings, InvalidPayload
 from ...verbs import endpoints
 from ...verbs.endpoints import KIND, QUEUE, RETENTION_SECONDS
 from .calling import Caller
+from .checks import SECONDS_MAX, check_seconds
 from .delivery import ATTEMPTS, Deliverer
 from .endpoint_registry import WORD, Registry, check_tenant
 from .guard import Guard
@@ -24,6 +25,7 @@ from .verifiers import Verifier
 LEASE_SECONDS = 60.0
 BODY_BYTES_MAX = 262_144
 KEEP_EVERY_SECONDS = 300.0
+RETENTION_SECONDS_MIN = 4 * 86_400.0  # the last attempt comes before
 _HOOKS: WeakKeyDictionary[Inbox, Webhooks] = WeakKeyDictionary()
 
 
@@ -44,6 +46,7 @@ class Webhooks(Registry):
         proxy: str | None = None,
     ) -> None:
         super().__init__(inbox, guard=guard, queue=queue)
+        check_seconds("retention_seconds", retention_seconds, RETENTION_SECONDS_MIN, SECONDS_MAX)
         caller = caller or Caller(self.guard, proxy=proxy)
         self._receivers: dict[str, Receiver] = {}
         self._deliverer = Deliverer(self.guard, caller, queue, inbox.codec, inbox.bus)
