@@ -15,9 +15,9 @@ from ...postgres.runner import run
 from ...verbs import endpoints
 from ...verbs.endpoints import QUEUE, State
 from ...verbs.statement import Statement, insisting
-from .checks import check_seconds
 from .guard import Guard
 from .sealing import seal
+from .setting_checks import check_seconds
 from .signing import check_secret, new_secret
 
 OVERLAP_SECONDS = 86_400.0

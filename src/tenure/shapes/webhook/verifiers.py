@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ...errors import BadSettings, TenureError
-from .checks import SECONDS_MAX, check_header, check_seconds
+from .setting_checks import SECONDS_MAX, check_header, check_seconds
 from .signing import key_of, signature
 
 TOLERANCE_SECONDS = 300.0
@@ -125,7 +125,7 @@ def check_verifier(verify: Any) -> None:
 
 def _check_tolerance(seconds: Any) -> None:
     if isinstance(seconds, str | bytes):
-        raise BadSettings("tolerance_seconds is no number: several secrets are given as one list")
+        raise BadSettings("tolerance_seconds must be a number of seconds: give several secrets as one list")
     check_seconds("tolerance_seconds", seconds, 1, SECONDS_MAX)
 
 

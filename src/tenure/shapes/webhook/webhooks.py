@@ -14,12 +14,12 @@ from ...errors import BadSettings, InvalidPayload
 from ...verbs import endpoints
 from ...verbs.endpoints import KIND, QUEUE, RETENTION_SECONDS
 from .calling import Caller
-from .checks import SECONDS_MAX, check_seconds
 from .delivery import ATTEMPTS, Deliverer
 from .endpoint_registry import WORD, Registry, check_tenant
 from .guard import Guard
 from .receive import Receiver
 from .sealing import seal_body
+from .setting_checks import SECONDS_MAX, check_seconds
 from .verifiers import Verifier
 
 LEASE_SECONDS = 60.0
