@@ -166,3 +166,30 @@ def test_one_skip_passes_a_shard_and_a_rebuild_that_stand_at_the_same_event(worl
         hired.saw(ProjectionSwapped)
         eventually(lambda: sums.totals() == {"order:1": 7, other: 5})
         assert sums.skipped() == [(at[2], mine, BEAST)]
+
+
+class Ending(Sums):
+    """One that ends its transaction by itself instead."""
+
+    def apply(self, tx: psycopg.Connection[Any], event: Event) -> None:
+        tx.execute(ADD, [event.stream, event.data["amount"]])
+        if event.data["amount"] == 666 and not self.mended:
+            tx.execute("ROLLBACK")
+
+
+def test_a_rebuild_stops_where_the_function_ends_its_transaction_also_with_skip(world: World, place: str) -> None:
+    sums, at = Ending(world, place, "skip"), paid(world, 1, 2, 666, 4)
+    sums.mended = True
+    with sums.working() as hired:
+        eventually(lambda: sums.totals() == {"order:1": 673})
+        sums.mended = False
+        sums.spoil()
+        world.run(ask_rebuild(sums.name))
+        (stopped,) = hired.saw(ProjectionStopped)
+        assert (stopped.shard, stopped.position, stopped.skipped) == (-1, at[2], False)
+        assert stopped.error.startswith("EndedTransaction: ")
+        sums.mended = True
+        world.run(resume_projection(sums.name))
+        hired.saw(ProjectionSwapped)
+        assert sums.totals() == {"order:1": 673}
+    assert sums.skipped() == []

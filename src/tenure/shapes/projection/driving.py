@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from psycopg import AsyncConnection, Connection, IsolationLevel, Rollback
+from psycopg import AsyncConnection, Connection, Rollback
 
 from ...app.job import Job
 from ...errors import RolledBack
 from ...model.outcome import Outcome
 from ...postgres.runner import run
+from ...postgres.transactions import StillOpen, awaiting, blocking
 from ...verbs.statement import Statement
-from .projection import Projection
+from .projection import EndedTransaction, Projection
 from .shard import Apply, Ask, Body, Call, Rest, Steps, WaitPast
 from .tailing import TAIL_SECONDS, Tail
 
@@ -59,24 +62,23 @@ class Driver:
         return None
 
     def _apply(self, conn: Connection[Any], body: Body) -> Any:
-        conn.isolation_level = IsolationLevel.READ_COMMITTED
         answer = None
-        with conn.transaction():
+        with blocking(conn) as still_open:
             while True:
                 try:
                     what = body.send(answer)
                 except StopIteration as end:
                     return end.value
-                answer = self._call(conn, what) if isinstance(what, Call) else run(conn, what, self.job.schema)
+                if isinstance(what, Call):
+                    answer = None
+                    self._call(conn, what, still_open)
+                else:
+                    answer = run(conn, what, self.job.schema)
 
-    def _call(self, conn: Connection[Any], call: Call) -> Any:
-        try:
-            for args in self.projection.calls(call.events):
+    def _call(self, conn: Connection[Any], call: Call, still_open: StillOpen) -> None:
+        for n, args in enumerate(self.projection.calls(call.events)):
+            with _within_ours(self.projection, self.job, still_open, n):
                 self.projection.function(conn, args)
-        except Rollback as quiet:
-            raise RolledBack(self.job.claimed) from quiet
-        except SystemExit as left:
-            raise RuntimeError(f"the function called sys.exit({left.code!r})") from left
 
     def _wait(self, position: int) -> int:
         tail = self.tail
@@ -148,25 +150,23 @@ class AsyncDriver:
         return None
 
     async def _apply(self, conn: AsyncConnection[Any], body: Body) -> Any:
-        await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
         answer = None
-        async with conn.transaction():
+        async with awaiting(conn) as still_open:
             while True:
                 try:
                     what = body.send(answer)
                 except StopIteration as end:
                     return end.value
-                calls = self._call(conn, what) if isinstance(what, Call) else run(conn, what, self.job.schema)
-                answer = await calls
+                if isinstance(what, Call):
+                    answer = None
+                    await self._call(conn, what, still_open)
+                else:
+                    answer = await run(conn, what, self.job.schema)
 
-    async def _call(self, conn: AsyncConnection[Any], call: Call) -> None:
-        try:
-            for args in self.projection.calls(call.events):
+    async def _call(self, conn: AsyncConnection[Any], call: Call, still_open: StillOpen) -> None:
+        for n, args in enumerate(self.projection.calls(call.events)):
+            with _within_ours(self.projection, self.job, still_open, n):
                 await self.projection.function(conn, args)
-        except Rollback as quiet:
-            raise RolledBack(self.job.claimed) from quiet
-        except SystemExit as left:
-            raise RuntimeError(f"the function called sys.exit({left.code!r})") from left
 
     async def _wait(self, position: int) -> int:
         tail = self.tail
@@ -198,6 +198,24 @@ class AsyncDriver:
                 await conn.execute(f'LISTEN "{what.channel}"'.encode())
                 async for _ in conn.notifies(timeout=TAIL_SECONDS, stop_after=1):
                     pass
+
+
+@contextmanager
+def _within_ours(projection: Projection, job: Job, still_open: StillOpen, n: int) -> Iterator[None]:
+    """Around one call of the function, the one after n others: it must leave the transaction to its batch."""
+    try:
+        try:
+            yield
+        except Rollback as quiet:
+            raise RolledBack(job.claimed) from quiet
+        except SystemExit as left:
+            raise RuntimeError(f"the function called sys.exit({left.code!r})") from left
+    except Exception as error:
+        if still_open():
+            raise
+        raise EndedTransaction(projection.name, n) from error
+    if not still_open():
+        raise EndedTransaction(projection.name, n)
 
 
 async def _within(rung: asyncio.Event, seconds: float) -> None:

@@ -18,6 +18,17 @@ BATCH = 500  # events in one transaction
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 
 
+class EndedTransaction(BadSettings):
+    """The function of a projection has ended the transaction of its batch; `applied` calls before it had not."""
+
+    def __init__(self, name: str, applied: int) -> None:
+        self.applied = applied
+        super().__init__(
+            f"the function of projection {name!r} ended its transaction: leave COMMIT and ROLLBACK to Tenure, then "
+            f"`tenure projections resume {name}`"
+        )
+
+
 class Projection:
     """What `@journal.projection` makes of a function: it stays callable."""
 

@@ -38,7 +38,7 @@ from ...verbs.projections import (
 )
 from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, record
-from .projection import Projection
+from .projection import EndedTransaction, Projection
 
 BATCH_FAR = 5_000  # events in one transaction while it is far behind
 STRETCH = 50_000  # positions in one look, however few of them are ours
@@ -100,6 +100,7 @@ class Shard:
         self._shards: int | None = None  # among how many the streams are dealt: a rebuild can deal them anew
         self._written_at = clock()
         self._most = projection.batch  # halved by an error, and doubled by each success after it
+        self._careful = False  # since an error, until as many as ever are applied again
         self._in_doubt = number >= 0 and job.attempt > 1  # what ended the workers before may be what it has to apply
 
     def steps(self) -> Steps:
@@ -180,14 +181,21 @@ class Shard:
             return (yield from self._poison(state, events, error))
         self._moved(to, len(events))
         self._most = min(self._most * 2, self.projection.batch)
+        self._careful = self._careful and self._most < self.projection.batch
         return True
 
     def _size(self, horizon: int) -> int:
         far = horizon - self.read_to > 10 * self.projection.batch
-        return max(BATCH_FAR, self._most) if far and self._most == self.projection.batch else self._most
+        return max(BATCH_FAR, self._most) if far and not self._careful else self._most
 
     def _poison(self, state: ShardState, events: list[Event], error: Exception) -> Generator[Step, Any, bool]:
         """One of these cannot be applied: half as many the next time; of one event, the rule decides."""
+        self._careful = True
+        if isinstance(error, EndedTransaction):  # its fault, not that of an event: trying again could write twice
+            if error.applied == 0:
+                return (yield from self._stop(events[0], _said(error)))
+            self._most = error.applied
+            return True
         if len(events) > 1:
             self._most = max(1, min(self._most, len(events)) // 2)
             return True
@@ -203,18 +211,22 @@ class Shard:
             else:
                 self._moved(event.position, 1)
                 return True
-        said = f"{type(error).__name__}: {error}"
-        named = (self.projection.name, self.number)
         skips: bool = yield from self.skips(state, event)
-        if skips:
-            noted = skip_event(*named, event.position, said)
-            yield self._apply([], noted, self._advance(event.position))
-            self._moved(event.position, 0)
-        else:
-            stopped = stop_shard(*named, self.written, event.position, said, self.job.claimed)
-            yield self._apply([], self._advance(self.written), stopped)
-        self.bus.emit(ProjectionStopped(*named, event.position, said, skips))
-        return skips
+        if not skips:
+            return (yield from self._stop(event, _said(error)))
+        named = (self.projection.name, self.number)
+        yield self._apply([], skip_event(*named, event.position, _said(error)), self._advance(event.position))
+        self._moved(event.position, 0)
+        self.bus.emit(ProjectionStopped(*named, event.position, _said(error), True))
+        return True
+
+    def _stop(self, event: Event, said: str) -> Generator[Step, Any, bool]:
+        """Say at which event it stops, and why; it waits there for somebody."""
+        named = (self.projection.name, self.number)
+        stopped = stop_shard(*named, self.written, event.position, said, self.job.claimed)
+        yield self._apply([], self._advance(self.written), stopped)
+        self.bus.emit(ProjectionStopped(*named, event.position, said, False))
+        return False
 
     def skips(self, state: ShardState, _event: Event) -> Generator[Step, Any, bool]:
         """True if it passes over an event that it cannot apply."""
@@ -233,10 +245,9 @@ class Shard:
             except Exception as error:
                 if isinstance(error, StaleLease) or trouble_of(error) != "bug":
                     raise
-                said = f"{type(error).__name__}: {error}"
-                noted = skip_event(name, self.number, event.position, said)
+                noted = skip_event(name, self.number, event.position, _said(error))
                 yield self._apply([], noted, self._advance(self.written))  # who was taken over notes nothing anew
-                self.bus.emit(ProjectionStopped(name, self.number, event.position, said, True))
+                self.bus.emit(ProjectionStopped(name, self.number, event.position, _said(error), True))
 
     def _write_down(self, after: float = 0.0) -> Generator[Step, Any, None]:
         """Advance over a stretch without events of ours, now and then: it must not be read for ever."""
@@ -263,3 +274,7 @@ class Shard:
         self._written_at, self._in_doubt = self._clock(), False
         if n and self.bus.each_job:
             self.bus.emit(ProjectionAdvanced(self.projection.name, self.number, to, n))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
