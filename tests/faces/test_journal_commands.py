@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 from crew import eventually, working
 from tenure.cli import tenure
 from tenure.model.journal import NewEvent
+from tenure.model.rows import Lane
 from tenure.verbs import cancel
 from tenure.verbs.journal import append
-from tenure.verbs.projections import plan_projection
+from tenure.verbs.projections import plan_projection, stop_shard
 from tenure.verbs.rebuild import ask_rebuild
 from world import World
 
@@ -66,6 +67,15 @@ def test_projections_are_listed_paused_resumed_and_forgotten(world: World) -> No
         assert said in refused.output
     assert call(world, "projections", "forget", "p", "--yes").exit_code == 0
     assert call(world, "projections", "pause").exit_code == 2
+
+
+def test_the_error_of_a_projection_is_shown_to_its_end(world: World) -> None:
+    error = "ValueError: order 9182 has no customer since the import of May: run tools/mend_customers.py first"
+    world.run(plan_projection("p", shards=1, like=None))
+    held = world.claim_one("A", lanes=[Lane("projections")])
+    position = world.run(append("order:1", [NewEvent("order.paid")])).position
+    assert world.run(stop_shard("p", 0, 0, position, error + "\nin order:1", held))
+    assert call(world, "projections").output.endswith(f"\t{error}\n")
 
 
 def test_a_list_shows_what_an_open_append_holds_back_and_why_a_rebuild_does_not_get_on(world: World) -> None:

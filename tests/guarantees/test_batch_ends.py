@@ -19,6 +19,7 @@ from tenure.events import JobCompleted
 from tenure.model.ended import BatchEnd
 from tenure.model.outcome import Fail
 from tenure.model.rows import NewRow
+from tenure.postgres import run
 from tenure.verbs import batches
 from world import World
 
@@ -77,9 +78,10 @@ def test_a_batch_is_sent_with_the_callers_transaction_or_not_at_all(world: World
 
 
 def test_on_a_connection_in_autocommit_nothing_is_sent_by_halves(world: World, shop: Shop) -> None:
-    batch = shop.inbox.batch(world.conn, then=shop.report, name="x" * 200)
+    world.sql("ALTER TABLE groups ADD CONSTRAINT never CHECK (name <> 'refused')")
+    batch = shop.inbox.batch(world.conn, then=shop.report, name="refused")
     batch.add(shop.part, n=1)
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="name"), batch:
+    with pytest.raises(psycopg.errors.CheckViolation, match="never"), batch:
         pass
     assert world.count("live") == 0
 
@@ -149,6 +151,20 @@ def test_a_job_that_follows_nothing_has_no_batch(world: World) -> None:
 
 def _again(world: World, payload: Any = None, conn: Any = None, name: str = "order:1") -> Any:
     return world.run(verbs.enqueue(NewRow("k", payload or {}, idempotency_key=name, again="after_end")), conn)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "\ud800", 5, "x" * 129, "é" * 65])
+def test_a_name_that_no_batch_can_have_is_refused_and_the_transaction_goes_on(
+    world: World, shop: Shop, name: Any
+) -> None:
+    with world.connect() as conn, conn.transaction():
+        conn.execute("SELECT 1")
+        with pytest.raises(InvalidPayload, match="name"), shop.inbox.batch(conn, then=shop.report, name=name):
+            raise AssertionError("its rows were asked for")
+        with pytest.raises(InvalidPayload, match="name"):
+            run(conn, batches.open_group([], name=name), world.schema)
+        conn.execute("SELECT 1")
+    assert world.count("live") == 0
 
 
 def test_a_name_is_free_again_when_its_row_has_ended(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import psycopg
@@ -12,7 +12,7 @@ from psycopg.errors import FeatureNotSupported, InvalidParameterValue, Serializa
 from guarantees.facts import Beside, together, user_connection, waits_for_a_lock
 from tenure.app.inbox import Inbox
 from tenure.doctor import shapes
-from tenure.errors import InvalidPayload, WrongVersion
+from tenure.errors import BadSettings, InvalidPayload, WrongVersion
 from tenure.model.journal import NewEvent, event_type
 from tenure.postgres import run
 from tenure.shapes.projection import Journal
@@ -75,6 +75,24 @@ def test_a_class_names_its_type() -> None:
         "http.call.ended2",
         "order.paid",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("Über", "über"), ("ÖffnungGeändert", "öffnung.geändert"), ("GEZÄHLTEIn2Läufen", "gezählte.in2.läufen"),
+        ("ΠαραγγελίαΠληρώθηκε", "παραγγελία.πληρώθηκε"), ("注文済み", "注文済み"), ("Order_paid2", "order.paid2"),
+    ],
+)  # fmt: skip
+def test_a_class_of_any_alphabet_names_its_type(name: str, named: str) -> None:
+    assert event_type(type(name, (), {})) == named
+
+
+def test_an_event_type_that_is_not_text_is_refused_unless_it_is_a_field(world: World) -> None:
+    with pytest.raises(InvalidPayload, match=r"^OrderPaid.event_type=5 must be text, such as 'order.paid'$"):
+        world.run(append("order:1", [type("OrderPaid", (), {"event_type": 5})()]))
+    slots = make_dataclass("OrderPaid", [("event_type", int)], slots=True)
+    assert event_type(slots) == "order.paid"
 
 
 @pytest.mark.parametrize("expect", [0, 2, 4])
@@ -154,8 +172,16 @@ def test_what_is_no_event_is_refused_in_a_sentence(world: World, event: Any, sai
         append("order:1", [NewEvent("order.paid", "x" * 2_000_000)])
     with pytest.raises(InvalidPayload, match="at least one"):
         world.run(append("order:1", []))
-    with pytest.raises(InvalidPayload, match="expect=-1"):
-        world.run(append("order:1", [OrderPaid(1)], expect=-1))
+    for expect, shown in ((-1, "-1"), (1 << 62, str(1 << 62)), (10**5000, "a huge number"), (True, "True")):
+        with pytest.raises(InvalidPayload, match=f"expect={shown} must be the last version"):
+            world.run(append("order:1", [OrderPaid(1)], expect=expect))
+
+
+@pytest.mark.parametrize("of", [["*.paid"], ["or*der"], ["**"], ["order.*", "*.paid"]])
+def test_a_pattern_that_would_match_nothing_is_refused(of: list[str]) -> None:
+    for asked in (lambda: read_after(of=of), lambda: Journal(Inbox()).projection("p", of=of)(lambda _tx, _event: None)):
+        with pytest.raises(BadSettings, match=r": a star stands at the end, as in order\.\*$"):
+            asked()
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,8 @@ def test_a_stopped_shard_is_skipped_or_tried_again_and_the_others_go_on(world: W
     ("how", "said"),
     [
         ({"shards": 0}, "shards=0"), ({"batch": 9999}, "batch=9999"), ({"on_error": "ignore"}, "stop, skip"),
-        ({"tables": "totals"}, "give a list"), ({"of": "order.*"}, "list of types"),
+        ({"tables": "totals"}, "give a list"), ({"tables": ("a", "b", "a")}, "name 'a' once"),
+        ({"name": 5}, "has no name"), ({"of": "order.*"}, "list of types"),
         ({"name": "Order Totals"}, "small letters"),
     ],
 )  # fmt: skip
@@ -330,6 +331,8 @@ def test_what_no_projection_can_be_is_refused_in_a_sentence(how: dict[str, Any],
         Journal(Inbox()).projection(how.pop("name", "totals"), **how)(lambda _tx, _event: None)
     with pytest.raises(BadSettings, match="must take"):
         Journal(Inbox()).projection("totals")(lambda _tx: None)
+    with pytest.raises(BadSettings, match=r"'paid' has no name: write @journal\.projection\("):
+        Journal(Inbox()).projection(paid)  # type: ignore[arg-type]
 
 
 # -- in a worker

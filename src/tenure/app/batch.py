@@ -13,7 +13,7 @@ from ..errors import BadSettings, InvalidPayload
 from ..model.rows import NewRow
 from ..postgres.runner import run
 from ..postgres.transactions import whole, whole_awaiting
-from ..verbs.batches import GROUP_MAX, WAITING_SECONDS, open_group
+from ..verbs.batches import GROUP_MAX, WAITING_SECONDS, check_batch_name, open_group
 from ..verbs.sending import enqueue
 from ..verbs.statement import Statement
 from .handler import Handler
@@ -36,6 +36,7 @@ class Batch:
     def __init__(self, conn: Any, schema: str, then: Then | Batch = None, name: str | None = None) -> None:
         if not isinstance(then, Handler | Sender | NewRow | Batch | None):
             raise BadSettings(f"then={then!r} must be a handler, a row of one (report.row(day=1)) or another batch")
+        check_batch_name(name)
         self._conn, self._schema, self._name, self.then = conn, schema, name, then
         self.rows: list[NewRow] = []
         self.id: int | None = None  # its number, once it is sent

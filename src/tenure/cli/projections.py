@@ -21,7 +21,7 @@ from ..verbs.statement import Statement
 from .asking import agreed, attended
 from .database import opened
 from .operators import answer, me, noting
-from .output import show
+from .output import error_line, show
 from .suggest import Choice
 
 # What each does, and what it says when it is done.
@@ -103,4 +103,5 @@ def _line(shard: ShardLag) -> tuple[str, ...]:
     state = f"stopped at {shard.stopped_at}" if shard.stopped_at else shard.state.replace("_", " ")
     state = "paused" if shard.paused else state
     numbers = (str(shard.position), str(shard.behind), f"{shard.lag_seconds:.0f} s")
-    return (shard.projection, number, *numbers, state, str(shard.skipped), (shard.error or "")[:60])
+    error = error_line(shard.error) if shard.error else ""
+    return (shard.projection, number, *numbers, state, str(shard.skipped), error)

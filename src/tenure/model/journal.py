@@ -15,6 +15,7 @@ from ..errors import BadSettings, InvalidPayload
 from .payload import check_name, check_row_key, encode, encode_headers
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[a-z0-9]+")
+VERSION_MAX = (1 << 62) - 1  # of a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,22 @@ class Appended(NamedTuple):
 def event_type(shape: type[Any]) -> str:
     """The type that a class names: OrderPaid is order.paid, unless it has an `event_type` of its own."""
     own = getattr(shape, "event_type", None)
-    return own if isinstance(own, str) else ".".join(_WORD.findall(shape.__name__)).lower()
+    if isinstance(own, str):
+        return own
+    if own is not None and not hasattr(own, "__get__"):  # a field with slots, a property and a method have it
+        raise InvalidPayload(f"{shape.__name__}.event_type={own!r:.80} must be text, such as 'order.paid'")
+    name = shape.__name__
+    words = _WORD.finditer("".join(map(_sort, name)))
+    return ".".join(name[word.start() : word.end()] for word in words).lower()
+
+
+def _sort(letter: str) -> str:
+    """A letter of any alphabet as one of ours: A is a capital, a another letter, 0 a digit, _ is none of them."""
+    if letter == "_" or not f"a{letter}".isidentifier():
+        return "_"
+    if letter.isupper() or letter.istitle():
+        return "A"
+    return "0" if letter.isdigit() else "a"
 
 
 def event_params(stream: str, events: Sequence[Any], expect: int | None) -> dict[str, Any]:
@@ -73,8 +89,8 @@ def event_params(stream: str, events: Sequence[Any], expect: int | None) -> dict
     check_row_key(stream, "stream")
     if not events:
         raise InvalidPayload(f"no event for stream {stream!r}: give at least one")
-    if expect is not None and (not isinstance(expect, int) or isinstance(expect, bool) or expect < 0):
-        raise InvalidPayload(f"expect={expect!r} must be the last version of the stream: 0 for a new one")
+    if expect is not None:
+        _check_version(expect)
     new = [each if isinstance(each, NewEvent) else _of_object(each) for each in events]
     return {
         "stream": stream,
@@ -84,6 +100,12 @@ def event_params(stream: str, events: Sequence[Any], expect: int | None) -> dict
         "ids": [each.id for each in new],
         "expect": expect,
     }
+
+
+def _check_version(expect: int) -> None:
+    if not isinstance(expect, int) or isinstance(expect, bool) or not 0 <= expect <= VERSION_MAX:
+        shown = "a huge number" if isinstance(expect, int) and expect.bit_length() > 64 else repr(expect)
+        raise InvalidPayload(f"expect={shown} must be the last version of the stream: 0 for a new one")
 
 
 def _encoded(event: NewEvent) -> str:
@@ -110,4 +132,6 @@ def like_types(of: Sequence[str] | None) -> list[str] | None:
     if isinstance(of, str) or not of:
         raise BadSettings(f"of={of!r} must be a list of types, like ['order.*']: leave it out for all")
     escaped = [re.sub(r"([\\%_])", r"\\\1", check_name(each, "type")) for each in of]
+    if any("*" in each[:-1] for each in of):
+        raise BadSettings(f"of={str(of)[:60]!r}: a star stands at the end, as in order.*")
     return [each.replace("*", "%") for each in escaped]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ..errors import InvalidPayload
+from ..model.payload import check_name
 from ..model.rows import NewRow
 from .sending import many_params
 from .statement import Statement
@@ -73,10 +74,17 @@ def open_group(
             raise InvalidPayload(
                 f"a row of a batch has idempotency_key={row.idempotency_key!r}: a batch counts new rows, leave it out"
             )
+    check_batch_name(name)
     params = many_params(rows)
     del params["idempotency_keys"]
     follower = {"then_row": then_row, "then_group": then_group, "stop_on_failure": stop_on_failure}
     return Statement("open_group", {**params, "name": name, **follower}, lambda answer: Opened(*answer[0]))
+
+
+def check_batch_name(name: str | None) -> None:
+    """InvalidPayload if no batch can have this name; None: it has none."""
+    if name is not None:
+        check_name(name, "name")
 
 
 def group(id: int) -> Statement[Group | None]:

@@ -31,6 +31,11 @@ class Journal:
 
         The function takes (tx, event), or (tx, events) for a list. Its writes and the checkpoint commit together.
         """
+        if not isinstance(name, str):
+            raise BadSettings(
+                f"projection {getattr(name, '__name__', name)!r} has no name: write "
+                '@journal.projection("order_totals", of=["order.*"])'
+            )
         if name in self.projections:
             raise BadSettings(f"projection {name!r} exists already: {self.projections[name].function.__qualname__}")
 

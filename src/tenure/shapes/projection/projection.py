@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 
@@ -55,6 +56,8 @@ class Projection:
             )
         if isinstance(tables, str):
             raise BadSettings(f"projection {name!r} has tables={tables!r}: give a list, [{tables!r}]")
+        if twice := [each for each, n in Counter(tables).items() if n > 1]:
+            raise BadSettings(f"projection {name!r} has tables={list(tables)!r}: name {twice[0]!r} once")
         self.function, self.name, self.like = function, name, like_types(of)
         self.tables, self.shards, self.batch, self.on_error, self.queue = list(tables), shards, batch, on_error, queue
         self.whole = _takes_events(function, name)
