@@ -250,6 +250,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "endpoints.kept_webhooks": [endpoints.kept_webhooks(ID, NOON)],
     "outboxes.outboxes": [outboxes.outboxes()],
     "outboxes.unsent": [outboxes.unsent("default", "outbox:shop")],
+    "outboxes.publisher": [outboxes.publisher()],
     "outboxes.originals": [outboxes.originals([ID])],
     "outboxes.replay": [outboxes.replay([ID], 1)],
     "capacity.backlog": [capacity.backlog()],

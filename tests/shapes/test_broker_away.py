@@ -333,7 +333,7 @@ def test_redis_whose_stream_is_something_else_is_away_and_a_mark_that_is_one_ref
         (answer,) = sent(RedisStream(redis_broker.url, stream="taken"), message("1"))
         assert "'taken' holds something else than a stream: rename or delete it" in _away(answer)
         client.delete("taken")
-        client.lpush("{taken}:mark:order:7", "not a mark")
+        client.lpush("{taken}:mark_of::order:7", "not a mark")
         one, other = sent(RedisStream(redis_broker.url, stream="taken"), message("1"), message("2", "order:8"))
         assert isinstance(one, Refused)
         assert other == Sent()

@@ -56,6 +56,11 @@ def unsent(queue: str, kind: str) -> Statement[bool]:
     return Statement("unsent", {"queue": queue, "kind": kind}, lambda rows: bool(rows[0][0]))
 
 
+def publisher() -> Statement[str]:
+    """Which inbox this is, so that a broker can tell it from others."""
+    return Statement("publisher", {}, lambda rows: str(rows[0][0]))
+
+
 def served_by(workers: list[Member], every: list[OutboxDepth]) -> set[str]:
     """Those of these outboxes that a worker serves which is alive or drains: it knows the kind and takes its queue."""
     told = [worker.metadata for worker in workers if worker.status != "dead"]

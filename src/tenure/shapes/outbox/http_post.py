@@ -1,4 +1,4 @@
-"""HTTP: one POST an event. The receiver dedupes by Idempotency-Key and fences by Tenure-Fence."""
+"""HTTP: one POST an event. The receiver dedupes by Idempotency-Key and fences each Tenure-Publisher by Tenure-Fence."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class Http:
             **headers(message.attributes, "ce-"),
             "Idempotency-Key": message.once,
             "Tenure-Fence": str(message.fence),
+            "Tenure-Publisher": message.publisher,
         }
         try:
             status = (await self._client.post(self._url, content=message.body, headers=said)).status_code

@@ -1,4 +1,4 @@
-"""NATS JetStream: deduped by id inside the stream's window, fenced by the last message of each key's subject."""
+"""NATS JetStream: deduped by id inside the stream's window, fenced by marks in the last message of each subject."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from ...errors import BadSettings
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Mark, Message, Refused, Sent, Unfit, brief, needs
 
+PUBLISHERS_MAX = 16  # of one key, whose marks a message carries: those that wrote last
 KEYS_MAX = 10_000  # whose last message is remembered
 WRONG_LAST, TOO_LARGE = 10071, 10054
 WINDOW_MARGIN_SECONDS = 60.0
 CONNECT_SECONDS = 3.0
+Marks = dict[str, Mark]  # by publisher, the last one first
+_MARK = re.compile(r"([0-9a-f]*)=(\d+)\.(\d+)")
 _SUBJECT = re.compile(r"[^\s*>.]+(\.[^\s*>.]+)*")
 
 
@@ -32,7 +35,7 @@ class JetStream:
         self.bytes_max = bytes_max
         self._client: Any = None
         self._js: Any = None
-        self._last: OrderedDict[str, tuple[int, Mark]] = OrderedDict()
+        self._last: OrderedDict[str, tuple[int, Marks]] = OrderedDict()
 
     async def open(self, lease_seconds: float) -> None:
         """Connect, and read the stream's window."""
@@ -80,8 +83,8 @@ class JetStream:
             if message.key is None:
                 return await self._publish(subject, message, None) or Away("no answer")
             for _ in range(3):
-                last, mark = self._last.get(subject) or await self._read_last(subject)
-                if mark >= message.mark:
+                last, marks = self._last.get(subject) or await self._read_last(subject)
+                if marks.get(message.publisher, (0, 0)) >= message.mark:
                     return await self._late(subject, message)
                 answer = await self._publish(subject, message, last)
                 if answer is not None:
@@ -100,30 +103,35 @@ class JetStream:
 
     async def _publish(self, subject: str, message: Message, last: int | None) -> Sent | Duplicate | None:
         """None if the last message of the subject is another one."""
+        marks, sent_with = self._marks_with(message), self.sent_with(message, last)
         try:
-            ack = await self._js.publish(
-                subject, message.body, stream=self._stream, headers=self.sent_with(message, last)
-            )
+            ack = await self._js.publish(subject, message.body, stream=self._stream, headers=sent_with)
         except self._errors.APIError as error:
             if error.err_code == WRONG_LAST and last is not None:
                 return None
             raise
         if message.key is not None and not ack.duplicate:
-            self._remember(subject, ack.seq, message.mark)
+            self._remember(subject, ack.seq, marks)
         return Duplicate() if ack.duplicate else Sent()
 
     def sent_with(self, message: Message, last: int | None) -> dict[str, str]:
-        """CloudEvents, the id to dedupe by, the mark, and which message must be the last of its subject."""
+        """CloudEvents, the id to dedupe by, the marks, and which message must be the last of its subject."""
         fenced = {} if last is None else {"Nats-Expected-Last-Subject-Sequence": str(last)}
-        mark = f"{message.fence} {message.seq}"
-        return {**headers(message.attributes, "ce-"), "Nats-Msg-Id": message.once, "Tenure-Mark": mark, **fenced}
+        marks = " ".join(f"{name}={fence}.{seq}" for name, (fence, seq) in self._marks_with(message).items())
+        return {**headers(message.attributes, "ce-"), "Nats-Msg-Id": message.once, "Tenure-Marks": marks, **fenced}
 
-    async def _read_last(self, subject: str) -> tuple[int, Mark]:
+    def _marks_with(self, message: Message) -> Marks:
+        """Its own, and those of others that stand in the last message of its subject: they would be lost with it."""
+        _, known = self._last.get(self.subject_of(message.key), (0, Marks()))
+        others = [(name, mark) for name, mark in known.items() if name != message.publisher]
+        return dict([(message.publisher, message.mark), *others[: PUBLISHERS_MAX - 1]])
+
+    async def _read_last(self, subject: str) -> tuple[int, Marks]:
         try:
             found = await self._js.get_last_msg(self._stream, subject)
         except self._errors.NotFoundError:
-            return 0, (0, 0)
-        self._remember(subject, found.seq, _mark_of(found))
+            return 0, {}
+        self._remember(subject, found.seq, _marks_of(found))
         return self._last[subject]
 
     async def _late(self, subject: str, message: Message) -> Answer:
@@ -132,10 +140,11 @@ class JetStream:
         if (found.headers or {}).get("Nats-Msg-Id") == message.once:
             return Duplicate()
         self._last.pop(subject, None)
-        return Fenced(f"{subject} has seen fence {_mark_of(found)[0]}, ours is {message.fence}")
+        seen, _ = _marks_of(found).get(message.publisher, (0, 0))
+        return Fenced(f"{subject} has seen fence {seen}, ours is {message.fence}")
 
-    def _remember(self, subject: str, seq: int, mark: Mark) -> None:
-        self._last[subject] = seq, mark
+    def _remember(self, subject: str, seq: int, marks: Marks) -> None:
+        self._last[subject] = seq, marks
         self._last.move_to_end(subject)
         if len(self._last) > KEYS_MAX:
             self._last.popitem(last=False)
@@ -152,9 +161,10 @@ def _percent(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode())
 
 
-def _mark_of(found: Any) -> Mark:
-    words = (found.headers or {}).get("Tenure-Mark", "0 0").split()
-    return int(words[0]), int(words[1])
+def _marks_of(found: Any) -> Marks:
+    """Of a message that was not sent by a relay, or by one of 0.1.0, which did not say whose its mark is: none."""
+    said = _MARK.findall((found.headers or {}).get("Tenure-Marks", ""))
+    return {name: (int(fence), int(seq)) for name, fence, seq in said}
 
 
 async def _ignored(_error: Exception) -> None:

@@ -14,12 +14,14 @@ from .transport import Answer, Away, Fenced, Message, Refused, Sent, brief, need
 
 PRODUCERS_MAX = 32  # with a transactional id, open at once
 CALL_SECONDS = 8.0
+Bucket = tuple[str, int]  # of a publisher
 
 
 class Kafka:
     """`Kafka("127.0.0.1:9092", topic="shop")`: the record's key is the event's key, so that its partition is one.
 
-    With `fenced` (the default) events with a key are sent in transactions, one transactional id a bucket of keys;
+    With `fenced` (the default) events with a key are sent in transactions, one transactional id for each
+    bucket of keys of a publisher;
     consumers read with isolation.level=read_committed. Across relays an event may be there twice: ce_id says so.
     """
 
@@ -36,8 +38,8 @@ class Kafka:
         self._config = {"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 2, **(options or {})}
         self._topic, self._fenced, self.bytes_max = topic, fenced, bytes_max
         self._plain: Any = None
-        self._by_bucket: OrderedDict[int, Any] = OrderedDict()
-        self._locks: dict[int, asyncio.Lock] = {}
+        self._by_bucket: OrderedDict[Bucket, Any] = OrderedDict()
+        self._locks: dict[Bucket, asyncio.Lock] = {}
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self, lease_seconds: float) -> None:  # noqa: ARG002
@@ -69,11 +71,12 @@ class Kafka:
         """Wait until the broker has it, and with a key until its transaction is committed."""
         if message.key is None or not self._fenced:
             return await self._call(self._deliver, self._plain, message) if self._plain else Away("closed")
-        lock = self._locks.setdefault(message.bucket, asyncio.Lock())
+        bucket = message.publisher, message.bucket
+        lock = self._locks.setdefault(bucket, asyncio.Lock())
         async with lock:
             answer: Answer = await self._call(self._transact, message)
             if not isinstance(answer, Sent):
-                self._by_bucket.pop(message.bucket, None)
+                self._by_bucket.pop(bucket, None)
             return answer
 
     def _deliver(self, producer: Any, message: Message) -> Answer:
@@ -96,7 +99,7 @@ class Kafka:
 
     def _transact(self, message: Message) -> Answer:
         try:
-            producer = self._producer_of(message.bucket)
+            producer = self._producer_of((message.publisher, message.bucket))
             producer.begin_transaction()
             answer = self._deliver(producer, message)
             if isinstance(answer, Sent):
@@ -107,11 +110,12 @@ class Kafka:
         except self._kafka.KafkaException as error:
             return self._answer_to(error)
 
-    def _producer_of(self, bucket: int) -> Any:
+    def _producer_of(self, bucket: Bucket) -> Any:
         """Its first transaction takes the id over: an older producer with the same id is fenced from then on."""
         found = self._by_bucket.get(bucket)
         if found is None:
-            found = self._kafka.Producer({**self._config, "transactional.id": f"tenure-{self._topic}-{bucket}"})
+            id = f"tenure-{self._topic}-{bucket[0]}-{bucket[1]}"
+            found = self._kafka.Producer({**self._config, "transactional.id": id})
             found.init_transactions(CALL_SECONDS)
             self._by_bucket[bucket] = found
             if len(self._by_bucket) > PRODUCERS_MAX:

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, overload
 
+from psycopg import Error
+
 from ...app.inbox import Inbox
 from ...app.job import Job
 from ...errors import BadSettings
 from ...model.limits import PAYLOAD_BYTES_MAX
-from ...model.outcome import Outcome
+from ...model.outcome import Outcome, Snooze
 from ...model.payload import check_name
 from ...model.rows import Enqueued
 from .cloudevent import attributes, check_type, encoded
+from .publisher import Publishers
 from .relay import Relay
-from .transport import Message, Transport
+from .transport import Message, Transport, brief
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
 
 KIND = "outbox:"
 LEASE_SECONDS = 20.0  # short: what a dead relay held is sent soon, and a broker must remember ids for twice as long
+DATABASE_SECONDS = 1.0
 ENVELOPE_BYTES = 1024  # of a payload: the type and the braces around the data
 
 
@@ -50,6 +54,7 @@ class Outbox:
         queue = queue or self.kind  # its own: keys belong to a queue, and outboxes must not hold each other's
         self._bytes_max = min(to.bytes_max, PAYLOAD_BYTES_MAX - ENVELOPE_BYTES)
         self.relay = Relay(self.name, self.kind, queue, to, lease_seconds, inbox.bus)
+        self._publishers = Publishers(self.kind)
         inbox.lifespan(self.relay.lifespan)
         self._handler = inbox.handler(self.kind, queue=queue, lease_seconds=lease_seconds)(self._send)
 
@@ -86,5 +91,9 @@ class Outbox:
         said = attributes(job.id, job.seq, self.source, type, key, job.sent_headers, id)
         once = f"{said['id']}/replay-{replay}" if replay else said["id"]
         body = encoded(data, self.relay.transport.bytes_max)
-        message = Message(said, body, key, once, job.fence, job.seq, job.claimed.partition_bucket)
+        try:
+            publisher = await self._publishers.name_for(job)
+        except (Error, OSError) as error:  # no fault of the event
+            return Snooze(DATABASE_SECONDS, f"the database is away: {brief(error)}")
+        message = Message(said, body, key, once, job.fence, job.seq, job.claimed.partition_bucket, publisher)
         return await self.relay.send(job, message)

@@ -69,7 +69,7 @@ class RedisStream:
         tag = f"{{{self._stream}}}"
         keys = [self._stream, f"{tag}:seen:{message.once}"]
         if message.key is not None:
-            keys.append(f"{tag}:mark:{message.key}")
+            keys.append(f"{tag}:mark_of:{message.publisher}:{message.key}")
         fields = {**headers(message.attributes, "ce_"), "data": message.body}
         flat = [part for field in fields.items() for part in field]
         # As text of one width: a script's numbers are too small for a fence.

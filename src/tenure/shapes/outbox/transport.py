@@ -23,6 +23,7 @@ class Message:
     fence: int
     seq: int
     bucket: int = 0
+    publisher: str = ""  # whose marks are compared: those of another inbox or outbox are not
 
     @property
     def id(self) -> str:
