@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
+from ...errors import BadSettings
+from .address import check_address
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
 
@@ -18,9 +21,18 @@ class Http:
     """
 
     def __init__(self, url: str, *, bytes_max: int = 1_000_000, **options: Any) -> None:
+        check_address(url, ("http", "https"), "https://events.example/in")
         self._httpx = needs("httpx", "http")
         self._url, self._options, self.bytes_max = url, options, bytes_max
         self._client: Any = None
+        known = signature(self._httpx.AsyncClient).parameters
+        if unknown := sorted(name for name in options if name not in known):
+            raise BadSettings(
+                f"{unknown[0]!r} is no option of httpx.AsyncClient: see its documentation, or leave it out"
+            )
+        for name, value in dict(options.get("headers") or {}).items():
+            if not isinstance(value, str | bytes) or any(c in str(value) for c in "\r\n\0"):
+                raise BadSettings(f"the header {name!r} must be a text of one line")
 
     async def open(self, lease_seconds: float) -> None:  # noqa: ARG002
         """There is nothing to ask before the first event."""

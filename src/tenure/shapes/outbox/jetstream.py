@@ -8,11 +8,13 @@ from collections import OrderedDict
 from typing import Any
 
 from ...errors import BadSettings
+from .address import check_address, check_broker_name
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Mark, Message, Refused, Sent, Unfit, brief, needs
 
 PUBLISHERS_MAX = 16  # of one key, whose marks a message carries: those that wrote last
 KEYS_MAX = 10_000  # whose last message is remembered
+SCHEMES = ("nats", "tls", "ws", "wss")
 WRONG_LAST, TOO_LARGE = 10071, 10054
 WINDOW_MARGIN_SECONDS = 60.0
 CONNECT_SECONDS = 3.0
@@ -30,6 +32,10 @@ class JetStream:
     def __init__(self, url: str, *, stream: str, subject: str, bytes_max: int = 1_000_000, **options: Any) -> None:
         if not _SUBJECT.fullmatch(subject):
             raise BadSettings(f"subject={subject!r} must be words with dots between them, such as 'shop.orders'")
+        for each in url.split(",") if isinstance(url, str) else url if isinstance(url, list) else [url]:
+            plain = isinstance(each, str) and "://" not in each
+            check_address(f"nats://{each.strip()}" if plain else each, SCHEMES, "nats://127.0.0.1:4222")
+        check_broker_name(stream, "stream", never=" \t\r\n.*>/\\")
         self._nats, self._errors = needs("nats", "nats"), needs("nats.js.errors", "nats")
         self._url, self._stream, self._subject, self._options = url, stream, subject, options
         self.bytes_max = bytes_max

@@ -48,6 +48,9 @@ class Outbox:
     ) -> None:
         if not isinstance(source, str) or not source:
             raise BadSettings(f"source={source!r} must say where the events come from, such as '/shop'")
+        if isinstance(to, type) or not all(hasattr(to, each) for each in ("open", "send", "close", "bytes_max")):
+            told = f"the class {to.__name__}" if isinstance(to, type) else f"of type {type(to).__name__}"
+            raise BadSettings(f"to= must be a transport, such as JetStream(…), and is {told}")
         self.source = source
         self.name = check_name(name or source.strip("/").replace("/", "."), "name")
         self.kind = KIND + self.name

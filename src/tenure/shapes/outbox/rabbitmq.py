@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .address import check_address, check_broker_name
 from .cloudevent import headers
 from .transport import Answer, Away, Message, Refused, Sent, brief, needs
 
@@ -18,6 +19,8 @@ class RabbitMQ:
     """
 
     def __init__(self, url: str, *, exchange: str, bytes_max: int = 1_000_000, **options: Any) -> None:
+        check_address(url, ("amqp", "amqps"), "amqp://127.0.0.1/")
+        check_broker_name(exchange, "exchange")
         self._pika = needs("aio_pika", "rabbitmq")
         self._spec = needs("pamqp.commands", "rabbitmq")
         self._url, self._exchange, self._options = url, exchange, options

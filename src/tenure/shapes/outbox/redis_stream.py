@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .address import check_address, check_broker_name
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
 
@@ -38,6 +39,8 @@ class RedisStream:
     def __init__(
         self, url: str, *, stream: str, length_max: int = 0, seen_seconds: int = SEEN_SECONDS, **options: Any
     ) -> None:
+        check_address(url, ("redis", "rediss", "unix"), "redis://127.0.0.1:6379")
+        check_broker_name(stream, "stream")
         self._redis = needs("redis.asyncio", "redis")
         self._errors = needs("redis.exceptions", "redis")
         self._url, self._stream, self._options = url, stream, options
