@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any
 
 from ...errors import BadSettings
-from .address import check_address
+from .broker_address import check_address
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ...errors import BadSettings
-from .address import check_address, check_broker_name
+from .broker_address import check_address, check_broker_name
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Mark, Message, Refused, Sent, Unfit, brief, needs
 

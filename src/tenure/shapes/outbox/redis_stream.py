@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .address import check_address, check_broker_name
+from .broker_address import check_address, check_broker_name
 from .cloudevent import headers
 from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Sent, brief, needs
 
