@@ -67,7 +67,9 @@ def test_what_two_receivers_have_acknowledged_is_stored_twice(world: World) -> N
 
 
 @pytest.mark.parametrize("make", [StandardSignature, StripeSignature])
-@pytest.mark.parametrize("wrong", [new_secret(), "300", None, True, 0, -1, float("nan"), float("inf"), [300]])
+@pytest.mark.parametrize(
+    "wrong", [pytest.param(new_secret(), id="a secret"), "300", None, True, 0, -1, float("nan"), float("inf"), [300]]
+)
 def test_a_tolerance_that_is_no_number_of_seconds_is_refused_and_not_shown(make: Any, wrong: Any) -> None:
     """A second secret, above all: several are one list."""
     with pytest.raises(BadSettings, match="tolerance_seconds") as refused:
@@ -89,7 +91,9 @@ def test_secrets_that_are_no_text_are_refused(secrets: Any) -> None:
             make(secrets)
 
 
-@pytest.mark.parametrize("verify", [None, SECRET, StandardSignature, GitHubSignature, lambda *_: "id"])
+@pytest.mark.parametrize(
+    "verify", [None, pytest.param(SECRET, id="a secret"), StandardSignature, GitHubSignature, lambda *_: "id"]
+)
 def test_what_is_no_verifier_is_refused_when_the_receiver_is_made(verify: Any) -> None:
     hooks, on_hook = made()
     with pytest.raises(BadSettings, match="must be a verifier") as refused:
