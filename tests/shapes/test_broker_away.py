@@ -16,6 +16,7 @@ from crew import eventually, working
 from shapes.relay_tools import change_stream, in_redis, in_stream, make_exchange, make_full_exchange, make_stream, now
 from shapes.test_transports import message, sent
 from tenure.app.inbox import Inbox
+from tenure.errors import BadSettings
 from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobRetried
 from tenure.shapes.outbox import (
     Answer,
@@ -299,8 +300,10 @@ def test_without_any_broker_each_transport_says_that_it_is_away() -> None:
     ):
         with pytest.raises(ConnectionError):
             sent(to)
-    for url in (f"http://{nowhere}", "http://[::bad/", "nothing"):
-        assert isinstance(sent(Http(url), message("1"))[0], Away)
+    assert isinstance(sent(Http(f"http://{nowhere}"), message("1"))[0], Away)
+    for url in ("http://[::bad/", "nothing"):
+        with pytest.raises(BadSettings):
+            Http(url)
 
 
 def test_redis_that_refuses_the_login_or_takes_no_writes_is_away(redis_broker: Broker) -> None:
