@@ -11,7 +11,7 @@ import sys
 from .worker import Worker
 
 PYTHONS_SECONDS = 0.005
-TURN_SECONDS = 0.002
+TURN_SECONDS = 0.0005
 
 
 def own(worker: Worker) -> None:
