@@ -20,7 +20,6 @@ from tenure import Inbox, Terms, Worker, migrate, postgres, verbs
 from tenure.model.rows import NewRow
 from tenure.shapes.flow import Flow, Flows
 from tenure.verbs import settle, steps
-from tenure.worker.interpreter import own
 
 FLOW = {"tenure-version": "1"}
 ROUNDS = 3  # of plain jobs and flows in turn: their medians count
@@ -73,7 +72,7 @@ class Bench:
     def until(self, query: str, *params: Any) -> float:
         """Seconds from the start of a worker until the answer is true."""
         worker = Worker(_inbox(), Terms(self.url, schema="bench", queues={"default": 1.0}, slots=400))
-        own(worker)  # as `tenure worker` does
+        worker.garbage.ours = True  # as in `tenure worker`
         thread = threading.Thread(target=worker.run)
         began = time.monotonic()
         thread.start()

@@ -1,10 +1,9 @@
-"""Handlers that tell how often Python looks for garbage in their process, and how soon its threads take turns."""
+"""Handlers that tell how often Python looks for garbage in their process."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 
 from apps.ledger import note
 from tenure.app.inbox import Inbox
@@ -26,5 +25,5 @@ async def slow() -> None:
 
 @inbox.handler("look")
 async def look(job: Job) -> None:
-    """After how many new objects, and after how many seconds."""
-    note("look", job, objects=gc.get_threshold()[0], seconds=sys.getswitchinterval())
+    """After how many new objects."""
+    note("look", job, objects=gc.get_threshold()[0])

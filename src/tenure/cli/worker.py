@@ -88,7 +88,6 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
     from ..telemetry.log import Log
     from ..worker.config import Terms
     from ..worker.health import Health
-    from ..worker.interpreter import own
     from ..worker.worker import Worker
 
     inbox = load(app)
@@ -120,7 +119,7 @@ def _work(app: str, queues: str | None, rest: dict[str, Any]) -> None:
         else:
             bus.subscribe(log, each_job=rest["verbose"])
         worker = Worker(inbox, terms, bus)
-        own(worker)
+        worker.garbage.ours = True  # nothing else is done in this process
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: worker.stop())
         with Health(worker, host, port) as health:
