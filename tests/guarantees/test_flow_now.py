@@ -243,7 +243,7 @@ def test_a_check_of_the_code_reads_the_same_time_and_draws(shop: Shop, plain: bo
 
 def test_a_record_that_was_there_before_keeps_its_time() -> None:
     core = Core(Instance(UUID(int=1), "sent twice", 1), 0.0)
-    doing = core.step(Call("", 0, "one", print, (), {}, Tries(), None, "key"))
+    doing = core.step(Call("", 0, "one", print, (), {}, Tries(), None))
     assert isinstance(next(doing), Run)
     assert isinstance(doing.send(None), Write)
     assert doing.send(Recorded(9.0, written=False)) == Recall(1)

@@ -11,7 +11,7 @@ ONCE = Tries(1)
 
 
 def _called(path: str, n: int) -> Call:
-    return Call(path, n, f"{path}/{n}", print, (), {}, ONCE, None, f"{path}/{n}", undo=print)
+    return Call(path, n, f"{path}/{n}", print, (), {}, ONCE, None, undo=print)
 
 
 def test_along_a_path_the_number_decides_also_when_the_clock_went_back() -> None:

@@ -119,7 +119,7 @@ class Blocking:
             return self.record(effect.steps)
         if isinstance(effect, Run):
             call = effect.call
-            token = RUNNING.set(StepContext(call.key, call.undoes))
+            token = RUNNING.set(StepContext(self.core.instance, call.path, call.n, call.undoes))
             try:
                 held(self.job)
                 return _own(call.function, call.args, call.kwargs)
@@ -167,7 +167,7 @@ class Blocking:
 
     def _fenced(self, effect: Fenced) -> str:
         job, call = self.job, effect.call
-        token = RUNNING.set(StepContext(call.key, call.undoes))
+        token = RUNNING.set(StepContext(self.core.instance, call.path, call.n, call.undoes))
         try:
             with job.lender.blocking() as conn:
                 before, conn.isolation_level = conn.isolation_level, psycopg.IsolationLevel.READ_COMMITTED

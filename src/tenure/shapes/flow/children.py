@@ -112,8 +112,8 @@ def mapped(
     async def send_async(tx: Any) -> int:
         return int((await run(tx, open_group(rows, name=name, then_row=parent, stop_on_failure=stop), schema)).id)
 
-    function, key = send if blocking else send_async, core.key_of(path, n)
-    call = Call(path, n, name, function, (), {}, DEFAULT, None, key, fenced=True, args_hash=division)
+    function = send if blocking else send_async
+    call = Call(path, n, name, function, (), {}, DEFAULT, None, fenced=True, args_hash=division)
     core.families[path, n] = None
     group = yield from core.step(call)
     core.reach(path, n + 1)

@@ -59,7 +59,7 @@ class Awaiting:
 
     def me(self) -> Any:
         """Who asks: the task. Not itself, for its context holds who is asked: a circle would wait for the collector."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         return ref(task) if task is not None else None
 
     async def go(self, doing: Doing) -> Any:
@@ -155,7 +155,7 @@ class Awaiting:
         return asyncio.sleep(effect.seconds)
 
     async def _run(self, call: Call) -> Any:
-        token = RUNNING.set(StepContext(call.key, call.undoes))
+        token = RUNNING.set(StepContext(self.core.instance, call.path, call.n, call.undoes))
         try:
             held(self.job)
             value = call.function(*call.args, **call.kwargs)
@@ -212,7 +212,7 @@ class Awaiting:
 
     async def _fenced(self, effect: Fenced) -> str:
         job, call = self.job, effect.call
-        token = RUNNING.set(StepContext(call.key, call.undoes))
+        token = RUNNING.set(StepContext(self.core.instance, call.path, call.n, call.undoes))
         try:
             async with job.lender.awaiting() as conn:
                 before = conn.isolation_level

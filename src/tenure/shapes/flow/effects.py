@@ -97,7 +97,6 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
     tries: Tries
     timeout_seconds: float | None
-    key: str
     undoes: str | None = None
     fenced: bool = False
     undo: Callable[..., Any] | None = None

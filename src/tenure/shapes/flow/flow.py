@@ -101,9 +101,8 @@ class Flow(Stable):
         if not isinstance(tries, Tries):
             raise BadSettings(f"step {name!r} has retry={tries!r}: write Tries(5), or Tries(5, Fixed(10))")
         branch, n = self._reserve(name)
-        key = self._core.key_of(branch.path, n)
         call = Call(
-            branch.path, n, name, function, args, kwargs, tries, timeout, key, None, fenced, undo, hash_of(args, kwargs)
+            branch.path, n, name, function, args, kwargs, tries, timeout, None, fenced, undo, hash_of(args, kwargs)
         )
         return self._beside(self._core.called(call), (branch.path, n))
 

@@ -32,7 +32,6 @@ class Knowledge:
         self.moments, self.failures = Moments(began_at), Failures()
         self.cancel, self.cleaning, self.cancelled_at = cancel, False, 0.0
         self._seen, self._seen_at = max(began_at, instance.seen_at), time.monotonic()
-        self._key = f"{instance.id}/{instance.run}"
 
     def know(self, records: list[Step]) -> None:
         """What is recorded of this run."""
@@ -47,7 +46,3 @@ class Knowledge:
     def now(self) -> float:
         """The database's time, as far as it is known: never ahead of it."""
         return self._seen + time.monotonic() - self._seen_at
-
-    def key_of(self, path: str, n: int) -> str:
-        """The key of a step, the same in every attempt."""
-        return f"{self._key}/{path}/{n}"

@@ -14,6 +14,7 @@ from ...verbs.questions import row
 from ...verbs.steps import Step
 from .core import Core
 from .effects import Ask, Call, Doing, Main, Recall, Stop, Sub, Tell
+from .step_context import key_of
 from .trouble import (
     Again,
     Asleep,
@@ -24,7 +25,7 @@ from .trouble import (
     StepFailed,
     UndoFailed,
 )
-from .undoing import CANCEL, UNDONE, to_undo, undo_of, undo_path
+from .undoing import CANCEL, UNDONE, to_undo, undo_of
 
 DIFFERS_SECONDS = (60.0, 600.0)  # a definition that differs is looked at again so much later, at first and at most
 
@@ -170,6 +171,6 @@ def _undo(core: Core, left: list[tuple[Call, Step]]) -> Doing:
         if core.cancelled_at and core.now() - since > core.instance.cleanup_seconds:
             raise UndoFailed(f"its time to clean up was over after {core.instance.cleanup_seconds:g} s", rest)
         try:
-            yield from core.step(undo_of(call, result, core.key_of(undo_path(call.path), call.n)))
+            yield from core.step(undo_of(call, result, key_of(core.instance, call.path, call.n)))
         except StepFailed as error:
             raise UndoFailed(str(error), rest) from error

@@ -141,6 +141,5 @@ def given_back(core: Core, race: Step, losers: Sequence[Branch], schema: str) ->
         await run(tx, put_back(core.instance.id, signals), schema)
         return msgspec.json.decode(race.result or "null")
 
-    key = core.key_of(race.path, race.n)
-    call = Call(race.path, race.n, race.name, kept, (), {}, DEFAULT, None, key, fenced=True)
+    call = Call(race.path, race.n, race.name, kept, (), {}, DEFAULT, None, fenced=True)
     return Fenced(call._replace(args_hash=race.args_hash), 1)

@@ -26,7 +26,8 @@ class Moments:
 
     def passed(self, path: str, at: float) -> None:
         """Something has ended on this path, and is recorded with this time."""
-        self._at[path] = max(at, self._at.get(path, at))
+        if at > self._at.get(path, 0.0):
+            self._at[path] = at
 
     def join(self, path: str, branches: Iterable[str]) -> None:
         """These branches of the path have ended."""

@@ -5,14 +5,30 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from .effects import Instance
 from .trouble import InsideStep
 
 
 class StepContext(NamedTuple):
-    """The key of the step that runs, and of the step that it undoes. No more: what a body leaves behind holds it."""
+    """Where the step that runs is, and the key of the step that it undoes. No more: what a body leaves behind holds it.
 
-    key: str
+    The key itself is made when it is asked for: most steps send it nowhere.
+    """
+
+    of: Instance
+    path: str
+    n: int
     undoes: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of the step."""
+        return key_of(self.of, self.path, self.n)
+
+
+def key_of(of: Instance, path: str, n: int) -> str:
+    """The key of a step, the same in every attempt."""
+    return f"{of.id}/{of.run}/{path}/{n}"
 
 
 RUNNING: ContextVar[StepContext | None] = ContextVar("tenure_step", default=None)

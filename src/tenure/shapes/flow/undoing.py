@@ -94,15 +94,14 @@ def _in_time(timed: list[Timed], depth: int, since: float, ordered: list[Timed])
     return since
 
 
-def undo_of(call: Call, result: Any, key: str) -> Call:
+def undo_of(call: Call, result: Any, undoes: str) -> Call:
     """The step that undoes this one."""
     return call._replace(
         path=undo_path(call.path),
-        key=key,
         name=f"undo:{call.name}",
         function=call.undo or call.function,
         args=(result, *call.args),
-        undoes=call.key,
+        undoes=undoes,
         undo=None,
         args_hash=0,
     )
