@@ -268,6 +268,8 @@ def test_a_token_that_would_end_every_worker_is_refused(world: World, token: int
     world.enqueue()
     with pytest.raises(psycopg.errors.CheckViolation, match="live_state"):
         world.sql("UPDATE live SET lease_generation = %s", token)
+    with pytest.raises(psycopg.errors.CheckViolation, match="live_state"):
+        world.sql("INSERT INTO live (kind, payload, lease_generation) VALUES ('k', '{}', %s)", token)
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "dead_letter", "cancelled", "", "Pending"])

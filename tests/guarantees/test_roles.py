@@ -328,6 +328,7 @@ def test_every_table_view_sequence_and_function_is_granted_to_somebody_or_to_nob
         "forget_limits",
         "note_membership",
         "refuse_row",
+        "refuse_state",
         "refuse_idempotency_key",
         "refuse_line",
         "leave_mark",
