@@ -11,9 +11,9 @@ import threading
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -23,6 +23,8 @@ from ...app.lent import Connections
 from ...errors import StaleLease
 from ...model.rows import Settled
 from ...postgres.runner import run
+from ...postgres.transactions import blocking
+from ...verbs.statement import Statement
 from ...verbs.steps import Parked, Parking, Recording, Saying, park, recall, record, say
 from .trouble import FlowStops
 
@@ -37,6 +39,7 @@ PATIENCE_SECONDS = 2.0  # for an instance that somebody signals just now
 RECORD_SECONDS = 10.0  # for a row that somebody has locked: given up, what was done is done again
 
 
+T = TypeVar("T")
 Done = Callable[[Any], object]  # called with the answer, or with an exception
 
 
@@ -71,6 +74,7 @@ class Recorder:
         self.on_loop = threading.RLock()  # of all that happens on the loop of a worker: nobody is ever kept waiting
         self._words: dict[UUID, Saying] = {}  # what is to be said, by instance
         self._say_at = 0.0
+        self._isolated = False  # statements begin in another isolation here: each has a transaction that says which
 
     def send(
         self, job: Job, what: Recording | Parking | Saying | int, done: Done, loop: AbstractEventLoop | None = None
@@ -101,6 +105,10 @@ class Recorder:
         except psycopg.OperationalError as error:
             time.sleep(0.2)
             return _still_wanted(batch, error)
+        except Exception as error:  # those who asked are told; the thread goes on, for nobody else would record
+            self._words = {}
+            _answer((each, error) for each in batch)
+            return []
 
     def _gathered(self, seconds: float) -> list[Request]:
         found: list[Request] = []
@@ -121,7 +129,7 @@ class Recorder:
         parks = [each for each in batch if isinstance(each.what, Parking)]
         again: list[Request] = []
         if recalls:
-            found = run(conn, recall([(each.job.id, each.what) for each in recalls]), self._schema)  # type: ignore[misc]
+            found = self._ask(conn, recall([(each.job.id, each.what) for each in recalls]))  # type: ignore[misc]
             _answer((each, found[each.job.id]) for each in recalls)
         for some in _apart(records):
             again += self._tell(some, self._run(conn, some, record))
@@ -143,13 +151,24 @@ class Recorder:
         """Write what is to be said, a few times a second; now, if one of those is about to end a step or to sleep."""
         if self._words and (now or time.monotonic() >= self._say_at):
             words, self._say_at = list(self._words.values()), time.monotonic() + SAY_SECONDS
+            self._words = {}
             with suppress(psycopg.DatabaseError):  # people miss something; no step fails for it
                 run(conn, say(words), self._schema)
-            self._words = {}
+
+    def _ask(self, conn: Any, statement: Statement[T]) -> T:
+        try:
+            with blocking(conn) if self._isolated else nullcontext():
+                answer: T = run(conn, statement, self._schema)
+            return answer
+        except psycopg.errors.FeatureNotSupported:  # REPEATABLE READ or SERIALIZABLE is the default of this login
+            if self._isolated:
+                raise
+            self._isolated = True
+            return self._ask(conn, statement)
 
     def _run(self, conn: Any, some: list[Request], verb: Callable[[Any], Any]) -> Sequence[Any]:
         try:
-            answers: Sequence[Any] = run(conn, verb([each.what for each in some]), self._schema)
+            answers: Sequence[Any] = self._ask(conn, verb([each.what for each in some]))
             return answers
         except psycopg.OperationalError:
             raise

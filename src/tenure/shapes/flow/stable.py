@@ -53,7 +53,7 @@ class Stable:
         """Tell people something while a step runs, such as the words of a model: `step("model", ask, say=flow.say)`."""
         if not isinstance(chunk, str):
             raise BadSettings(f"say() takes text, not {type(chunk).__name__}: give it str, or use flow.show")
-        self._driver.say(chunk.replace("\0", ""))
+        self._driver.say(chunk.replace("\0", "").encode(errors="replace").decode())  # half a character is written as ?
 
     def turns(self, most: int) -> Iterator[int]:
         """0, 1, 2 … and FlowLimit after so many: a limit on everything."""
