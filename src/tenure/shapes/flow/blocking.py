@@ -14,6 +14,7 @@ import psycopg
 from ...app.job import Job
 from ...events import Bus, FlowWoken
 from ...postgres.runner import run
+from ...postgres.transactions import blocking
 from ...verbs.lifecycle import enter
 from ...verbs.steps import Recorded, Saying, Step, record
 from .core import Core
@@ -33,6 +34,7 @@ from .writing import (
     held,
     in_doubt,
     locked,
+    must_be_open,
     named,
     of_the_attempt,
     recording,
@@ -170,11 +172,11 @@ class Blocking:
         token = RUNNING.set(StepContext(self.core.instance, call.path, call.n, call.undoes))
         try:
             with job.lender.blocking() as conn:
-                before, conn.isolation_level = conn.isolation_level, psycopg.IsolationLevel.READ_COMMITTED
                 try:
-                    with conn.transaction():
+                    with blocking(conn) as still_open:
                         run(conn, enter(job.claimed), job.schema)
                         text, _ = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
+                        must_be_open(still_open)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():
@@ -185,9 +187,6 @@ class Blocking:
                         fenced_learned(self.core, call, written_now(job, answer))
                 except psycopg.OperationalError as error:
                     raise in_doubt(error) from error
-                finally:
-                    if not conn.closed:
-                        conn.isolation_level = before
         finally:
             RUNNING.reset(token)
         carried(self.core, recording_now)

@@ -13,6 +13,7 @@ import psycopg
 from ...app.job import Job
 from ...events import Bus, FlowWoken
 from ...postgres.runner import run
+from ...postgres.transactions import awaiting
 from ...verbs.lifecycle import enter
 from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Saying, Step, Wait, record
@@ -34,6 +35,7 @@ from .writing import (
     held,
     in_doubt,
     locked,
+    must_be_open,
     named,
     of_the_attempt,
     recording,
@@ -215,12 +217,11 @@ class Awaiting:
         token = RUNNING.set(StepContext(self.core.instance, call.path, call.n, call.undoes))
         try:
             async with job.lender.awaiting() as conn:
-                before = conn.isolation_level
-                await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
                 try:
-                    async with conn.transaction():
+                    async with awaiting(conn) as still_open:
                         await run(conn, enter(job.claimed), job.schema)
                         text, _ = returned(call, await _own(call.function, (conn, *call.args), call.kwargs))
+                        must_be_open(still_open)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():
@@ -231,9 +232,6 @@ class Awaiting:
                         fenced_learned(self.core, call, written_now(job, answer))
                 except psycopg.OperationalError as error:
                     raise in_doubt(error) from error
-                finally:
-                    if not conn.closed:
-                        await conn.set_isolation_level(before)
         finally:
             RUNNING.reset(token)
         carried(self.core, recording_now)

@@ -13,13 +13,14 @@ from ...errors import Cancelled, StaleLease
 from ...events import Bus, StepFailed, StepRecorded, StepUndone
 from ...model.rows import Settled
 from ...postgres.sqlstates import trouble_of
+from ...postgres.transactions import StillOpen
 from ...verbs.lifecycle import cancel
 from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Recording, Step, anew
 from .core import Core
 from .effects import Call, Fenced, Run, Stop
 from .step_values import each_place_once
-from .trouble import ComeAgain, FlowBroken
+from .trouble import ComeAgain, FlowBroken, Permanent
 from .undoing import CANCEL, UNDONE, is_undo
 
 LOCKED_SECONDS_MAX = 10.0
@@ -61,6 +62,12 @@ def in_doubt(error: Exception) -> ComeAgain:
     if trouble_of(error) != "away":
         raise error
     return ComeAgain(f"the database was lost in a fenced step: {error}")
+
+
+def must_be_open(still_open: StillOpen) -> None:
+    """If the body has ended the transaction itself, its record would commit apart from its writes."""
+    if not still_open():  # for good: to try again could write twice
+        raise Permanent("its body ended its transaction: leave COMMIT and ROLLBACK to the step")
 
 
 def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
