@@ -11,7 +11,8 @@ import pytest
 
 from crew import eventually
 from guarantees.flow_shop import Shop
-from tenure import Fail, Fixed
+from tenure import Completed, DeadLetter, Fail, Fixed, InvalidPayload, Release, Retry, Snooze
+from tenure.errors import BadSettings
 from tenure.shapes.flow import Flow, Tries
 from tenure.shapes.flow.step_values import DECODERS, decoder_of
 from world import World
@@ -283,3 +284,33 @@ def test_a_plain_function_that_promises_an_awaitable_promises_what_it_yields() -
         raise NotImplementedError
 
     assert (decoder_of(later).type, decoder_of(coroutine).type) == (int, list[str])
+
+
+@pytest.mark.parametrize("outcome", [Retry("later"), DeadLetter("no such card"), Snooze(5), Release(), Completed()])
+def test_a_body_that_returns_what_ends_a_job_has_failed_and_is_not_taken_for_a_result(
+    shop: Shop, outcome: object
+) -> None:
+    @shop.flows.workflow("wrong")
+    async def wrong(flow: Flow) -> None:
+        await flow.step("charge", shop.ado, "charge", outcome)
+        await flow.step("ship", shop.ado, "ship")
+
+    with shop.work():
+        id = wrong.start(shop.world.conn).id
+        shop.ended(id, "failed")
+    assert f"it returned {type(outcome).__name__}" in str(shop.world.row(id).last_error)
+    assert shop.did == ["charge"]
+
+
+@pytest.mark.parametrize("key", [5, "", "a\0b", "\ud800"])
+def test_a_key_that_cannot_be_shown_is_refused_at_once(shop: Shop, key: Any) -> None:
+    @shop.flows.workflow("shows")
+    async def shows(flow: Flow) -> None:
+        with pytest.raises(InvalidPayload, match="key"):
+            flow.show(key, 1)
+        await flow.step("step", shop.ado, "step")
+
+    with shop.work():
+        shop.ended(shows.start(shop.world.conn).id)
+    with pytest.raises(BadSettings, match="must be text"):
+        shows.of("x").cancel(shop.world.conn, 5)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from tenure import verbs
 from tenure.app.codec import Codec
 from tenure.app.inbox import Inbox
 from tenure.app.job import Job
+from tenure.app.progress import tell_progress
 from tenure.errors import BadSettings, InvalidPayload, StaleLease
 from tenure.events import JobCompleted
 from tenure.model.ended import Ended
@@ -262,8 +263,12 @@ def test_progress_is_noted_in_place_and_only_by_the_holder(world: World) -> None
     with pytest.raises(StaleLease):
         world.run(progress(lease, 0.9))
     assert world.sql("SELECT share FROM progress") == [(0.5,)]
-    with pytest.raises(BadSettings, match="from 0 to 1"):
-        progress(lease, 40)
+    for share in (40, True):
+        with pytest.raises(BadSettings, match="from 0 to 1"):
+            progress(lease, share)
+    for note in (5, b"decoding"):
+        with pytest.raises(BadSettings, match="must be text"):
+            tell_progress(None, 0.5, note)  # type: ignore[arg-type]
 
 
 def test_a_job_tells_its_progress_once_a_second_at_most(world: World) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any, Protocol
 
+from ..errors import BadSettings
 from ..model.rows import Claimed
 from ..model.veil import Veil
 from ..postgres.runner import run
@@ -36,6 +37,8 @@ class Telling(Protocol):
 
 def tell_progress(job: Telling, share: float | None, note: str | None) -> Any:
     """Note it, unless that was done within a second; in a coroutine an awaitable. The end, share=1, is always noted."""
+    if note is not None and not isinstance(note, str):
+        raise BadSettings(f"note={note!r} must be text, as in job.progress(0.4, 'decoding')")
     hidden = job.veil.over(note) if job.veil is not None and note is not None else note
     statement = progress(job.claimed, share, hidden)
     early = share != 1 and time.monotonic() < job.told_at + EVERY_SECONDS

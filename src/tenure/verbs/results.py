@@ -62,7 +62,7 @@ def await_end(id: UUID, seconds: float) -> Statement[str]:
 
 def progress(lease: Held, share: float | None, note: str | None = None) -> Statement[None]:
     """Note how far a job has come: a share from 0 to 1, and a sentence; StaleLease if it is not held."""
-    if share is not None and not (isinstance(share, int | float) and 0 <= share <= 1):
+    if share is not None and (isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1):
         raise BadSettings(f"share={share!r} must be a number from 0 to 1")
     cleaned = (clean_error(note) or "")[:NOTE_CHARS_MAX] or None
     told = {"id": lease.id, "generation": lease.generation, "fence": lease.fence, "share": share, "note": cleaned}

@@ -205,6 +205,8 @@ def cancel_flow(
 
     A dead letter comes back to undo what it did if the login may redrive, as an operator may; to others it has ended.
     """
+    if not isinstance(reason, str):
+        raise BadSettings(f"reason={reason!r} must be text: say why it is cancelled, or leave it out")
     params = {"row_id": row_id, "named": named, "reason": clean_error(reason)}
     return Statement("cancel_flow", params, lambda rows: (rows[0][0], rows[0][1]))
 

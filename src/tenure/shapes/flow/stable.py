@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from ...errors import BadSettings
+from ...model.payload import check_row_key
 from .core import Core
 from .lines import BRANCH, Branch
 from .made_late import made_late
@@ -47,7 +48,7 @@ class Stable:
 
     def show(self, key: str, value: Any) -> None:
         """A value for people, under this key: written with the next record."""
-        self._core.shown[key] = written(key, value)
+        self._core.shown[check_row_key(key, "key")] = written(key, value)
 
     def say(self, chunk: str) -> None:
         """Tell people something while a step runs, such as the words of a model: `step("model", ask, say=flow.say)`."""

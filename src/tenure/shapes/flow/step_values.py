@@ -14,16 +14,17 @@ import msgspec
 
 from ...errors import InvalidPayload
 from ...model.as_stored import as_stored
-from ...model.outcome import Fail
+from ...model.outcome import Fail, Outcome
 from ...model.payload import encode
 from ...verbs.steps import Step
 from .effects import Call
 from .trouble import FlowLimit, Permanent
 
 RESULT_BYTES_MAX = 256 * 1024
+ENDS = get_args(Outcome)
 _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 DECODERS: WeakKeyDictionary[Any, msgspec.json.Decoder[Any]] = WeakKeyDictionary()  # of functions that are alive
-_BY_TYPE = msgspec.json.Encoder(enc_hook=lambda each: type(each).__qualname__)  # what is no JSON
+_BY_TYPE = msgspec.json.Encoder(enc_hook=lambda each: type(each).__qualname__, order="deterministic")
 
 
 def returned(call: Call, value: Any) -> tuple[str, Any]:
@@ -31,8 +32,10 @@ def returned(call: Call, value: Any) -> tuple[str, Any]:
 
     It is read before it is recorded: no later attempt could go on from it. Nobody reads what an undo returned.
     """
-    if isinstance(value, Fail):
-        raise Permanent(value.error)
+    if isinstance(value, ENDS):
+        if isinstance(value, Fail):
+            raise Permanent(value.error)
+        raise Permanent(f"it returned {type(value).__name__}, which ends a job and no step: raise, or return Fail(…)")
     try:
         text = written(call.name, value)
     except InvalidPayload as error:
@@ -81,7 +84,7 @@ def with_riders(riders: list[Step], *steps: Step) -> tuple[Step, ...]:
 
 
 def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """The arguments as a number; what is no JSON counts by its type."""
+    """The arguments as a number, the same in every process; what is no JSON counts by its type."""
     if not args and not kwargs:
         return NO_ARGUMENTS
     try:
