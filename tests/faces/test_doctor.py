@@ -25,6 +25,7 @@ from tenure.errors import NO, NOT_ALLOWED, UNREACHABLE
 from tenure.events import JobReleased
 from tenure.postgres import migrate
 from tenure.verbs import endpoints, fleet, questions, queues
+from tenure.verbs.batches import lost_members
 from tenure.verbs.capacity import busy_queues
 from tenure.verbs.questions import spoken
 from tenure.verbs.roles import grants
@@ -35,8 +36,8 @@ CHECKS = [
     "settings", "lease", "versions", "clock", "primary", "durability", "standbys", "address", "public",
     "connections", "pooler", "listen",
     "schema", "roles", "indexes", "autovacuum", "bloat", "horizon", "idle_in_transaction", "archive", "housekeeping",
-    "leases", "paused", "fleet", "schedules", "gap", "served", "kinds", "encryption", "keys", "lag", "journal",
-    "projections", "webhooks", "bottleneck",
+    "leases", "paused", "fleet", "schedules", "gap", "served", "kinds", "encryption", "keys", "lag", "batches",
+    "journal", "projections", "webhooks", "bottleneck",
 ]  # fmt: skip
 
 
@@ -594,7 +595,7 @@ def test_its_questions_take_little_time_with_many_rows(well: World) -> None:
         doctor_questions.server_facts(), doctor_questions.transactions(), doctor_questions.indexes(),
         doctor_questions.hot_table(), doctor_questions.chores(), doctor_questions.archive_days(),
         doctor_questions.overdue(), grants(), queues.queues(), questions.workers(),
-        busy_queues(),
+        busy_queues(), lost_members(),
     ]  # fmt: skip
     conn = postgres.connect(well.url)
     for statement in asked:

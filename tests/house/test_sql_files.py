@@ -79,6 +79,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "batches.group": [batches.group(1)],
     "batches.groups": [batches.groups()],
     "batches.members": [batches.members(1)],
+    "batches.lost_members": [batches.lost_members()],
     "batches.tell_batches": [batches.tell_batches()],
     "sending.enqueue_many": [verbs.enqueue_many([NewRow("k", idempotency_key="k"), NewRow("k")])],
     "lately.note_backlog": [lately.note_backlog()],

@@ -16,6 +16,7 @@ from ..postgres.connection import QueueConnection, connect
 from ..postgres.patience import Patience
 from ..postgres.runner import run
 from ..verbs import queues, search
+from ..verbs.batches import lost_members
 from ..verbs.endpoints import endpoint_states
 from ..verbs.fleet import echo
 from ..verbs.journal import journal_facts
@@ -107,6 +108,7 @@ def _inside(conn: QueueConnection, schema: str, environ: Mapping[str, str] | Non
     yield _look("encryption", lambda: fleet.encryption(ask(search.page(fleet.LEFT, n=1000, head=0)).rows))
     yield _look("keys", lambda: fleet.keys(ask(blocked_keys(fleet.KEYS_MAX))))
     yield _look("lag", lambda: fleet.lag(ask(search.overview()), _unserved(ask)))
+    yield _look("batches", lambda: shapes.batches(ask(lost_members()), schema))
     yield _look("journal", lambda: shapes.journal(ask(journal_facts())))
     yield _look("projections", lambda: shapes.projections(ask(projections())))
     yield _look("webhooks", lambda: shapes.webhooks(ask(endpoint_states())))

@@ -1,7 +1,8 @@
-"""Checks of the journal, of projections and of webhooks."""
+"""Checks of batches, of the journal, of projections and of webhooks."""
 
 from __future__ import annotations
 
+from ..verbs.batches import LostMembers
 from ..verbs.endpoints import EndpointStates
 from ..verbs.journal import JournalFacts
 from ..verbs.projections import ShardLag
@@ -11,6 +12,18 @@ from .finding import Finding
 HELD_SECONDS_MAX = 60.0  # how long an open transaction may hold readers back
 LAG_SECONDS_MAX = 300.0
 ENDED = ("failed", "dead_letter", "cancelled")
+
+
+def batches(found: list[LostMembers], schema: str) -> Finding:
+    """Whether every open batch can end: a row that was deleted in the table itself was not counted."""
+    value = {"batches": len(found), "rows": sum(each.lost for each in found)}
+    if not found:
+        return Finding("batches", "ok", value, "no open batch waits for a row that is gone")
+    first = found[0]
+    said = f"batch {first.id} waits for rows that are gone: {first.lost} were deleted by SQL, not by `tenure delete`"
+    marks, n = ",".join(map(str, first.marks)), len(first.marks)
+    count = f"SELECT {schema}.count_ends('{{{marks}}}', array_fill('cancelled'::text, '{{{n}}}'))"
+    return Finding("batches", "fault", value, said, f"count them as cancelled, once: {count}; then run doctor again")
 
 
 def journal(facts: JournalFacts) -> Finding:

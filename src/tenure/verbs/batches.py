@@ -102,6 +102,20 @@ def members(id: int, n: int = 50) -> Statement[list[Member]]:
     return Statement("members", {"id": id, "n": n}, lambda rows: [Member(*row) for row in rows])
 
 
+class LostMembers(NamedTuple):
+    """A group that waits for rows which are gone, and marks of some of them, as `count_ends` takes them."""
+
+    id: int
+    lost: int
+    marks: list[int]
+
+
+def lost_members(n: int = 100, rows: int = 200_000, marks: int = 20) -> Statement[list[LostMembers]]:
+    """Open groups that wait for rows which are gone; the oldest n are looked at, with so many rows in all."""
+    params = {"n": n, "rows": rows, "marks": marks}
+    return Statement("lost_members", params, lambda found: [LostMembers(*row) for row in found])
+
+
 class EndedGroup(NamedTuple):
     """How a batch ended."""
 
