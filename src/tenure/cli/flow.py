@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -190,12 +191,15 @@ def check_all(app: str, n: int, database_url: str | None, schema: str | None) ->
     from ..shapes.flow.flows import workflows_of
     from .worker import load
 
-    known, differs, seen = workflows_of(load(app)), 0, 0
+    known, differs, seen, others = workflows_of(load(app)), 0, 0, Counter[str]()
     with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
         migrate.require(conn, database.schema)
         for each in postgres.run(conn, flows(n=n), database.schema):
             workflow = known.get(each.workflow)
-            if workflow is None or each.status in ("failed", "cancelled"):
+            if each.status in ("failed", "cancelled"):
+                continue
+            if workflow is None:
+                others[each.workflow] += 1
                 continue
             seen += 1
             if each.version not in workflow.versions:
@@ -207,11 +211,15 @@ def check_all(app: str, n: int, database_url: str | None, schema: str | None) ->
             payload = found.payload if found else "{}"
             try:
                 error: object = check(workflow, payload, records, version=each.version, id=each.id, run=each.run)
-            except Exception as raised:  # by the function itself: the others are looked at all the same
+            except KeyboardInterrupt:
+                raise
+            except BaseException as raised:  # by the function itself: the others are looked at all the same
                 error = f"its function raises {type(raised).__name__}: {raised}"
             if error is not None:
                 echo(f"{each.id}: {printable(str(error))}")
                 differs += 1
+    for name, flows_of_it in sorted(others.items()):
+        echo(f"not looked at: {flows_of_it} of {printable(name)}, a workflow that this code does not have")
     echo(f"{seen} flows, {differs} differ")
     if differs:
         raise click.exceptions.Exit(NO)

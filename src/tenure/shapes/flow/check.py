@@ -17,6 +17,7 @@ from .lines import BRANCH, Branch, Join
 from .trouble import DefinitionDiffers, FlowStops, InputDiffers, RecordsEnd, StepFailed
 
 NOBODY = UUID(int=0)
+SECONDS_MAX = 10.0  # for the code of one flow between its steps
 
 
 class Frontier(RecordsEnd):
@@ -128,7 +129,13 @@ def check(
         return definition.function(Flow(driver, core, main, definition.signature), *args, **fields)
 
     async def run_async() -> None:
-        await begin()
+        try:
+            async with asyncio.timeout(SECONDS_MAX) as limit:
+                await begin()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"it comes to no step within {SECONDS_MAX:g} s") from None
         core.check_end()
 
     try:
