@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, Connection, Error, OperationalError, pq
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, Error, OperationalError, pq
+from psycopg.rows import tuple_row
 
 from .connection import (
     AsyncQueueConnection,
@@ -164,7 +165,7 @@ class HandlerPool:
 
     def _take_back(self, conn: Lent | None) -> None:
         """Keep it for the next handler, if it can be used again."""
-        keep = conn is not None and not conn.closed and not _in_doubt(conn) and self._idle_seconds > 0
+        keep = conn is not None and self._idle_seconds > 0 and not conn.closed and _as_it_was(conn)
         with self._lock:
             self._lent -= 1
             if keep and conn is not None and not self._closed and self._lent + len(self._idle) < self._most:
@@ -216,6 +217,13 @@ def _finish(conn: Lent) -> None:
 
 def _in_doubt(conn: Lent) -> bool:
     return not conn.closed and conn.pgconn.transaction_status != pq.TransactionStatus.IDLE
+
+
+def _as_it_was(conn: Lent) -> bool:
+    """In no transaction, and without a setting of its borrower: the next one would lose writes by autocommit=False."""
+    plain = conn.autocommit and conn.row_factory is tuple_row and conn.cursor_factory in (Cursor, AsyncCursor)
+    ours = (conn.isolation_level, conn.read_only, conn.deferrable) == (None, None, None)
+    return plain and ours and not _in_doubt(conn)
 
 
 def _try(action: Callable[[], object]) -> bool:
