@@ -13,7 +13,7 @@ from world import World
 pytestmark = pytest.mark.one_server
 
 
-@pytest.mark.parametrize(("ends", "left"), [("ROLLBACK", []), ("COMMIT", ["reserved"])])
+@pytest.mark.parametrize(("ends", "left"), [("ROLLBACK", []), ("COMMIT", ["reserved"]), ("close", [])])
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_fenced_step_that_ends_its_transaction_itself_has_failed_at_once(
     world: World, ends: str, left: list[str], plain: bool
@@ -23,12 +23,12 @@ def test_a_fenced_step_that_ends_its_transaction_itself_has_failed_at_once(
     def reserve(tx: Any) -> None:
         shop.do("reserve")
         tx.execute(shop.insert("reserved"))
-        tx.execute(ends.encode())
+        tx.close() if ends == "close" else tx.execute(ends.encode())
 
     async def areserve(tx: Any) -> None:
         shop.do("reserve")
         await tx.execute(shop.insert("reserved"))
-        await tx.execute(ends.encode())
+        await (tx.close() if ends == "close" else tx.execute(ends.encode()))
 
     if plain:
 

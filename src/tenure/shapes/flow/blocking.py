@@ -176,7 +176,7 @@ class Blocking:
                     with blocking(conn) as still_open:
                         run(conn, enter(job.claimed), job.schema)
                         text, _ = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
-                        must_be_open(still_open)
+                        must_be_open(conn, still_open)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():

@@ -221,7 +221,7 @@ class Awaiting:
                     async with awaiting(conn) as still_open:
                         await run(conn, enter(job.claimed), job.schema)
                         text, _ = returned(call, await _own(call.function, (conn, *call.args), call.kwargs))
-                        must_be_open(still_open)
+                        must_be_open(conn, still_open)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = record([recording_now])
                         for seconds in until_free():

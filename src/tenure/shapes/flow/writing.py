@@ -64,9 +64,9 @@ def in_doubt(error: Exception) -> ComeAgain:
     return ComeAgain(f"the database was lost in a fenced step: {error}")
 
 
-def must_be_open(still_open: StillOpen) -> None:
+def must_be_open(conn: Any, still_open: StillOpen) -> None:
     """If the body has ended the transaction itself, its record would commit apart from its writes."""
-    if not still_open():  # for good: to try again could write twice
+    if not still_open() or (conn.closed and not conn.broken):  # for good: to try again could write twice
         raise Permanent("its body ended its transaction: leave COMMIT and ROLLBACK to the step")
 
 
