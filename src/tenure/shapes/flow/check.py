@@ -101,6 +101,17 @@ def _recorded(doing: Doing) -> Any:
     raise Frontier
 
 
+async def _in_time(going: Any) -> None:
+    """A function that stands still between its steps must not keep the others from being looked at."""
+    try:
+        async with asyncio.timeout(SECONDS_MAX) as limit:
+            await going
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"it comes to no step within {SECONDS_MAX:g} s") from None
+
+
 def check(
     workflow: Workflow,
     payload: str,
@@ -129,13 +140,7 @@ def check(
         return definition.function(Flow(driver, core, main, definition.signature), *args, **fields)
 
     async def run_async() -> None:
-        try:
-            async with asyncio.timeout(SECONDS_MAX) as limit:
-                await begin()
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"it comes to no step within {SECONDS_MAX:g} s") from None
+        await _in_time(begin())
         core.check_end()
 
     try:
