@@ -93,8 +93,8 @@ relay-crashes: setup ## relays killed and frozen inside send, on real brokers: n
 soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=180 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_order --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
 
-soak-torn: setup ## transactions over two nodes of Citus, a server killed every two seconds: none torn, none lost (TENURE_CITUS_BIN= SECONDS=600 SEED=7)
-	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_torn --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+soak-torn: setup ## transactions over two nodes of Citus, a server killed every two seconds: none torn, none lost (TENURE_CITUS_BIN= SECONDS=600 SENDERS=8 SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_torn --seconds $(or $(SECONDS),600) $(if $(SENDERS),--senders $(SENDERS)) $(if $(SEED),--seed $(SEED))
 
 soak-moves: setup ## ranges of Citus move under load while workers are killed: every key in order, none lost (TENURE_CITUS_BIN= MOVES=100 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_moves --moves $(or $(MOVES),100) $(if $(SEED),--seed $(SEED))

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from crew import eventually
 from tenure.postgres.citus_door import node_urls, open_door
 
 NODES = 2
+SENDERS = 8
 EVERY_SECONDS = 2.0
 RECOVERED_SECONDS = 240.0
 SEND = "SELECT tenure_door.enqueue('pair', jsonb_build_object('pair', %s::text), %s)"
@@ -58,14 +59,14 @@ class Tally:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path) -> Iterator[list[OwnServer]]:
+def cluster(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[list[OwnServer]]:
     """Three servers with an open door, the coordinator first."""
     os.environ["TENURE_PG_BIN"] = str(citus_cluster.BIN)
     with contextlib.ExitStack() as stack:
         try:
             made = []
             for name in ("c", "n1", "n2"):
-                made.append(OwnServer(folder / name, citus_cluster.SETTINGS))
+                made.append(OwnServer(folder / name, {**citus_cluster.SETTINGS, **(settings or {})}))
                 stack.callback(made[-1].close)
             citus_cluster.join([server.url for server in made])
             list(open_door(made[0].url))
@@ -74,7 +75,7 @@ def cluster(folder: Path) -> Iterator[list[OwnServer]]:
             del os.environ["TENURE_PG_BIN"]
 
 
-def soak(servers: Sequence[OwnServer], seconds: float, seed: int, senders: int = 4) -> Tally:
+def soak(servers: Sequence[OwnServer], seconds: float, seed: int, senders: int = SENDERS) -> Tally:
     """Send and kill for so long, then wait until the cluster has recovered, and count."""
     tally, over, keys = Tally(), threading.Event(), keys_by_node(servers[0].url)
     threads = [
@@ -83,14 +84,13 @@ def soak(servers: Sequence[OwnServer], seconds: float, seed: int, senders: int =
     ]
     for thread in threads:
         thread.start()
-    chance, by = random.Random(seed), time.monotonic() + seconds
-    while time.monotonic() < by:
-        began = time.monotonic()
+    chance, began = random.Random(seed), time.monotonic()
+    while time.monotonic() < began + seconds:
         victim = chance.choice(servers)
         victim.end("killed")
         victim.start()
         tally.kills += 1
-        time.sleep(max(0.0, EVERY_SECONDS - (time.monotonic() - began)))
+        time.sleep(max(0.0, began + tally.kills * EVERY_SECONDS - time.monotonic()))
     over.set()
     for thread in threads:
         thread.join(RECOVERED_SECONDS)
@@ -119,7 +119,7 @@ def _send(
                 conn.execute("SET statement_timeout = '10s'")
                 while not over.is_set():
                     number += 1
-                    with conn.transaction():
+                    with conn.pipeline(), conn.transaction():
                         for each in keys:
                             conn.execute(SEND, [f"{name}-{number}", chance.choice(each)])
                     tally.acknowledged.add(f"{name}-{number}")
@@ -160,6 +160,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--senders", type=int, default=SENDERS)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     given = parser.parse_args()
     if not citus_cluster.BIN:
@@ -167,7 +168,7 @@ def main() -> int:
         return 2
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # each killed connection is a warning
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as servers:
-        tally = soak(servers, given.seconds, given.seed)
+        tally = soak(servers, given.seconds, given.seed, given.senders)
     print(f"seed {given.seed}, {given.seconds:g} s: {tally}")
     return 0 if tally.held else 1
 
