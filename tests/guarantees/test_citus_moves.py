@@ -105,6 +105,16 @@ def test_many_rows_wait_as_one_does(cluster: Cluster) -> None:
     assert work(cluster, new) == [2, 3]
 
 
+def test_many_ordered_rows_keep_the_order_in_which_they_are_given_with_names_and_without(cluster: Cluster) -> None:
+    rows = [
+        NewRow("moved", {"n": n}, key="given", ordered=True, idempotency_key=name)
+        for n, name in enumerate((None, "given:9", "given:10", None, "given:1", None))
+    ]
+    with cluster.at() as conn:
+        assert {each.outcome for each in postgres.run(conn, verbs.enqueue_many(rows), "tenure_door")} == {"enqueued"}
+    assert work(cluster, cluster.home("given")) == [0, 1, 2, 3, 4, 5]
+
+
 def waits(act: Callable[[], object]) -> threading.Thread:
     """A thread that does it; it has not got far after a while."""
     thread = threading.Thread(target=act, daemon=True)

@@ -47,10 +47,14 @@ BEGIN
 END
 $$;
 
+DROP FUNCTION IF EXISTS tenure_door.put_many(text, text[], text[], jsonb[], text[], text[], smallint[], timestamptz[], float8[], int[], boolean[],
+                                             boolean[], jsonb[]);  -- of a door that sent rows with names one by one
+DROP FUNCTION IF EXISTS tenure_door.put_some(text[], bigint[], text[], jsonb[], text[], text[], smallint[], timestamptz[], float8[], int[], boolean[],
+                                             boolean[], jsonb[]);
 CREATE OR REPLACE FUNCTION tenure_door.put_many(
   routing_key text, routing_keys text[], kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
-  ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[]
-) RETURNS uuid[] LANGUAGE plpgsql
+  ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[], idempotency_keys text[]
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -62,8 +66,8 @@ BEGIN
   END IF;
   PERFORM tenure_door.check_home(each) FROM unnest(routing_keys) AS each;
   PERFORM tenure_door.check_inbox();
-  RETURN ARRAY(SELECT s.row_id FROM tenure.enqueue_many(kinds, payloads, partition_keys, queues, priorities, ats, delays,
-                                                        array_fill(NULL::text, ARRAY[cardinality(kinds)]), max_attempts, ordered, holds, headers) AS s);
+  RETURN QUERY SELECT s.row_id, s.outcome FROM tenure.enqueue_many(kinds, payloads, partition_keys, queues, priorities, ats, delays,
+                                                                   idempotency_keys, max_attempts, ordered, holds, headers) AS s;
 END
 $$;
 
@@ -74,10 +78,7 @@ CREATE OR REPLACE FUNCTION tenure_door.send(
 ) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
   routing_key text := COALESCE(partition_key, idempotency_key, gen_random_uuid()::text);
-  content text := CASE WHEN payload #>> '{$encrypted,digest}' IS NULL THEN payload
-                       ELSE jsonb_set(payload, '{$encrypted}', payload #> '{$encrypted,digest}') END::text;
-  hash bytea := CASE WHEN idempotency_key IS NOT NULL AND verb IN ('keyed', 'given')
-                     THEN sha256(convert_to(kind || chr(31) || content, 'UTF8')) END;
+  hash bytea := CASE WHEN idempotency_key IS NOT NULL AND verb IN ('keyed', 'given') THEN tenure_door.hash_of(kind, payload) END;
 BEGIN
   IF hash IS NOT NULL AND tenure_door.here() = 0 THEN
     -- A move begins here: who waits for it here finds the new node. Elsewhere this would be a second lock, in another order than a move's.
@@ -146,7 +147,8 @@ BEGIN
 END
 $$;
 
--- Keyed rows one by one, in the order of their keys, so that two senders wait for each other; the others with one call for each node.
+-- Idempotency keys are taken one by one, in their own order, so that two senders wait for each other. Then the rows of each node go there with one
+-- call, in the order in which they are given: an ordered key has rows with and without an idempotency key.
 CREATE OR REPLACE FUNCTION tenure_door.enqueue_many(
   kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
   ats timestamptz[], delays float8[], idempotency_keys text[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[] DEFAULT NULL
@@ -156,38 +158,54 @@ DECLARE
   one record;
   sent record;
   part record;
-  made uuid[];
+  taken bigint[] := '{}';
   ids uuid[] := array_fill(NULL::uuid, ARRAY[cardinality(kinds)]);
-  outcomes text[] := array_fill('enqueued'::text, ARRAY[cardinality(kinds)]);
+  outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(kinds)]);
 BEGIN
   PERFORM tenure_door.commit_together();
-  FOR one IN SELECT s.n, s.key FROM unnest(idempotency_keys) WITH ORDINALITY AS s (key, n) WHERE s.key IS NOT NULL ORDER BY s.key, s.n LOOP
-    SELECT s.row_id, s.outcome INTO sent FROM tenure_door.send(
-      'keyed', kinds[one.n], payloads[one.n], partition_keys[one.n], queues[one.n], priorities[one.n], ats[one.n], delays[one.n],
-      max_attempts[one.n], ordered[one.n], holds[one.n], headers[one.n], one.key, NULL) AS s;
+  FOR one IN SELECT s.key, min(s.n) AS n FROM unnest(idempotency_keys) WITH ORDINALITY AS s (key, n) WHERE s.key IS NOT NULL GROUP BY s.key ORDER BY s.key LOOP
+    IF tenure_door.here() = 0 THEN
+      PERFORM tenure_door.hold_range(one.key);
+    END IF;
+    SELECT t.row_id, t.outcome INTO sent FROM tenure_door.take_key(one.key, tenure_door.hash_of(kinds[one.n], payloads[one.n])) AS t;
     ids[one.n] := sent.row_id;
     outcomes[one.n] := sent.outcome;
+    IF sent.outcome IS NULL THEN
+      taken := taken || one.n;
+    END IF;
   END LOOP;
   PERFORM tenure_door.hold_range(k.key) FROM (
-    SELECT s.key FROM unnest(partition_keys, idempotency_keys, ordered) AS s (key, idempotency_key, ordered)
+    SELECT s.key FROM unnest(partition_keys, ordered) AS s (key, ordered)
     WHERE tenure_door.here() = 0
       AND s.ordered
       AND s.key IS NOT NULL  -- implied: live_sane refuses an ordered row without one
-      AND s.idempotency_key IS NULL  -- implied: only quicker, send has taken that lock
     GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
   FOR part IN
     SELECT array_agg(s.n) AS n, array_agg(s.route) AS routes FROM (
       SELECT r.n, r.route, tenure_door.home(r.route) AS home FROM (
-        SELECT p.n, COALESCE(p.partition_key, gen_random_uuid()::text) AS route
-        FROM unnest(partition_keys, idempotency_keys) WITH ORDINALITY AS p (partition_key, idempotency_key, n)
-        WHERE p.idempotency_key IS NULL ORDER BY p.n) AS r ORDER BY r.n) AS s
+        SELECT p.n, COALESCE(p.partition_key, p.key, gen_random_uuid()::text) AS route
+        FROM unnest(partition_keys, idempotency_keys) WITH ORDINALITY AS p (partition_key, key, n)
+        WHERE p.key IS NULL OR p.n = ANY (taken) ORDER BY p.n) AS r ORDER BY r.n) AS s
     GROUP BY s.home ORDER BY s.home
   LOOP
-    made := tenure_door.put_some(part.routes, part.n, kinds, payloads, partition_keys, queues, priorities, ats, delays, max_attempts, ordered,
-                                 holds, headers);
-    FOR i IN 1 .. cardinality(made) LOOP
-      ids[part.n[i]] := made[i];
+    FOR sent IN
+      SELECT part.n[s.i] AS n, s.row_id, s.outcome
+      FROM tenure_door.put_some(part.routes, part.n, kinds, payloads, partition_keys, queues, priorities, ats, delays, max_attempts, ordered,
+                                holds, headers, idempotency_keys) WITH ORDINALITY AS s (row_id, outcome, i)
+    LOOP
+      ids[sent.n] := sent.row_id;
+      outcomes[sent.n] := sent.outcome;
     END LOOP;
+  END LOOP;
+  FOR i IN 1 .. cardinality(taken) LOOP
+    PERFORM FROM tenure_door.note_key(idempotency_keys[taken[i]], CASE WHEN outcomes[taken[i]] <> 'conflict' THEN ids[taken[i]] END);
+  END LOOP;
+  FOR one IN SELECT s.n FROM unnest(outcomes) WITH ORDINALITY AS s (outcome, n) WHERE s.outcome IS NULL ORDER BY s.n LOOP  -- a name that is here twice
+    SELECT s.row_id, s.outcome INTO sent FROM tenure_door.send(
+      'keyed', kinds[one.n], payloads[one.n], partition_keys[one.n], queues[one.n], priorities[one.n], ats[one.n], delays[one.n],
+      max_attempts[one.n], ordered[one.n], holds[one.n], headers[one.n], idempotency_keys[one.n], NULL) AS s;
+    ids[one.n] := sent.row_id;
+    outcomes[one.n] := sent.outcome;
   END LOOP;
   RETURN QUERY SELECT s.id, s.outcome FROM unnest(ids, outcomes) AS s (id, outcome);
 END
@@ -195,12 +213,11 @@ $$;
 
 -- Those rows of many that go to one node.
 CREATE OR REPLACE FUNCTION tenure_door.put_some(
-  routes text[], n bigint[], kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[],
-  ats timestamptz[], delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[]
-) RETURNS uuid[] LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+  routes text[], n bigint[], kinds text[], payloads jsonb[], partition_keys text[], queues text[], priorities smallint[], ats timestamptz[],
+  delays float8[], max_attempts int[], ordered boolean[], holds boolean[], headers jsonb[], idempotency_keys text[]
+) RETURNS TABLE (row_id uuid, outcome text) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
   route text := routes[1];
-  made uuid[];
 BEGIN
   kinds := ARRAY(SELECT kinds[i] FROM unnest(n) AS i);
   payloads := ARRAY(SELECT payloads[i] FROM unnest(n) AS i);
@@ -213,9 +230,9 @@ BEGIN
   ordered := ARRAY(SELECT ordered[i] FROM unnest(n) AS i);
   holds := ARRAY(SELECT holds[i] FROM unnest(n) AS i);
   headers := ARRAY(SELECT headers[i] FROM unnest(n) AS i);
-  SELECT s.ids INTO made FROM tenure_door.put_many(route, routes, kinds, payloads, partition_keys, queues, priorities, ats, delays,
-                                                   max_attempts, ordered, holds, headers) AS s (ids);
-  RETURN made;
+  idempotency_keys := ARRAY(SELECT idempotency_keys[i] FROM unnest(n) AS i);
+  RETURN QUERY SELECT s.row_id, s.outcome FROM tenure_door.put_many(route, routes, kinds, payloads, partition_keys, queues, priorities, ats, delays,
+                                                                    max_attempts, ordered, holds, headers, idempotency_keys) AS s;
 END
 $$;
 

@@ -2,6 +2,7 @@
 --
 --   take_key, note_key    run by Citus on the node of the key: it is taken; then it has a row, or is free again
 --   forget                keys that were taken before some time
+--   hash_of               what a key stands for: another content under it is a conflict
 --   check_closed          TN002 where everybody could run these: so Citus makes them on a node that joins
 
 CREATE OR REPLACE FUNCTION tenure_door.check_closed() RETURNS void LANGUAGE plpgsql STABLE AS $$
@@ -10,6 +11,15 @@ BEGIN
     RAISE EXCEPTION 'on this node everybody may run the functions of the door: run `tenure migrate --citus` on the coordinator'
       USING ERRCODE = 'TN002';
   END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION tenure_door.hash_of(kind text, payload jsonb) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  content text := CASE WHEN payload #>> '{$encrypted,digest}' IS NULL THEN payload
+                       ELSE jsonb_set(payload, '{$encrypted}', payload #> '{$encrypted,digest}') END::text;
+BEGIN
+  RETURN sha256(convert_to(kind || chr(31) || content, 'UTF8'));
 END
 $$;
 

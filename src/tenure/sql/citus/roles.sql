@@ -28,7 +28,7 @@ GRANT EXECUTE ON FUNCTION tenure_door.nodes, tenure_door.members, tenure_door.he
 -- that has none yet. hold_range and commit_together lock a range until the transaction ends, as every enqueue does.
 GRANT EXECUTE ON FUNCTION tenure_door.enqueue, tenure_door.enqueue_one, tenure_door.enqueue_keyed, tenure_door.enqueue_again, tenure_door.enqueue_unique,
   tenure_door.enqueue_many, tenure_door.send, tenure_door.put, tenure_door.put_some, tenure_door.put_many, tenure_door.take_key, tenure_door.note_key,
-  tenure_door.hold_range, tenure_door.commit_together, tenure_door.alone TO tenure_producer, tenure_worker, tenure_operator;
+  tenure_door.hash_of, tenure_door.hold_range, tenure_door.commit_together, tenure_door.alone TO tenure_producer, tenure_worker, tenure_operator;
 
 -- Read which ranges are where, and how many rows.
 GRANT EXECUTE ON FUNCTION tenure_door.place, tenure_door.ranges_here, tenure_door.counts TO tenure_worker, tenure_operator, tenure_readonly;
