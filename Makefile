@@ -96,8 +96,8 @@ soak-order: setup ## ordered keys while workers are killed and stopped (SECONDS=
 soak-torn: setup ## transactions over two nodes of Citus, a server killed every two seconds: none torn, none lost (TENURE_CITUS_BIN= SECONDS=600 SENDERS=8 SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_torn --seconds $(or $(SECONDS),600) $(if $(SENDERS),--senders $(SENDERS)) $(if $(SEED),--seed $(SEED))
 
-soak-moves: setup ## ranges of Citus move under load while workers are killed: every key in order, none lost (TENURE_CITUS_BIN= MOVES=100 SEED=7)
-	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_moves --moves $(or $(MOVES),100) $(if $(SEED),--seed $(SEED))
+soak-moves: setup ## ranges of Citus move under load while workers are killed: every key in order, none lost (TENURE_CITUS_BIN= MOVES=100 RATE=500 RANGES=32 SEED=7)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_moves --moves $(or $(MOVES),100) $(if $(RATE),--rate $(RATE)) $(if $(RANGES),--ranges $(RANGES)) $(if $(SEED),--seed $(SEED))
 
 soak-journal: setup ## 100,000 events by 16 writers that commit late: none missed, and every naive reader shows its fault (EVENTS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_journal $(if $(EVENTS),--events $(EVENTS)) $(if $(SEED),--seed $(SEED))

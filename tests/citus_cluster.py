@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,22 +75,22 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
+def running(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """The cluster, with its door open."""
     with contextlib.ExitStack() as stack:
-        url = URL or _started(folder, stack)
+        url = URL or _started(folder, stack, {**SETTINGS, **(settings or {})})
         list(open_door(url))
         adopt_all(url, DEFAULT_SCHEMA)
         yield Cluster(url, node_urls(url))
 
 
-def _started(folder: Path, stack: contextlib.ExitStack) -> str:
+def _started(folder: Path, stack: contextlib.ExitStack, settings: Mapping[str, str]) -> str:
     """Three servers: the coordinator first, then two nodes that it knows."""
     before = os.environ.get("TENURE_PG_BIN")
     os.environ["TENURE_PG_BIN"] = str(BIN)
     try:
         urls = [
-            stack.enter_context(attach(folder / name, fast=True, linger_seconds=0.2, settings=SETTINGS)).url
+            stack.enter_context(attach(folder / name, fast=True, linger_seconds=0.2, settings=settings)).url
             for name in ("c", "n1", "n2")
         ]
     finally:

@@ -12,4 +12,4 @@ inbox = Inbox(citus=True)
 @inbox.handler("moved", key="{key}", ordered=True, max_attempts=1000)
 async def moved(job: Job, key: str, n: int, sent_ns: int) -> None:
     """One line, of one clock on one machine."""
-    note("start", job, key=key, n=n, sent_ns=sent_ns)
+    note("start", job, key=key, n=n, sent_ns=sent_ns, worker=job.claimed.lease.worker)
