@@ -108,9 +108,9 @@ soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds 
 soak-flows: setup ## 1,000 workflows of three versions, a worker killed every second, a deploy, random signals: all end right (FLOWS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(SEED),--seed $(SEED))
 
-drill-ha: setup ## Patroni with etcd, and pg_auto_failover, from deploy/ha on loopback: a switchover and a kill under load, judged
+drill-ha: setup ## Patroni with etcd, and pg_auto_failover, from deploy/ha on loopback: a switchover and kills under load, judged (TIMES=1 ONLY=patroni)
 	@tools/ha "$(PYTHON)"
-	@PYTHONPATH=tests $(BIN)/python -m chaos.drill_ha
+	@PYTHONPATH=tests $(BIN)/python -m chaos.drill_ha $(if $(TIMES),--times $(TIMES)) $(if $(ONLY),--only $(ONLY))
 
 readme: setup ## make the race log and the pictures of the README, and the recorded race, anew from real runs
 	@$(BIN)/python tools/race_log.py

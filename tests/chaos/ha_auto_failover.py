@@ -61,7 +61,10 @@ class AutoFailover:
         self._monitor("SELECT pgautofailover.perform_failover()")
 
     def rejoin(self) -> None:
-        """Wait until the other node is a synchronous standby."""
+        """Start what was killed, and wait until the other node is a synchronous standby."""
+        for node, agent in self._agents.items():
+            if agent.poll() is not None:
+                self._agents[node] = self._run(node, "node", node)
         until(lambda: sorted(self._states().values()) == ["primary", "secondary"], "a standby is synchronous")
 
     def kill(self) -> None:

@@ -45,9 +45,7 @@ class Patroni:
         """Start everything, and wait until commits wait for the standby."""
         self._processes.start("etcd", [str(self._etcd)], **self._etcd_variables())
         for node in NODES:
-            self._agents[node] = self._processes.start(
-                node, [str(self._patroni), str(FILES / "patroni.yml")], **self._node_variables(node)
-            )
+            self._run(node)
             until(lambda: "leader" in self._roles().values(), "a node is primary")
         until(lambda: "sync_standby" in self._roles().values(), "a standby is synchronous")
 
@@ -66,13 +64,20 @@ class Patroni:
         self._ask(leader, "switchover", {"leader": leader, "candidate": other})
 
     def rejoin(self) -> None:
-        """Wait until the other node is a synchronous standby again."""
+        """Start what was killed, and wait until it is a synchronous standby again."""
+        for node, agent in self._agents.items():
+            if agent.poll() is not None:
+                self._run(node)
         until(lambda: "sync_standby" in self._roles().values(), "the old primary is a synchronous standby")
 
     def kill(self) -> None:
         """The primary and its agent are gone."""
         leader = self._leader()
         kill_server(self._address(str(self._ports[leader])), self._processes.folder / leader, self._agents[leader])
+
+    def _run(self, node: str) -> None:
+        command = [str(self._patroni), str(FILES / "patroni.yml")]
+        self._agents[node] = self._processes.start(node, command, **self._node_variables(node))
 
     def _address(self, ports: str) -> str:
         hosts = ",".join("127.0.0.1" for _ in ports.split(","))
