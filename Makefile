@@ -108,7 +108,7 @@ soak-projections: setup ## 50,000 events, holders killed 50 times, two rebuilds 
 soak-flows: setup ## 1,000 workflows of three versions, a worker killed every second, a deploy, random signals: all end right (FLOWS=, SEED=7)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.soak_flows $(if $(FLOWS),--flows $(FLOWS)) $(if $(SEED),--seed $(SEED))
 
-drill-ha: setup ## Patroni with etcd, and pg_auto_failover, from deploy/ha on loopback: a switchover and kills under load, judged (TIMES=1 ONLY=patroni)
+drill-ha: setup ## Patroni with etcd, pg_auto_failover, and Citus under Patroni, from deploy/ha on loopback: a switchover and kills under load, judged (TIMES=1 ONLY=patroni TENURE_CITUS_BIN=)
 	@tools/ha "$(PYTHON)"
 	@PYTHONPATH=tests $(BIN)/python -m chaos.drill_ha $(if $(TIMES),--times $(TIMES)) $(if $(ONLY),--only $(ONLY))
 

@@ -7,14 +7,18 @@ A cluster whose programs are not at hand is left out, and that is said. Exit 1 i
 from __future__ import annotations
 
 import argparse
+import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from chaos.ha_auto_failover import AutoFailover
-from chaos.ha_neighbour import Neighbour, neighbour
+from chaos.ha_citus import CitusNode
+from chaos.ha_neighbour import Neighbour
 from chaos.ha_patroni import Patroni
 from chaos.ha_processes import Missing, Processes
 from tenure.drills.failover.course import SCHEMA, wait
@@ -50,8 +54,15 @@ class Cluster(Protocol):
     def kill(self) -> None:
         """SIGKILL to the primary and its agent."""
 
+    def neighbour(self) -> AbstractContextManager[Neighbour]:
+        """Another inbox, which the same worker serves."""
 
-CLUSTERS: dict[str, Callable[[Processes], Cluster]] = {"patroni": Patroni, "pg_auto_failover": AutoFailover}
+
+CLUSTERS: dict[str, Callable[[Processes], Cluster]] = {
+    "patroni": Patroni,
+    "pg_auto_failover": AutoFailover,
+    "citus": CitusNode,
+}
 
 
 @dataclass
@@ -73,23 +84,25 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=1, help="how often the primary is killed")
     parser.add_argument("--only", choices=CLUSTERS, action="append", help="this cluster")
     given = parser.parse_args()
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # each killed connection is a warning
     good = [drill(name, given.times) for name in given.only or CLUSTERS]
     sys.exit(0 if all(good) else 1)
 
 
 def drill(name: str, times: int) -> bool:
-    """A switchover and so many kills; whether every assertion held."""
+    """A switchover and so many kills, from each of which the old primary comes back; whether every assertion held."""
     try:
         with Processes(name) as processes:
             cluster = CLUSTERS[name](processes)
             print(f"  {cluster.versions()}", flush=True)
             cluster.start()
             furnish(cluster.url, SCHEMA)
-            with neighbour(cluster.url) as other, Load(cluster.url, SCHEMA, lambda _: None) as load:
+            with cluster.neighbour() as other, Load(cluster.url, SCHEMA, lambda _: None) as load:
                 seen = [under(load, other, "switchover", cluster.switch, planned=True)]
                 for n in range(1, times + 1):
                     cluster.rejoin()
                     seen.append(under(load, other, f"kill {n}" if times > 1 else "kill", cluster.kill))
+                cluster.rejoin()
                 load.hush()
                 other.hush()
                 twice = settled(load)
@@ -119,11 +132,11 @@ def under(
     watch(load, failover, planned=planned)
     rates = Rates(calm, other.rate(failover.at, failover.at + failover.gap_seconds))
     judge(load, failover)
-    back = max(failover.back_seconds.values())
+    back, crowd = max(failover.back_seconds.values()), os.getloadavg()[0] / (os.cpu_count() or 1)
     print(
         f"  {words:<10} gap {failover.gap_seconds:.1f} s, workers back after {back:.1f} s, "
         f"{failover.lost} of {failover.acknowledged} lost, epoch {before} to {failover.epoch}, "
-        f"the other inbox {rates.away:.0f}/s of {rates.calm:.0f}",
+        f"the other inbox {rates.away:.0f}/s of {rates.calm:.0f}, load {crowd:.0f} a core",
         flush=True,
     )
     return failover, rates

@@ -6,11 +6,12 @@ import os
 import pwd
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from chaos.ha_neighbour import Neighbour, on_own_server
 from chaos.ha_processes import FILES, HERE, PROGRAMS, Missing, Processes, free_ports, kill_server, until
 
 BIN = HERE / "root/usr/lib/postgresql/15/bin"  # with the extension of the monitor beside it, which the system's has not
@@ -73,6 +74,10 @@ class AutoFailover:
         kill_server(self._address(str(self._ports[node])), self._processes.folder / node, self._agents[node])
         with suppress(ProcessLookupError):
             os.killpg(self._agents[node].pid, signal.SIGKILL)  # what the agent has started
+
+    def neighbour(self) -> AbstractContextManager[Neighbour]:
+        """An inbox on another server."""
+        return on_own_server(self.url)
 
     def _run(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         env = {

@@ -7,11 +7,14 @@ import secrets
 import shutil
 import subprocess
 import urllib.request
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import make_conninfo
 
+from chaos.ha_neighbour import Neighbour, on_own_server
 from chaos.ha_processes import FILES, HERE, PROGRAMS, Missing, Processes, free_ports, kill_server, until, variables
 
 BIN = Path("/usr/lib/postgresql/15/bin")
@@ -23,16 +26,17 @@ class Patroni:
 
     name = "Patroni"
 
-    def __init__(self, processes: Processes) -> None:
-        self._processes, self._patroni = processes, HERE / "patroni/bin/patroni"
+    def __init__(self, processes: Processes, servers: Path = BIN, others: Sequence[str] = ()) -> None:
+        self._processes, self._patroni, self._bin = processes, HERE / "patroni/bin/patroni", servers
         etcd = PROGRAMS / "etcd" if (PROGRAMS / "etcd").exists() else Path(shutil.which("etcd") or "etcd is missing")
-        for program in (self._patroni, etcd, BIN / "postgres"):
+        for program in (self._patroni, etcd, servers / "postgres"):
             if not program.exists():
                 raise Missing(f"{program.name} is not here")
         self._etcd = etcd
-        self._etcd_port, self._peer_port, *ports = free_ports(6)
-        self._ports = dict(zip(NODES, ports[:2], strict=True))
-        self._rest = dict(zip(NODES, ports[2:], strict=True))
+        names = (*NODES, *others)
+        self._etcd_port, self._peer_port, *ports = free_ports(2 + 2 * len(names))
+        self._ports = dict(zip(names, ports[::2], strict=True))
+        self._rest = dict(zip(names, ports[1::2], strict=True))
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
         self._password = secrets.token_hex(8)
 
@@ -44,6 +48,13 @@ class Patroni:
     def start(self) -> None:
         """Start everything, and wait until commits wait for the standby."""
         self._processes.start("etcd", [str(self._etcd)], **self._etcd_variables())
+        self._start_nodes()
+
+    def neighbour(self) -> AbstractContextManager[Neighbour]:
+        """An inbox on another server."""
+        return on_own_server(self.url)
+
+    def _start_nodes(self) -> None:
         for node in NODES:
             self._run(node)
             until(lambda: "leader" in self._roles().values(), "a node is primary")
@@ -53,7 +64,7 @@ class Patroni:
         """What runs here."""
         said = [
             subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
-            for program in (self._patroni, self._etcd, BIN / "postgres")
+            for program in (self._patroni, self._etcd, self._bin / "postgres")
         ]
         return ", ".join(said)
 
@@ -76,8 +87,11 @@ class Patroni:
         kill_server(self._address(str(self._ports[leader])), self._processes.folder / leader, self._agents[leader])
 
     def _run(self, node: str) -> None:
-        command = [str(self._patroni), str(FILES / "patroni.yml")]
+        command = [str(self._patroni), str(self._settings())]
         self._agents[node] = self._processes.start(node, command, **self._node_variables(node))
+
+    def _settings(self) -> Path:
+        return FILES / "patroni.yml"
 
     def _address(self, ports: str) -> str:
         hosts = ",".join("127.0.0.1" for _ in ports.split(","))
@@ -108,7 +122,7 @@ class Patroni:
             "PATRONI_POSTGRESQL_LISTEN": server,
             "PATRONI_POSTGRESQL_CONNECT_ADDRESS": server,
             "PATRONI_POSTGRESQL_DATA_DIR": str(folder / node),
-            "PATRONI_POSTGRESQL_BIN_DIR": str(BIN),
+            "PATRONI_POSTGRESQL_BIN_DIR": str(self._bin),
             "PATRONI_POSTGRESQL_PGPASS": str(folder / f"{node}.pgpass"),
             "PATRONI_SUPERUSER_PASSWORD": self._password,
             "PATRONI_REPLICATION_PASSWORD": self._password[::-1],
@@ -117,9 +131,9 @@ class Patroni:
     def _leader(self) -> str:
         return next(node for node, role in self._roles().items() if role == "leader")
 
-    def _roles(self) -> dict[str, str]:
+    def _roles(self, nodes: Sequence[str] = NODES) -> dict[str, str]:
         """The role of each node that is running, asked of any that answers."""
-        for node in self._agents:
+        for node in nodes:
             try:
                 said = self._ask(node, "cluster")
             except OSError:
