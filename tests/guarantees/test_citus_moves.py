@@ -175,7 +175,20 @@ def test_an_enqueue_waits_for_a_move_and_finds_the_new_home_or_is_to_be_sent_aga
         assert work(cluster, new) == [0] * (answers == ["sent"])
 
 
-def test_an_idempotency_key_whose_range_moves_is_taken_in_the_new_home_or_is_to_be_sent_again(cluster: Cluster) -> None:
+def alone(conn: psycopg.Connection[Any], row: NewRow) -> str:
+    """The outcome of a row that is sent by itself."""
+    return postgres.run(conn, verbs.enqueue(row), "tenure_door").outcome
+
+
+def among_many(conn: psycopg.Connection[Any], row: NewRow) -> str:
+    """The outcome of a row that is one of many."""
+    return postgres.run(conn, verbs.enqueue_many([row]), "tenure_door")[0].outcome
+
+
+@pytest.mark.parametrize("sent", [alone, among_many])
+def test_an_idempotency_key_whose_range_moves_is_taken_in_the_new_home_or_is_to_be_sent_again(
+    cluster: Cluster, sent: Callable[[psycopg.Connection[Any], NewRow], str]
+) -> None:
     name, _ = homes(cluster, "named")
     row = NewRow("named", {}, idempotency_key=name)
     for n, place in enumerate((None, *cluster.nodes) * 2):
@@ -187,7 +200,7 @@ def test_an_idempotency_key_whose_range_moves_is_taken_in_the_new_home_or_is_to_
         def late(place: str | None = place, answers: list[str] = answers, row: NewRow = row) -> None:
             with cluster.at(place) as conn:
                 try:
-                    answers.append(postgres.run(conn, verbs.enqueue(row), "tenure_door").outcome)
+                    answers.append(sent(conn, row))
                 except SerializationFailure:
                     answers.append("again")
 
@@ -196,8 +209,7 @@ def test_an_idempotency_key_whose_range_moves_is_taken_in_the_new_home_or_is_to_
         thread.join(SECONDS_MAX)
         assert answers == ["enqueued"] or (answers == ["again"] and place is not None), place
         with cluster.at(place) as conn:
-            sent = postgres.run(conn, verbs.enqueue(row), "tenure_door").outcome
-        assert sent == ("enqueued" if answers == ["again"] else "duplicate")
+            assert sent(conn, row) == ("enqueued" if answers == ["again"] else "duplicate")
 
 
 def test_who_is_led_to_a_node_that_has_lost_the_range_meanwhile_sends_again(cluster: Cluster) -> None:

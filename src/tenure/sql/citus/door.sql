@@ -176,7 +176,7 @@ BEGIN
   END LOOP;
   PERFORM tenure_door.hold_range(k.key) FROM (
     SELECT s.key FROM unnest(partition_keys, ordered) AS s (key, ordered)
-    WHERE tenure_door.here() = 0
+    WHERE tenure_door.here() = 0  -- implied: elsewhere one lock more, in another order than a move's: a deadlock that no test can time
       AND s.ordered
       AND s.key IS NOT NULL  -- implied: live_sane refuses an ordered row without one
     GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
