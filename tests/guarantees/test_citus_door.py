@@ -20,6 +20,12 @@ from tenure.verbs import settle
 from tenure.verbs.citus_keys import forget_keys
 
 DOOR = "tenure_door"
+PUT_MANY_OF_BEFORE = """
+CREATE FUNCTION tenure_door.put_many(
+  text, text[], text[], jsonb[], text[], text[], smallint[], timestamptz[], float8[], int[], boolean[],
+  boolean[], jsonb[]
+) RETURNS uuid[] LANGUAGE sql AS 'SELECT NULL::uuid[]'
+"""
 SEND = "SELECT row_id, outcome FROM tenure_door.enqueue(%s, %s, %s, idempotency_key => %s)"
 
 
@@ -287,3 +293,13 @@ def test_twenty_calls_of_one_session_go_where_they_should(cluster: Cluster) -> N
             send(conn, "planned", f"planned:{n}")
     assert sum(map(len, cluster.rows("planned").values())) == 20
     assert eventually(lambda: all(cluster.rows("planned").values()))
+
+
+def test_a_function_of_a_door_of_before_goes_when_its_like_comes(cluster: Cluster) -> None:
+    """Else its name would stand for two, and could not be granted."""
+    with cluster.at() as conn:
+        conn.execute(PUT_MANY_OF_BEFORE)
+    list(open_door(cluster.url))
+    for place in (None, *cluster.nodes):
+        with cluster.at(place) as conn:
+            assert conn.execute("SELECT count(*) FROM pg_proc WHERE proname = 'put_many'").fetchone() == (1,)
