@@ -129,6 +129,15 @@ def test_a_range_that_comes_back_unadopted_waits_for_the_inbox_between(ranges: P
     assert numbers(ranges.work(1)) == [2]
 
 
+def test_what_a_row_waits_for_is_written_down_at_that_row_alone(ranges: Placements) -> None:
+    ranges.send("k", 0)
+    ranges.move("k", to=2)
+    waiting, free = ranges.send("k", 1), ranges.send("k", 2, ordered=False)
+    (reason,) = ranges.adopt(2).reasons.values()
+    asked = "SELECT id, last_error FROM tenure.live WHERE id = ANY(%s)"
+    assert dict(ranges.conns[2].execute(asked, [[waiting, free]]).fetchall()) == {waiting: reason, free: None}
+
+
 def test_an_inbox_that_does_not_answer_is_a_no_until_an_operator_says_otherwise(ranges: Placements) -> None:
     ranges.move("k", to=2)
     id = ranges.send("k", 0)
