@@ -104,8 +104,11 @@ def on_own_server(cluster: str) -> Iterator[Neighbour]:
         with postgres.connect(server.url, application_name="tenure drill", writes=True) as conn:
             migrate.apply(conn, SCHEMA)
         urls = {"cluster": cluster, "neighbour": server.url}
-        with beside({name: Inbox(url) for name, url in urls.items()}, "neighbour", shards=urls) as made:
-            yield made
+        try:
+            with beside({name: Inbox(url) for name, url in urls.items()}, "neighbour", shards=urls) as made:
+                yield made
+        finally:
+            server.end("immediate")  # before its folder goes
 
 
 @contextmanager
