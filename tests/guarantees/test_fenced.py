@@ -234,18 +234,22 @@ def test_a_savepoint_rolled_back_inside_the_body_is_no_end_of_it(shop: World, na
     assert shop.status(lease.id) == "completed"
 
 
-@pytest.mark.parametrize("word", ["ROLLBACK", "COMMIT"])
-def test_a_body_that_ends_the_transaction_by_itself_completes_nothing(shop: World, word: str) -> None:
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("word", ["ROLLBACK", "COMMIT", "COMMIT AND CHAIN", "ROLLBACK; BEGIN"])
+def test_a_body_that_ends_the_transaction_by_itself_completes_nothing(shop: World, word: str, keep: bool) -> None:
     """Negative control: without the question the completion would commit alone, in a transaction of its own."""
     lease = shop.claim_one("A").lease
 
     def body() -> None:
-        with fenced(shop.conn, lease, schema=shop.schema) as tx:
+        with fenced(shop.conn, lease, schema=shop.schema, keep=keep) as tx:
             tx.execute("INSERT INTO receipts VALUES (1)")
             tx.execute(word)
+            if word not in ("ROLLBACK", "COMMIT"):  # this is in a transaction again, and undone with it
+                tx.execute("INSERT INTO receipts VALUES (2)")
 
     with pytest.raises(BadSettings, match="leave COMMIT and ROLLBACK to fenced"):
         body()
+    assert 2 not in _receipts(shop)
     assert shop.status(lease.id) == "processing"
     assert shop.conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 

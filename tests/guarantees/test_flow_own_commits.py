@@ -13,7 +13,16 @@ from world import World
 pytestmark = pytest.mark.one_server
 
 
-@pytest.mark.parametrize(("ends", "left"), [("ROLLBACK", []), ("COMMIT", ["reserved"]), ("close", [])])
+@pytest.mark.parametrize(
+    ("ends", "left"),
+    [
+        ("ROLLBACK", []),
+        ("COMMIT", ["reserved"]),
+        ("COMMIT AND CHAIN", ["reserved"]),
+        ("ROLLBACK; BEGIN", []),
+        ("close", []),
+    ],
+)
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_fenced_step_that_ends_its_transaction_itself_has_failed_at_once(
     world: World, ends: str, left: list[str], plain: bool

@@ -52,6 +52,24 @@ class Ending:
         self.world.run(resume_projection("totals"))
 
 
+@pytest.mark.parametrize("way", ["plain", "async", "list"])
+@pytest.mark.parametrize("end", ["COMMIT AND CHAIN", "ROLLBACK; BEGIN"])
+def test_a_function_that_begins_another_transaction_is_stopped_before_its_batch(
+    world: World, way: str, end: str
+) -> None:
+    """Only the end of the batch shows it: which of its events it was, nobody knows."""
+    ending = Ending(world, way, end, on_error="skip")
+    at = paid(world, "order:1", 1, 2, 666, 4) - 3
+    with working(world, ending.journal.inbox) as hired:
+        (stopped,) = hired.saw(ProjectionStopped)
+        assert (stopped.position, stopped.skipped, stopped.error[: len(ENDED)]) == (at, False, ENDED)
+        assert world.sql("SELECT position, state FROM checkpoints") == [(at - 1, "stopped")]
+        assert totals(world) == ({"order:1": 669} if "COMMIT" in end else {})
+        ending.mend()
+        eventually(lambda: world.sql("SELECT state FROM checkpoints WHERE position >= %s", at + 3) == [("running",)])
+    assert world.count("skipped") == 0
+
+
 @pytest.mark.parametrize("rule", ["stop", "skip"])
 @pytest.mark.parametrize("way", ["plain", "async"])
 def test_a_function_that_rolls_back_is_stopped_where_it_did_and_goes_on_when_it_is_mended(

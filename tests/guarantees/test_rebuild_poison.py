@@ -171,14 +171,20 @@ def test_one_skip_passes_a_shard_and_a_rebuild_that_stand_at_the_same_event(worl
 class Ending(Sums):
     """One that ends its transaction by itself instead."""
 
+    end = "ROLLBACK"
+
     def apply(self, tx: psycopg.Connection[Any], event: Event) -> None:
         tx.execute(ADD, [event.stream, event.data["amount"]])
         if event.data["amount"] == 666 and not self.mended:
-            tx.execute("ROLLBACK")
+            tx.execute(self.end.encode())
 
 
-def test_a_rebuild_stops_where_the_function_ends_its_transaction_also_with_skip(world: World, place: str) -> None:
+@pytest.mark.parametrize("end", ["ROLLBACK", "ROLLBACK; BEGIN"])
+def test_a_rebuild_stops_where_the_function_ends_its_transaction_also_with_skip(
+    world: World, place: str, end: str
+) -> None:
     sums, at = Ending(world, place, "skip"), paid(world, 1, 2, 666, 4)
+    sums.end = end
     sums.mended = True
     with sums.working() as hired:
         eventually(lambda: sums.totals() == {"order:1": 673})

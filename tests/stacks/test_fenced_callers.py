@@ -176,6 +176,21 @@ def test_a_body_that_commits_by_itself_completes_nothing(shop: World) -> None:
     assert shop.status(job.id) == "processing"
 
 
+@every_library
+@pytest.mark.parametrize("words", ["COMMIT AND CHAIN", "ROLLBACK AND CHAIN"])
+def test_a_body_that_begins_another_transaction_completes_nothing(shop: World, library: str, words: str) -> None:
+    """To every driver it looks like the one that was there."""
+    job = shop.claim_one("A")
+
+    async def body(held: Held) -> None:
+        await held.say(words)
+        await held.say(f"INSERT INTO {shop.schema}.orders VALUES (1)")
+
+    with pytest.raises(BadSettings, match="leave COMMIT and ROLLBACK to fenced"):
+        play(shop, library, job, body)
+    assert (shop.status(job.id), shop.count("orders")) == ("processing", 0)
+
+
 def test_a_block_that_django_has_marked_to_be_undone_completes_nothing(shop: World) -> None:
     job = shop.claim_one("A")
     conn = django_alias(shop.url)

@@ -19,7 +19,7 @@ from ..postgres.transactions import StillOpen, awaiting, blocking
 from ..settings import DEFAULT_SCHEMA
 from ..verbs.lifecycle import enter, guard
 from ..verbs.settle import complete
-from ..verbs.statement import Statement
+from ..verbs.statement import Statement, at_its_end
 
 NO_CONNECTION = (
     "fenced(None): there is no connection, perhaps because it is not open yet; "
@@ -92,7 +92,7 @@ class fenced:
             if flush := getattr(self._conn, "flush", None):
                 flush()  # what a session has not written yet comes before the end of its row
             if self._keep:
-                run(self._conn, guard(self._lease), self._schema)
+                run(self._conn, at_its_end(guard(self._lease), _ended), self._schema)
             else:
                 self._complete()
 
@@ -108,13 +108,14 @@ class fenced:
             if flush := getattr(self._conn, "flush", None):
                 await flush()
             if self._keep:
-                await run(self._conn, guard(self._lease), self._schema)
+                await run(self._conn, at_its_end(guard(self._lease), _ended), self._schema)
             else:
                 await self._complete_awaiting()
 
     def _completion(self) -> Statement[list[Settled]]:
         result = self._result()
-        return complete([self._lease], results=None if result is None else [result], **self._how)
+        completing = complete([self._lease], results=None if result is None else [result], **self._how)
+        return at_its_end(completing, _ended)
 
     def _complete(self) -> None:
         for seconds in _until_its_turn():
@@ -146,10 +147,13 @@ def _until_its_turn() -> Iterator[float]:
 def _require_open(still_open: StillOpen) -> None:
     """If the body has ended the transaction itself, the completion would commit apart from its writes."""
     if not still_open():
-        raise BadSettings(
-            "the body of fenced() ended its transaction, so the row is not completed: "
-            "leave COMMIT and ROLLBACK to fenced()"
-        )
+        raise _ended()
+
+
+def _ended() -> BadSettings:
+    return BadSettings(
+        "the body of fenced() ended its transaction, so the row is not completed: leave COMMIT and ROLLBACK to fenced()"
+    )
 
 
 def _require_applied(settled: Settled) -> None:

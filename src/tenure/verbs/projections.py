@@ -74,7 +74,7 @@ def advance(
     """
 
     def read(rows: Rows) -> Statement[None] | None:
-        held, moved = rows[0]
+        held, moved, _ = rows[0]
         if held and not moved:
             raise StaleLease(lease, "advance", "checkpoint_moved")
         return None if held else _refused(lease, "advance")

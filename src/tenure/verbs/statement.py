@@ -30,6 +30,21 @@ def insisting(statement: Statement[T], otherwise: Exception) -> Statement[T]:
     return Statement(statement.name, statement.params, read)
 
 
+def at_its_end(statement: Statement[T], ended: Callable[[], Exception]) -> Statement[T]:
+    """The last statement of a transaction that `enter` began: raises this error if another one was begun since.
+
+    A driver shows only that there is one: after COMMIT AND CHAIN there is. The mark of `enter`, which the statement
+    returns last, ends with its own transaction.
+    """
+
+    def read(rows: Rows) -> T | Statement[T]:
+        if rows and rows[0][-1] != "yes":
+            raise ended()
+        return statement.read(rows)
+
+    return Statement(statement.name, statement.params, read)
+
+
 def array(values: Sequence[object]) -> str:
     """Numbers (or ids in hex) as one Postgres array literal; None is NULL.
 

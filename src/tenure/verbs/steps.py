@@ -98,7 +98,7 @@ def record(recordings: Sequence[Recording]) -> Statement[list[Recorded | Settled
     }
 
     def read(rows: Rows) -> Any:
-        found = {id: Recorded(moment, cancel, new) for id, cancel, moment, new in rows}
+        found = {id: Recorded(moment, cancel, new) for id, cancel, moment, new, _ in rows}
         return _or_why("record", [each.lease for each in recordings], found)
 
     return Statement("record", params, read)

@@ -16,7 +16,7 @@ from ...events import Bus, FlowWoken
 from ...postgres.runner import run
 from ...postgres.transactions import blocking
 from ...verbs.lifecycle import enter
-from ...verbs.steps import Recorded, Saying, Step, record
+from ...verbs.steps import Recorded, Saying, Step
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .lines import BRANCH
@@ -29,6 +29,7 @@ from .writing import (
     applied,
     carried,
     fenced_learned,
+    fenced_record,
     fenced_recording,
     fenced_step,
     held,
@@ -178,7 +179,7 @@ class Blocking:
                         text, _ = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
                         must_be_open(conn, still_open)
                         recording_now = fenced_recording(job, self.core, effect, text)
-                        statement = record([recording_now])
+                        statement = fenced_record(recording_now)
                         for seconds in until_free():
                             (answer,) = run(conn, statement, job.schema)
                             if not locked(answer):

@@ -16,7 +16,7 @@ from ...postgres.runner import run
 from ...postgres.transactions import awaiting
 from ...verbs.lifecycle import enter
 from ...verbs.statement import Statement
-from ...verbs.steps import Recorded, Saying, Step, Wait, record
+from ...verbs.steps import Recorded, Saying, Step, Wait
 from .core import Core
 from .effects import Ask, Call, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
 from .lines import BRANCH
@@ -30,6 +30,7 @@ from .writing import (
     applied,
     carried,
     fenced_learned,
+    fenced_record,
     fenced_recording,
     fenced_step,
     held,
@@ -223,7 +224,7 @@ class Awaiting:
                         text, _ = returned(call, await _own(call.function, (conn, *call.args), call.kwargs))
                         must_be_open(conn, still_open)
                         recording_now = fenced_recording(job, self.core, effect, text)
-                        statement = record([recording_now])
+                        statement = fenced_record(recording_now)
                         for seconds in until_free():
                             (answer,) = await run(conn, statement, job.schema)
                             if not locked(answer):

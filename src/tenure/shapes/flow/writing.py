@@ -15,8 +15,8 @@ from ...model.rows import Settled
 from ...postgres.sqlstates import trouble_of
 from ...postgres.transactions import StillOpen
 from ...verbs.lifecycle import cancel
-from ...verbs.statement import Statement
-from ...verbs.steps import Recorded, Recording, Step, anew
+from ...verbs.statement import Statement, at_its_end
+from ...verbs.steps import Recorded, Recording, Step, anew, record
 from .core import Core
 from .effects import Call, Fenced, Run, Stop
 from .step_values import each_place_once
@@ -66,8 +66,12 @@ def in_doubt(error: Exception) -> ComeAgain:
 
 def must_be_open(conn: Any, still_open: StillOpen) -> None:
     """If the body has ended the transaction itself, its record would commit apart from its writes."""
-    if not still_open() or (conn.closed and not conn.broken):  # for good: to try again could write twice
-        raise Permanent("its body ended its transaction: leave COMMIT and ROLLBACK to the step")
+    if not still_open() or (conn.closed and not conn.broken):
+        raise _ended()
+
+
+def _ended() -> Permanent:  # for good: to try again could write twice
+    return Permanent("its body ended its transaction: leave COMMIT and ROLLBACK to the step")
 
 
 def recording(job: Job, core: Core, steps: tuple[Step, ...]) -> Recording:
@@ -83,6 +87,11 @@ def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recordi
     return Recording(
         job.claimed, core.instance.run, each_place_once(*core.riders, fenced_step(effect, text)), dict(core.shown)
     )
+
+
+def fenced_record(recording: Recording) -> Statement[Any]:
+    """Writes it down, if this is the transaction in which the body began."""
+    return at_its_end(record([recording]), _ended)
 
 
 def carried(core: Core, recording: Recording) -> None:

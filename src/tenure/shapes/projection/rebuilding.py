@@ -15,7 +15,8 @@ from ...postgres.sqlstates import trouble_of
 from ...verbs.journal import read_between
 from ...verbs.projections import ShardState, enter_batch, was_skipped
 from ...verbs.rebuild import enter_shadow, lock_checkpoints, open_shadow, swap_shadow, tables_written
-from ...verbs.statement import Statement
+from ...verbs.statement import Statement, at_its_end
+from .projection import EndedTransaction
 from .shard import BATCH_FAR, Apply, Ask, Body, Call, Rest, Shard, Step, Steps
 
 SHADOW = -1  # the number of its checkpoint
@@ -74,6 +75,9 @@ class Rebuild(Shard):
         except (LockNotAvailable, DeadlockDetected):
             yield Rest(0.5)
             return None
+        except EndedTransaction:
+            self._unapplied_to = _horizon
+            return None
         except Exception as error:
             if not self._unapplied_to or isinstance(error, StaleLease) or trouble_of(error) != "bug":
                 raise
@@ -92,6 +96,7 @@ class Rebuild(Shard):
             yield from self._in_shadow(events)
             at = events[-1].position if len(events) == BATCH_FAR else upto
         self._unapplied_to = 0
-        how = yield swap_shadow(name, self.projection.shards, upto)
+        swapping = swap_shadow(name, self.projection.shards, upto)
+        how = yield at_its_end(swapping, lambda: EndedTransaction(name, 0))
         yield self.projection.planned()  # there may be more shards now, each needs a row
         return how, upto

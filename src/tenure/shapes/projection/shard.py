@@ -36,7 +36,7 @@ from ...verbs.projections import (
     skipped_again,
     stop_shard,
 )
-from ...verbs.statement import Statement
+from ...verbs.statement import Statement, at_its_end
 from ...verbs.steps import Recorded, Recording, record
 from .projection import EndedTransaction, Projection
 
@@ -267,7 +267,9 @@ class Shard:
             yield statement
 
     def _advance(self, to: int) -> Statement[None]:
-        return advance(self.projection.name, self.number, self.written, to, self.job.claimed, shards=self._shards)
+        named = (self.projection.name, self.number)
+        moving = advance(*named, self.written, to, self.job.claimed, shards=self._shards)
+        return at_its_end(moving, lambda: EndedTransaction(self.projection.name, 0))
 
     def _moved(self, to: int, n: int) -> None:
         self.written = self.read_to = to

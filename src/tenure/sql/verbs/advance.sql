@@ -1,6 +1,6 @@
 -- advance: move a checkpoint in the transaction of what was applied, if it is where the holder read from and the lease is current
 -- in: projection text, shard int, read_from bigint, read_to bigint, shards int, id uuid, generation bigint, fence bigint
--- out: held boolean, moved boolean
+-- out: held boolean, moved boolean, within (NULL or empty: no longer the transaction that was entered)
 -- why: the position alone makes it exactly once: of two holders who read from the same one, the second to write finds another. The
 -- lease says who was late. What has moved has not failed in vain: its attempts begin anew. If a rebuild has dealt the streams among
 -- another number of shards, what was read is not the shard's own; the checkpoint is locked since before, so none can meanwhile.
@@ -28,4 +28,4 @@ WITH holder AS (
   WHERE i.id = holder.id
     AND holder.attempts > 1  -- implied: only spares the others the write
 )
-SELECT EXISTS (SELECT FROM holder), EXISTS (SELECT FROM moved)
+SELECT EXISTS (SELECT FROM holder), EXISTS (SELECT FROM moved), current_setting('tenure_tx.within', true)

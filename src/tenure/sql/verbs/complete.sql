@@ -1,6 +1,6 @@
 -- complete: end these attempts well and move their rows to the archive, if the leases are still current
 -- in: ids uuid[], generations bigint[], fences bigint[], accept_late boolean, ordered boolean (some of the rows may be), keep boolean (their payloads), results text[] (JSON, one a row; NULL: none)
--- out: n, accepted uuid[], their fences bigint[] (both NULL: all of them), groups bigint[] (that ended with them), valued int (results kept)
+-- out: n, accepted uuid[], their fences bigint[] (both NULL: all of them), groups bigint[] (that ended with them), valued int (results kept), within (the mark of enter, if this is its transaction)
 -- why: the token is the safety; the lease's end is policy (accept_late takes a completion that comes after it, while nobody
 -- else has taken the row). What is not accepted was refused. IS TRUE keeps the planner from making a join of the tokens:
 -- the primary key is walked once, in id order. The rows of a run end in order: behind one that is not completed here, none is.
@@ -61,5 +61,6 @@ SELECT count(*)::int,
         WHERE d.counted > 0  -- implied: count_ends passes the others by
         HAVING count(*) > 0),
        CASE WHEN :results::text[] IS NOT NULL THEN
-         (SELECT tenure.keep_values(array_agg(d.id), array_agg(d.queue), :ids::uuid[], :results::jsonb[]) FROM done AS d) END
+         (SELECT tenure.keep_values(array_agg(d.id), array_agg(d.queue), :ids::uuid[], :results::jsonb[]) FROM done AS d) END,
+       current_setting('tenure_tx.within', true)
 FROM done

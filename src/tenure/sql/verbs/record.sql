@@ -1,6 +1,6 @@
 -- record: write down what steps of held instances returned; an instance whose lease is not current writes nothing
 -- in: ids uuid[], generations bigint[], fences bigint[], step_ids uuid[], step_fences bigint[], runs int[], paths text[], ns int[], names text[], states text[], hashes bigint[], tries int[], results jsonb[], errors text[], show_ids uuid[], keys text[], values jsonb[]
--- out: id, cancel text (why it is to stop, NULL: it is not), moment, written boolean (false: all of it was there before)
+-- out: id, cancel text (why it is to stop, NULL: it is not), moment, written boolean (false: all of it was there before), within (the mark of enter, if this is its transaction)
 -- why: the lock lasts until the commit, so nobody can take the row between this look and that. A row that somebody has locked is passed
 -- by and asked for again: one instance must not make the others of its batch wait. A record that has ended is never changed: sent
 -- again after a lost reply, it is there. Crashes count from the last record on that says something new: attempts go back to 1. A step
@@ -44,4 +44,4 @@ WITH moment AS MATERIALIZED (
     AND held.attempts > 1  -- implied: spares the others the write
     AND ((held.id IN (SELECT news.id FROM news)) IS TRUE OR held.id <> ALL (:step_ids::uuid[] || :show_ids::uuid[]))
 )
-SELECT held.id, held.cancel, date_part('epoch', moment.at), held.id IN (SELECT written.row_id FROM written) FROM held CROSS JOIN moment
+SELECT held.id, held.cancel, date_part('epoch', moment.at), held.id IN (SELECT written.row_id FROM written), current_setting('tenure_tx.within', true) FROM held CROSS JOIN moment
