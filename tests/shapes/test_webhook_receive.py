@@ -94,7 +94,7 @@ def test_a_verified_request_is_one_row_however_often_it_comes(world: World) -> N
     shop = Shop(world)
     assert [shop.post(standard(), BODY[:7], BODY[7:]) for _ in range(3)] == [202, 202, 202]
     ((kind, key, payload),) = world.sql("SELECT kind, idempotency_key, payload FROM live")
-    assert (kind, key, payload) == ("on_stripe", "stripe:msg_1", {"id": "msg_1", "body": json.loads(BODY)})
+    assert (kind, key, payload) == ("on_stripe", "stripe:on_stripe:msg_1", {"id": "msg_1", "body": json.loads(BODY)})
     assert [each.outcome for each in shop.events if isinstance(each, WebhookReceived)] == [
         "enqueued",
         "duplicate",

@@ -26,11 +26,11 @@ from world import World
 pytestmark = pytest.mark.one_server
 
 
-def made(schema: str = "tenure") -> tuple[Webhooks, Any]:
+def made(schema: str = "tenure", kind: str = "on_hook") -> tuple[Webhooks, Any]:
     """Webhooks of an inbox, and its handler."""
     inbox = Inbox(schema=schema)
 
-    @inbox.handler("on_hook")
+    @inbox.handler(kind)
     async def on_hook(job: Job, id: str, body: dict[str, Any]) -> None: ...
 
     return Webhooks(inbox), on_hook
@@ -63,7 +63,24 @@ def test_what_two_receivers_have_acknowledged_is_stored_twice(world: World) -> N
     signed = Webhook(other).sign("msg_1", datetime.fromtimestamp(at, UTC), body.decode())
     status = shop.post({"webhook-id": "msg_1", "webhook-timestamp": str(int(at)), "webhook-signature": signed}, body)
     keys = {key for (key,) in world.sql("SELECT idempotency_key FROM live")}
-    assert (status, keys) == (202, {"shop:eu:msg_1", "shop-eu:msg_1"})
+    assert (status, keys) == (202, {"shop:on_hook:eu:msg_1", "shop-eu:on_hook:msg_1"})
+
+
+def test_receivers_of_one_name_in_two_inboxes_of_a_schema_store_one_row_each(world: World) -> None:
+    """The id of each delivery is the provider's: it is the kind that tells them apart."""
+    shop = Shop(world)
+    for kind, id in (("on_hook", "b:1"), ("on_hook:b", "1"), ("on_hook", "b:1")):
+        hooks, then = made(world.schema, kind)
+        shop.app = hooks.receive("shop", verify=StandardSignature(SECRET), then=then, url=world.url)
+        assert shop.post(standard(id=id)) == 202
+    found = world.sql("SELECT kind, idempotency_key FROM live ORDER BY kind")
+    assert found == [("on_hook", "shop:on_hook:b:1"), ("on_hook:b", "shop:on_hook%3Ab:1")]
+
+
+def test_a_name_and_a_kind_that_leave_no_room_for_an_id_are_refused() -> None:
+    hooks, on_hook = made(kind=":" * 120)
+    with pytest.raises(BadSettings, match="too long together"):
+        hooks.receive("shop", verify=StandardSignature(SECRET), then=on_hook)
 
 
 @pytest.mark.parametrize("make", [StandardSignature, StripeSignature])

@@ -20,9 +20,10 @@ from ...app.handler import Handler
 from ...embedded.default_database import address_async
 from ...errors import BadSettings, IdempotencyConflict, InvalidPayload, PayloadTooLarge
 from ...events import Bus, WebhookDiffers, WebhookReceived, WebhookRefused
+from ...model.limits import KEY_BYTES_MAX
 from ...model.payload import check_name
 from ...postgres.connection import connect_async
-from .verifiers import OUT_OF_RANGE, Forged, Verifier, check_verifier
+from .verifiers import ID_CHARS_MAX, OUT_OF_RANGE, Forged, Verifier, check_verifier
 
 BODY_BYTES_MAX = 1_048_576
 BODY_SECONDS = 10.0
@@ -63,6 +64,7 @@ class Receiver:
         if connections is not None and not callable(connections):
             raise BadSettings("connections= must be what lends one, such as pool.connection, without parentheses")
         self._provider, self._verify, self._then = _provider(provider), verify, then
+        self._before_id = _before_id(provider, then.kind)
         self._lend, self._url, self._bus = connections or self._connection, url, bus or Bus()
 
     def stores_as(self, other: Receiver) -> bool:
@@ -112,7 +114,7 @@ class Receiver:
     async def _store(self, id: str, body: Any) -> None:
         try:
             async with asyncio.timeout(STORE_SECONDS), self._lend() as conn, conn.transaction():
-                sender = self._then.using(idempotency_key=f"{self._provider}:{id}")
+                sender = self._then.using(idempotency_key=self._before_id + id)
                 stored = await sender.enqueue(conn, id=id, body=body)
         except IdempotencyConflict as conflict:
             self._bus.emit(WebhookDiffers(self._provider, UUID(str(conflict.row_id))))
@@ -149,6 +151,14 @@ def _provider(name: str) -> str:
     if ":" in check_name(name, "provider"):
         raise BadSettings(f"provider={name!r} has a colon, which stands between a provider and its id: write shop-eu")
     return name
+
+
+def _before_id(provider: str, kind: str) -> str:
+    """How the keys of its rows begin. With the kind: a receiver of another inbox of the schema may have this name."""
+    before = f"{provider}:{kind.replace('%', '%25').replace(':', '%3A')}:"
+    if len(before.encode()) > KEY_BYTES_MAX - ID_CHARS_MAX:
+        raise BadSettings(f"provider={provider!r} and the kind {kind!r} are too long together: shorten one of them")
+    return before
 
 
 async def _body(receive: Receive) -> bytes:
