@@ -48,3 +48,12 @@ def test_the_refusal_of_an_address_names_it_without_its_password() -> None:
         RabbitMQ("http://shop:s3cret@127.0.0.1", exchange="shop")
     assert "127.0.0.1" in str(refused.value)
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_second_outbox_of_one_name_in_an_inbox_is_refused_by_that_name() -> None:
+    inbox, to = Inbox(), Http("http://127.0.0.1:9/x")
+    Outbox(inbox, to=to, source="/shop")
+    with pytest.raises(BadSettings, match=r"this inbox has an Outbox named 'shop' already: .* its own name="):
+        Outbox(inbox, to=to, source="/shop")
+    assert len(inbox.lifespans) == 1
+    Outbox(inbox, to=to, source="/shop", name="billing")

@@ -115,3 +115,11 @@ def test_an_overlap_a_tenant_or_kinds_of_the_wrong_type_are_refused(world: World
             hooks.add(world.conn, tenant="acme", url=receiver.url("/"), kinds=wrong)
         with pytest.raises(BadSettings, match="webhooks"):
             hooks.replay(world.conn, made.id, wrong)
+
+
+def test_a_second_one_of_an_inbox_is_refused_with_its_own_name() -> None:
+    inbox = Inbox()
+    Webhooks(inbox)
+    with pytest.raises(BadSettings, match=r"this inbox has its Webhooks already: make one Webhooks\(inbox\)"):
+        Webhooks(inbox)
+    assert len(inbox.lifespans) == 1

@@ -173,6 +173,8 @@ class Flows:
         return decorate
 
     def _check(self, workflow: str, options: dict[str, Any]) -> None:
+        if workflow in workflows_of(self.inbox):
+            raise BadSettings(f"workflow {workflow!r} is in another Flows of this inbox: give this one another name")
         if "max_attempts" in options:
             raise BadSettings(f"workflow {workflow!r} cannot have max_attempts: give its steps retry=Tries(…) instead")
         if options.get("ordered") or options.get("pool") == "process":

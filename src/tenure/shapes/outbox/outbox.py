@@ -54,6 +54,10 @@ class Outbox:
         self.source = source
         self.name = check_name(name or source.strip("/").replace("/", "."), "name")
         self.kind = KIND + self.name
+        if self.kind in inbox.handlers:
+            raise BadSettings(
+                f"this inbox has an Outbox named {self.name!r} already: use that one, or give another one its own name="
+            )
         queue = queue or self.kind  # its own: keys belong to a queue, and outboxes must not hold each other's
         self._bytes_max = min(to.bytes_max, PAYLOAD_BYTES_MAX - ENVELOPE_BYTES)
         self.relay = Relay(self.name, self.kind, queue, to, lease_seconds, inbox.bus)

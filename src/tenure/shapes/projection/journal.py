@@ -11,7 +11,7 @@ from ...model.journal import Appended, Event
 from ...postgres.runner import run
 from ...verbs.journal import append, read_after, read_stream
 from .projection import Projection
-from .resident import register
+from .resident import kind_of, register
 from .tailing import Tail
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Journal:
             )
         if name in self.projections:
             raise BadSettings(f"projection {name!r} exists already: {self.projections[name].function.__qualname__}")
+        if kind_of(name) in self.inbox.handlers:
+            raise BadSettings(f"projection {name!r} is in another Journal of this inbox: give this one another name")
 
         def decorate(function: Callable[..., Any]) -> Projection:
             self.projections[name] = made = Projection(function, name, **how)

@@ -28,10 +28,15 @@ def register(projection: Projection, inbox: Inbox, tail: Tail) -> None:
         held = Shard(projection, shard, job, inbox.bus, time.monotonic)
         return await AsyncDriver(projection, job, tail).drive(held.steps())
 
-    kind = f"projection:{projection.name}"
+    kind = kind_of(projection.name)
     handler = inbox.handler(kind, queue=projection.queue, max_attempts=MAX_ATTEMPTS, encrypt=False)
     handler(resident_on_loop if projection.awaited else resident)
     _register_rebuild(projection, inbox, tail)
+
+
+def kind_of(name: str) -> str:
+    """The kind of the rows of a projection."""
+    return f"projection:{name}"
 
 
 def _register_rebuild(projection: Projection, inbox: Inbox, tail: Tail) -> None:

@@ -45,6 +45,8 @@ class Webhooks(Registry):
         caller: Caller | None = None,
         proxy: str | None = None,
     ) -> None:
+        if inbox in _HOOKS:
+            raise BadSettings("this inbox has its Webhooks already: make one Webhooks(inbox), and use it everywhere")
         super().__init__(inbox, guard=guard, queue=queue)
         check_seconds("retention_seconds", retention_seconds, RETENTION_SECONDS_MIN, SECONDS_MAX)
         caller = caller or Caller(self.guard, proxy=proxy)
@@ -79,7 +81,8 @@ class Webhooks(Registry):
     ) -> Receiver:
         """An ASGI app that stores a provider's webhooks: app.mount("/in/stripe", hooks.receive("stripe", …)).
 
-        Rows are stored once by the name of the provider and its id: another receiver needs another name.
+        Rows are stored once by the name of the provider, the kind of `then` and the provider's id: another receiver
+        needs another name.
         """
         made = Receiver(provider, verify, then, connections=connections, url=url, bus=self._inbox.bus)
         if not self._receivers.setdefault(provider, made).stores_as(made):
