@@ -1,6 +1,7 @@
 /** Numbers, names, commands and filter words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as ui from "../../src/tenure/web/static/lib/ui.js";
 import * as words from "../../src/tenure/web/static/lib/words.js";
 
 test("counts are grouped, and short where they are not exact", () => {
@@ -61,4 +62,22 @@ test("a refused write says why, also when the token was still current", () => {
     words.why_refused({ ...refusal, current_token: 1, reason: "not_holding" }),
     "not holding",
   );
+});
+
+test("what would turn a text round, or is drawn as nothing, is written out", () => {
+  assert.equal(words.seen("cod\u202Egnp.exe"), "cod\\u202egnp.exe");
+  assert.equal(words.seen("a\u200Bb\u2066c\u0007d\u009Be"), "a\\u200bb\\u2066c\\u0007d\\u009be");
+  const plain = "Zürich, שלום, 👩\u200D💻\n\tas it is";
+  assert.equal(words.seen(plain), plain);
+});
+
+test("on a page every text and title of an element is drawn so, and a component has it as it is", () => {
+  const evil = "x\u202Ey";
+  const drawn = ui.html`<p title=${evil} data-id=${evil}>${evil} ${[evil, [evil]]} ${7}</p>`;
+  assert.equal(drawn.props.title, "x\\u202ey");
+  assert.equal(drawn.props["data-id"], evil);
+  assert.ok(!JSON.stringify(drawn.props.children).includes("\u202E"));
+  assert.ok(JSON.stringify(drawn.props.children).includes("7"));
+  const Part = () => null;
+  assert.equal(ui.html`<${Part}>${evil}<//>`.props.children, evil);
 });

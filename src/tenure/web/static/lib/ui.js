@@ -2,6 +2,7 @@
 import { Fragment, h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 import * as signals from "../vendor/signals.js";
+import { seen } from "./words.js";
 
 export { Fragment, h, render };
 export {
@@ -27,7 +28,20 @@ export {
 export const signal = /** @type {<T>(value: T) => Signal<T>} */ (signals.signal);
 export const computed = /** @type {<T>(of: () => T) => Signal<T>} */ (signals.computed);
 
+/** Texts of others as they may be drawn, wherever they stand in an element. @param {any} child @returns {any} */
+function drawn(child) {
+  if (typeof child === "string") return seen(child);
+  return Array.isArray(child) ? child.map(drawn) : child;
+}
+
+/** An element; a component is given its texts as they are. @param {any} type @param {any} props @param {any[]} children */
+function element(type, props, ...children) {
+  if (typeof type !== "string") return h(type, props, ...children);
+  const title = typeof props?.title === "string" ? { title: seen(props.title) } : null;
+  return h(type, title ? { ...props, ...title } : props, ...children.map(drawn));
+}
+
 /** Markup as a tagged template: html`<p class="quiet">${text}</p>` */
 export const html = /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */ (
-  htm.bind(h)
+  htm.bind(element)
 );
