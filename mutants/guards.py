@@ -237,7 +237,8 @@ def _split(code: str, start: int) -> Iterator[tuple[int, int]]:
 def _whole(code: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
     text = re.sub(r"^(AND|OR)\s+", "", code[begin:end].strip())
     begin = code.index(text, begin) if text else begin
-    whole = text.count("(") == text.count(")") and text.startswith("CASE ") <= text.endswith(" END")
+    cut = text.count("(") != text.count(")") or text.count("CASE ") > text.count(" END")
+    whole = not cut and text.startswith("CASE ") <= text.endswith(" END")
     if text and text != "true" and whole:
         yield begin, begin + len(text)
 
