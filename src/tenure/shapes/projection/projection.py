@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 class EndedTransaction(BadSettings):
     """The function of a projection has ended the transaction of its batch; `applied` calls before it had not."""
 
-    def __init__(self, name: str, applied: int) -> None:
+    def __init__(self, name: str, applied: int = 0) -> None:
         self.applied = applied
         super().__init__(
             f"the function of projection {name!r} ended its transaction: leave COMMIT and ROLLBACK to Tenure, then "

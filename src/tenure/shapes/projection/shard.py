@@ -211,8 +211,7 @@ class Shard:
             else:
                 self._moved(event.position, 1)
                 return True
-        skips: bool = yield from self.skips(state, event)
-        if not skips:
+        if not (yield from self.skips(state, event)):
             return (yield from self._stop(event, _said(error)))
         named = (self.projection.name, self.number)
         yield self._apply([], skip_event(*named, event.position, _said(error)), self._advance(event.position))
@@ -267,9 +266,8 @@ class Shard:
             yield statement
 
     def _advance(self, to: int) -> Statement[None]:
-        named = (self.projection.name, self.number)
-        moving = advance(*named, self.written, to, self.job.claimed, shards=self._shards)
-        return at_its_end(moving, lambda: EndedTransaction(self.projection.name, 0))
+        moving = advance(self.projection.name, self.number, self.written, to, self.job.claimed, shards=self._shards)
+        return at_its_end(moving, lambda: EndedTransaction(self.projection.name))
 
     def _moved(self, to: int, n: int) -> None:
         self.written = self.read_to = to

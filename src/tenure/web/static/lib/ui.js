@@ -34,7 +34,12 @@ function drawn(child) {
   return Array.isArray(child) ? child.map(drawn) : child;
 }
 
-/** An element; a component is given its texts as they are. @param {any} type @param {any} props @param {any[]} children */
+/**
+ * An element; a component is given its texts as they are.
+ * @param {any} type
+ * @param {any} props
+ * @param {any[]} children
+ */
 function element(type, props, ...children) {
   if (typeof type !== "string") return h(type, props, ...children);
   const title = typeof props?.title === "string" ? { title: seen(props.title) } : null;

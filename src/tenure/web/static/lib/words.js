@@ -18,7 +18,10 @@ export const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 const UNSEEN =
   /[\0-\x08\v\f\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
-/** The same text with what nobody would see written out, such as \\u202e: it could turn a name round. @param {string} text */
+/**
+ * The same text with what nobody would see written out, such as \u202e: it could turn a name round.
+ * @param {string} text
+ */
 export const seen = (text) =>
   text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
