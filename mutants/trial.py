@@ -29,6 +29,8 @@ BROKEN = re.compile(
 )
 # ... except this one: ON CONFLICT (...) names the constraint, and Postgres refuses the statement without it.
 NAMED = re.compile(r"no unique or exclusion constraint matching the ON CONFLICT")
+# ... and this: a text that a function makes of what it found does not fit what the guard would have kept out.
+MADE = re.compile(r"PL/pgSQL function .* at EXECUTE$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,8 @@ def verdict_of(mutant: Mutant, code: int, output: str) -> Verdict:
     by = found.group(1)
     if NAMED.search(output):
         return Verdict(mutant, "killed", f"{by} (ON CONFLICT names this constraint: Postgres refuses the statement)")
+    if code == 1 and MADE.search(output) and "EXECUTE" not in mutant.before:
+        return Verdict(mutant, "killed", by)
     if code != 1 or BROKEN.search(output):
         broken = BROKEN.search(output)
         return Verdict(mutant, "BROKEN", f"{broken.group() if broken else output[-300:]} in {by}")

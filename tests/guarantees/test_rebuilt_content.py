@@ -226,6 +226,21 @@ def test_a_sequence_is_raised_past_numbers_it_can_give_and_left_alone_beside_tex
     assert world.sql("SELECT nextval('given')::int") == [(1 if type == "text" else 8,)]
 
 
+@pytest.mark.parametrize(("step", "number", "then"), [(10, 5, 11), (10, 11, 21), (-10, -5, -11), (-10, -11, -21)])
+def test_a_sequence_is_raised_only_past_numbers_that_it_has_not_passed(
+    world: World, step: int, number: int, then: int
+) -> None:
+    """It gives every tenth: one between the last that it gave and the next is none that it would give."""
+    first = 1 if step > 0 else -1
+    world.sql(f"CREATE SEQUENCE given INCREMENT {step} START {first}")
+    world.sql("CREATE TABLE codes (code int DEFAULT nextval('given'))")
+    world.sql("ALTER SEQUENCE given OWNED BY codes.code")
+    world.sql("SELECT nextval('given')")
+    world.sql(f"INSERT INTO codes VALUES ({number})")
+    world.sql("SELECT raise_sequences('codes'::regclass)")
+    assert world.sql("SELECT nextval('given')") == [(then,)]
+
+
 def test_a_rebuild_is_done_by_a_worker_of_the_projections_own_queue(world: World, place: str) -> None:
     journal = projection(world, queue="apart")
     pay(world, user_connection(world), BATCH)
