@@ -81,7 +81,7 @@ BEGIN
   LOOP
     EXECUTE format('SELECT last_value + CASE WHEN is_called THEN $1 ELSE 0 END FROM %s', owned.name) INTO next USING owned.step;
     EXECUTE format('SELECT CASE WHEN $1 > 0 THEN max(%1$I) ELSE min(%1$I) END FROM %2$s WHERE %1$I BETWEEN $2 AND $3', owned.attname, of_table)
-      INTO furthest USING owned.step, owned.least - LEAST(owned.step, 0), owned.most - GREATEST(owned.step, 0);
+      INTO furthest USING owned.step, owned.least - LEAST(owned.step, 0), owned.most - GREATEST(owned.step, 0);  -- implied: a number below the least is none past where it stands
     IF (owned.step > 0 AND furthest >= next) OR (owned.step < 0 AND furthest <= next) THEN
       EXECUTE format('ALTER SEQUENCE %s RESTART WITH %s', owned.name, furthest + owned.step);
     END IF;
