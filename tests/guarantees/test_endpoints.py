@@ -146,6 +146,18 @@ def test_a_rotation_is_of_one_endpoint_and_open_until_the_overlap_is_over_by_the
         assert again.until is not None
 
 
+def test_of_two_rotations_at_once_the_second_finds_that_of_the_first_open(world: World) -> None:
+    id = add(world)
+    first, second = world.connect(), world.connect()
+    with first.transaction():
+        rotated = world.run(endpoints.rotate_secret(id, "new", 60.0), first)
+        assert rotated is not None
+        rotating = Beside(lambda: world.run(endpoints.rotate_secret(id, "newer", 60.0), second))
+        waits_for_a_lock(world, second)
+    assert rotating.result() == (None, rotated.until)
+    assert world.sql("SELECT secret, secret_before FROM endpoints") == [("new", f"secret of {id}")]
+
+
 def test_a_rotation_without_an_overlap_ends_the_one_that_is_open_and_no_secret_before_is_kept(world: World) -> None:
     other, id = add(world), add(world)
     for each in (other, id):
