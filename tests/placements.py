@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from uuid import UUID
 
@@ -91,15 +92,15 @@ class Placements:
         assert isinstance(id, UUID)
         return id
 
-    def move(self, key: str, to: int) -> None:
-        """The range of a key goes to another inbox, and waits for those who hold it."""
+    def move(self, *keys: str, to: int) -> None:
+        """The ranges of keys go to another inbox in one transaction, and wait for those who hold them."""
         conns = list(self._others.values())
         with contextlib.ExitStack() as stack:
             for conn in conns:
                 stack.enter_context(conn.transaction())
-            for conn in conns:
+            for conn, key in product(conns, keys):
                 conn.execute("SELECT pg_advisory_xact_lock(tenure_door.range_of(%s))", [key])
-            for conn in conns:
+            for conn, key in product(conns, keys):
                 change = "UPDATE tenure_door.placement SET inbox = %s WHERE range = tenure_door.range_of(%s)"
                 conn.execute(change, [to, key])
 

@@ -13,7 +13,7 @@ import pytest
 
 from crew import Hired, eventually
 from patience import SECONDS_MAX
-from placements import Placements, number, placed
+from placements import RANGES, Placements, number, placed
 from tenure import Inbox, postgres, verbs
 from tenure.verbs import operators, settle
 from tenure.verbs.why import why
@@ -129,6 +129,17 @@ def test_a_range_that_comes_back_unadopted_waits_for_the_inbox_between(ranges: P
     assert numbers(ranges.work(1)) == [2]
 
 
+def test_of_two_ranges_that_move_together_each_is_at_home_by_itself(ranges: Placements) -> None:
+    ranges.send("k", 0)
+    ranges.move("k", *(f"other:{n}" for n in range(20)), to=2)
+    assert ranges.adopt(2).adopted == (RANGES - 1, 0), "the others: nobody has rows of them"
+    ranges.send("k", 1)
+    assert ranges.work(2) == [], "while 0 waits in inbox 1"
+    assert numbers(ranges.work(1)) == [0]
+    assert ranges.adopt(2).adopted == (1, 1)
+    assert numbers(ranges.work(2)) == [1]
+
+
 def test_what_a_row_waits_for_is_written_down_at_that_row_alone(ranges: Placements) -> None:
     ranges.send("k", 0)
     ranges.move("k", to=2)
@@ -210,7 +221,7 @@ def test_nobody_makes_a_waiting_row_due_before_its_turn(ranges: Placements) -> N
 def test_a_move_waits_for_an_open_enqueue_and_the_rows_after_it_wait_too(ranges: Placements) -> None:
     with ranges.conns[1].transaction():
         ranges.send("k", 0)
-        mover = threading.Thread(target=ranges.move, args=("k", 2), daemon=True)
+        mover = threading.Thread(target=ranges.move, args=("k",), kwargs={"to": 2}, daemon=True)
         mover.start()
         mover.join(0.5)
         assert mover.is_alive(), "it waits"
