@@ -78,6 +78,17 @@ def test_an_ordered_row_is_refused_while_an_earlier_one_may_be_hidden(cluster: C
     assert work(cluster, "1") == [0, 1]
 
 
+def test_a_transaction_that_began_before_is_refused_too(cluster: Cluster) -> None:
+    key = cluster.keys("1", 1, "cut")[0]
+    with cluster.at("1") as conn:
+        conn.execute("BEGIN")
+        with hidden(cluster, key):
+            assert eventually(lambda: old(cluster, key))
+            with pytest.raises(SerializationFailure):
+                enqueue(conn, key, 1)
+        conn.execute("ROLLBACK")
+
+
 def test_rows_without_an_order_and_of_other_nodes_are_taken_meanwhile(cluster: Cluster) -> None:
     key, other = cluster.keys("1", 1, "cut")[0], cluster.keys("2", 1, "cut")[0]
     rows = [NewRow("loose", {}, key=key), NewRow("loose", {})]
