@@ -69,6 +69,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 # What only SQL can say: Python has no such value, JSON has no such word.
 SQL_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a few numbers of many zeros": ({"payload": f"[{'1e131000,' * 9}0]"}, "the limit is 1048576"),
     "never": ({"available_at": "infinity"}, "available_at=infinity must be within ten years from now"),
     "since ever": ({"available_at": "-infinity"}, "available_at=-infinity must be within ten years from now"),
     "before Christ": ({"available_at": "4713-01-01 00:00:00+00 BC"}, "BC must be within ten years from now"),

@@ -41,14 +41,15 @@ BEGIN
     OR octet_length(NEW.partition_key) NOT BETWEEN 1 AND 512
     OR octet_length(NEW.idempotency_key) NOT BETWEEN 1 AND 512
     OR NEW.priority NOT BETWEEN -100 AND 100
-    OR NEW.max_attempts NOT BETWEEN 1 AND 10000;
+    OR NEW.max_attempts NOT BETWEEN 1 AND 10000
+    OR octet_length(NEW.payload::text) > 1048576;  -- a short one too: nine numbers such as 1e131000 take 150 bytes
   IF unfit IS NOT TRUE AND (
-    pg_column_size(NEW.payload) > 700 OR pg_column_compression(NEW.payload) IS NOT NULL  -- implied: a short payload is neither long nor deep
+    pg_column_size(NEW.payload) > 700 OR pg_column_compression(NEW.payload) IS NOT NULL  -- implied: a short payload is not deep
     OR NEW.headers IS NOT NULL
     OR NEW.available_at <> NEW.created_at
     OR NEW.ordered OR NEW.hold)
   THEN
-    unfit := octet_length(NEW.payload::text) > 1048576 OR NEW.payload @? 'strict $.**{200}'
+    unfit := NEW.payload @? 'strict $.**{200}'
       OR jsonb_typeof(NEW.headers) <> 'object' OR octet_length(NEW.headers::text) > 4096 OR NEW.headers @? 'strict $.* ? (@.type() != "string")'
       OR NEW.available_at NOT BETWEEN statement_timestamp() - interval '3653 days' AND statement_timestamp() + interval '3653 days'  -- implied: no test can tell the statement's clock from the transaction's within ten years
       OR NEW.ordered AND NEW.partition_key IS NULL
@@ -60,4 +61,38 @@ BEGIN
   END IF;
   RETURN NEW;
 END
+$$;
+
+-- As in 0017_doors.sql, and it looks at more: a number of 12 bytes may be written with 131,072 digits, so nine of them are too long as text.
+CREATE OR REPLACE FUNCTION tenure.fault_of(
+  kind text, queue text, partition_key text, idempotency_key text, payload jsonb, headers jsonb, priority int, max_attempts int,
+  available_at timestamptz, ordered boolean, hold boolean
+) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT COALESCE(
+    CASE WHEN kind IS NULL OR octet_length(kind) NOT BETWEEN 1 AND 128 THEN tenure.bytes_of('kind', kind, 128)
+         WHEN queue IS NULL OR octet_length(queue) NOT BETWEEN 1 AND 128 THEN tenure.bytes_of('queue', queue, 128)
+         WHEN octet_length(partition_key) NOT BETWEEN 1 AND 512 THEN tenure.bytes_of('partition_key', partition_key, 512)
+         WHEN octet_length(idempotency_key) NOT BETWEEN 1 AND 512 THEN tenure.bytes_of('idempotency_key', idempotency_key, 512) END,
+    CASE WHEN payload IS NULL THEN 'payload is NULL: an empty one is ''{}'''
+         WHEN pg_column_size(payload) <= 100 AND pg_column_compression(payload) IS NULL THEN NULL  -- implied: spares the look at short ones
+         WHEN octet_length(payload::text) > 1048576 THEN
+           format('payload has %s bytes, the limit is 1048576: store the content elsewhere and send its address', octet_length(payload::text))
+         WHEN payload @? 'strict $.**{200}' THEN 'payload is nested deeper than 200 levels: flatten it' END,
+    CASE WHEN headers IS NULL THEN NULL  -- implied: only quicker
+         WHEN jsonb_typeof(headers) <> 'object' THEN
+           format('headers=%s must be an object of texts, like {"traceparent": "00-..."}', left(headers::text, 40))
+         WHEN octet_length(headers::text) > 4096 THEN
+           format('headers have %s bytes, the limit is 4096: put larger values into the payload', octet_length(headers::text))
+         WHEN headers @? 'strict $.* ? (@.type() != "string")' THEN
+           format('headers=%s must be an object of texts: quote its numbers', left(headers::text, 40)) END,
+    CASE WHEN priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN
+           format('priority=%s must be a whole number between -100 and 100', COALESCE(priority::text, 'NULL'))
+         WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 10000 THEN
+           format('max_attempts=%s must be a whole number between 1 and 10000', COALESCE(max_attempts::text, 'NULL'))
+         WHEN available_at IS NULL
+           OR available_at NOT BETWEEN statement_timestamp() - interval '3653 days' AND statement_timestamp() + interval '3653 days' THEN  -- implied: no test can tell the statement's clock from the transaction's within ten years
+           format('available_at=%s must be within ten years from now', COALESCE(available_at::text, 'NULL'))
+         WHEN ordered IS NULL OR hold IS NULL THEN 'ordered and hold must be true or false'
+         WHEN ordered AND partition_key IS NULL THEN 'an ordered row needs a partition_key: order is kept per key'
+         WHEN hold AND NOT ordered THEN 'hold needs ordered: it keeps the key waiting for an operator' END)
 $$;
