@@ -18,7 +18,7 @@ from ...model.outcome import Fail, Outcome
 from ...model.payload import encode
 from ...verbs.steps import Step
 from .effects import Call
-from .trouble import FlowLimit, Permanent
+from .trouble import FlowLimit, Permanent, StepFailed
 
 RESULT_BYTES_MAX = 256 * 1024
 ENDS = get_args(Outcome)
@@ -148,5 +148,10 @@ def nothing(step: Step) -> None:
 
 
 def signalled(step: Step) -> Any:
-    """The payload of a signal, or that its time was up."""
-    return TIMED_OUT if step.state == "timed_out" else msgspec.json.decode(step.result or "null")
+    """The payload of a signal, or that its time was up; StepFailed if it came in by SQL and nobody can read it."""
+    if step.state == "timed_out":
+        return TIMED_OUT
+    try:
+        return _ANYTHING.decode(step.result or "null")
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise StepFailed(step.name, f"its signal cannot be read: {error}") from None
