@@ -76,6 +76,14 @@ SQL_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "headers of numbers": ({"headers": '{"a": 1}'}, 'headers={"a": 1} must be an object of texts: quote its numbers'),
     "headers of lists": ({"headers": '{"a": ["x"]}'}, 'headers={"a": ["x"]} must be an object of texts'),
     "headers as a list": ({"headers": "[1]"}, "headers=[1] must be an object of texts"),
+    "a run that is no number": (
+        {"headers": '{"tenure-run": "x"}'},
+        "tenure-run and tenure-version must be whole numbers",
+    ),
+    "a version out of range": (
+        {"headers": '{"tenure-version": "99999999999"}'},
+        "tenure-run and tenure-version must be whole numbers",
+    ),
     "headers as null": ({"headers": "null"}, "headers=null must be an object of texts"),
 }
 EDGES: list[dict[str, Any]] = [
@@ -87,6 +95,7 @@ EDGES: list[dict[str, Any]] = [
     {"payload": _deep(200)},
     {"payload": '{"a": ' * 199 + "{}" + "}" * 199},
     {"headers": json.dumps({"a": "x" * 4087})},
+    {"headers": '{"tenure-run": "12", "tenure-version": "2026111901"}'},
     {"priority": 100},
     {"priority": -100},
     {"max_attempts": 1},

@@ -51,6 +51,7 @@ BEGIN
   THEN
     unfit := NEW.payload @? 'strict $.**{200}'
       OR jsonb_typeof(NEW.headers) <> 'object' OR octet_length(NEW.headers::text) > 4096 OR NEW.headers @? 'strict $.* ? (@.type() != "string")'
+      OR NEW.headers ->> 'tenure-run' !~ '^-?([01]?[0-9]{1,9}|20[0-9]{8})$' OR NEW.headers ->> 'tenure-version' !~ '^-?([01]?[0-9]{1,9}|20[0-9]{8})$'
       OR NEW.available_at NOT BETWEEN statement_timestamp() - interval '3653 days' AND statement_timestamp() + interval '3653 days'  -- implied: no test can tell the statement's clock from the transaction's within ten years
       OR NEW.ordered AND NEW.partition_key IS NULL
       OR NEW.hold AND NOT NEW.ordered;
@@ -63,7 +64,8 @@ BEGIN
 END
 $$;
 
--- As in 0017_doors.sql, and it looks at more: a number of 12 bytes may be written with 131,072 digits, so nine of them are too long as text.
+-- As in 0017_doors.sql, and it looks at more: a number of 12 bytes may be written with 131,072 digits, so nine of them are too long as text. The list of
+-- flows reads two headers as numbers: one row with others would keep it from everybody.
 CREATE OR REPLACE FUNCTION tenure.fault_of(
   kind text, queue text, partition_key text, idempotency_key text, payload jsonb, headers jsonb, priority int, max_attempts int,
   available_at timestamptz, ordered boolean, hold boolean
@@ -84,7 +86,9 @@ CREATE OR REPLACE FUNCTION tenure.fault_of(
          WHEN octet_length(headers::text) > 4096 THEN
            format('headers have %s bytes, the limit is 4096: put larger values into the payload', octet_length(headers::text))
          WHEN headers @? 'strict $.* ? (@.type() != "string")' THEN
-           format('headers=%s must be an object of texts: quote its numbers', left(headers::text, 40)) END,
+           format('headers=%s must be an object of texts: quote its numbers', left(headers::text, 40))
+         WHEN headers ->> 'tenure-run' !~ '^-?([01]?[0-9]{1,9}|20[0-9]{8})$' OR headers ->> 'tenure-version' !~ '^-?([01]?[0-9]{1,9}|20[0-9]{8})$' THEN
+           format('headers=%s: tenure-run and tenure-version must be whole numbers', left(headers::text, 40)) END,
     CASE WHEN priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN
            format('priority=%s must be a whole number between -100 and 100', COALESCE(priority::text, 'NULL'))
          WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 10000 THEN
