@@ -78,11 +78,20 @@ SQL_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "headers as a list": ({"headers": "[1]"}, "headers=[1] must be an object of texts"),
     "a run that is no number": (
         {"headers": '{"tenure-run": "x"}'},
-        "tenure-run and tenure-version must be whole numbers",
+        'tenure-run="x" and tenure-version= in headers must be whole numbers below 2100000000',
     ),
     "a version out of range": (
         {"headers": '{"tenure-version": "99999999999"}'},
-        "tenure-run and tenure-version must be whole numbers",
+        'tenure-run= and tenure-version="99999999999" in headers must be whole numbers below 2100000000',
+    ),
+    "a deadline that is no number": (
+        {"headers": '{"tenure-deadline": "soon"}'},
+        'tenure-deadline="soon" in headers must be seconds, like "3600"',
+    ),
+    "a deadline out of range": ({"headers": '{"tenure-deadline": "1e+09"}'}, 'tenure-deadline="1e+09" in headers must be'),
+    "a redrive at no time": (
+        {"headers": '{"tenure-redriven": "now"}'},
+        'tenure-redriven="now" in headers must be seconds since 1970',
     ),
     "headers as null": ({"headers": "null"}, "headers=null must be an object of texts"),
 }
@@ -96,6 +105,8 @@ EDGES: list[dict[str, Any]] = [
     {"payload": '{"a": ' * 199 + "{}" + "}" * 199},
     {"headers": json.dumps({"a": "x" * 4087})},
     {"headers": '{"tenure-run": "12", "tenure-version": "2026111901"}'},
+    {"headers": '{"tenure-deadline": "+2.592e+06", "tenure-redriven": "1763510400.123456"}'},
+    {"headers": '{"tenure-deadline": "99999999.5"}'},
     {"priority": 100},
     {"priority": -100},
     {"max_attempts": 1},
