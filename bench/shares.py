@@ -101,8 +101,7 @@ def one_by_one(conn: Connection[Any], names: list[str]) -> float:
     statements: dict[str, Statement[Any]] = {
         "sweep": verbs.sweep(),
         "board": questions.board(names),
-        "claim, empty, all buckets": verbs.claim("bench", 20, lanes=lanes),
-        "claim, empty, half of them": verbs.claim("bench", 20, lanes=lanes, buckets=verbs.ALL_BUCKETS[::2]),
+        "claim, empty": verbs.claim("bench", 20, lanes=lanes),
         "claim of ordered keys, empty": verbs.claim_ordered("bench", 20, queues=names),
     }
     pid = conn.info.backend_pid

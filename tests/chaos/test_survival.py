@@ -409,7 +409,7 @@ def test_the_rows_of_a_claim_whose_reply_was_lost_are_found_again_at_no_cost(
 ) -> None:
     ids = [world.enqueue("work") for _ in range(7)]
     with FaultProxy(world.url) as proxy:
-        lost = LostReply(monkeypatch, proxy, "claim_any")
+        lost = LostReply(monkeypatch, proxy, "claim")
         with ended(start(world, Gate().inbox, proxy)) as hired:
             eventually(lost.done.is_set)
             eventually(lambda: {world.status(id) for id in ids} == {"processing"})
@@ -444,7 +444,7 @@ def test_control_without_asking_by_its_claim_id_the_rows_of_a_lost_claim_are_hel
     ids = [world.enqueue("work") for _ in range(7)]
     monkeypatch.setattr(Claims, "reconnected", lambda self: setattr(self, "_sent", None))
     with FaultProxy(world.url) as proxy:
-        lost = LostReply(monkeypatch, proxy, "claim_any")
+        lost = LostReply(monkeypatch, proxy, "claim")
         with ended(start(world, Gate().inbox, proxy)) as hired:
             eventually(lost.done.is_set)
             eventually(lambda: {world.status(id) for id in ids} == {"processing"})
@@ -567,7 +567,7 @@ def test_whichever_statement_of_the_claimer_is_cut_rows_are_completed_once(
     all_at_first_try(world, hired, ids)
     cut = {name.partition("+")[0] for name in hits}
     assert "complete" in cut
-    assert cut & {"claim_any", "claim_ordered"}
+    assert cut & {"claim", "claim_ordered"}
 
 
 # -- no room

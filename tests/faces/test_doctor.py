@@ -184,15 +184,15 @@ def test_a_schema_that_is_missing_or_behind_is_a_fault_and_nothing_more_is_asked
 
 def test_an_index_that_is_invalid_is_a_fault(well: World) -> None:
     assert findings(well)["indexes"].level == "ok"
-    well.sql(f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{well.schema}.live_ready'::regclass")
+    well.sql(f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{well.schema}.live_due'::regclass")
     found = findings(well)["indexes"]
-    assert (found.level, found.value, found.next) == ("fault", ["live_ready"], "REINDEX INDEX CONCURRENTLY live_ready")
+    assert (found.level, found.value, found.next) == ("fault", ["live_due"], "REINDEX INDEX CONCURRENTLY live_due")
 
 
 def test_every_index_that_the_migrations_make_is_looked_for(world: World) -> None:
     there = {index.name for index in world.run(doctor_questions.indexes())}
     assert tables.indexes_wanted() <= there
-    assert {"live_due", "live_ready", "live_heads", "archive_id"} <= tables.indexes_wanted()
+    assert {"live_due", "live_keyed", "live_heads", "archive_id"} <= tables.indexes_wanted()
 
 
 # -- who holds vacuum back

@@ -171,14 +171,14 @@ def test_chores_go_on_after_the_clock_was_set_back(world: World) -> None:
 # -- lanes and buckets
 
 
-def test_a_claim_by_bucket_costs_what_is_due_and_not_what_waits(world: World) -> None:
-    """One future row a queue: walked bucket by bucket, 512 buckets of 300 queues are 150,000 probes."""
+def test_a_claim_costs_what_is_due_and_not_what_waits(world: World) -> None:
+    """One future row a queue."""
     world.sql(_FOREIGN, 300)
     world.enqueue(queue="a0")
     plans = Plans(world)
     lanes = [Lane(f"a{n}") for n in range(301)]
-    plans.of(verbs.claim("A", 1, lanes=lanes, buckets=range(0, 1024, 2)))
-    assert plans.buffers < 10_000
+    plans.of(verbs.claim("A", 1, lanes=lanes))
+    assert plans.buffers < 3_000
 
 
 @pytest.mark.parametrize("share", [1, 2, 7, 504, 512, 1023])
@@ -232,16 +232,13 @@ def _burst(world: World, n: int) -> None:
 
 
 def test_plans_made_before_a_burst_serve_after_it(world: World) -> None:
-    """Planned at 400 rows that came together, the claim by bucket took the index by time: 769 ms against 3."""
+    """Planned at 400 rows that came together, a claim once took another index than with many: 769 ms against 3."""
     world.sql("ALTER TABLE live SET (autovacuum_enabled = false)")
     world.sql("INSERT INTO live (kind, payload) SELECT 'work', '{}' FROM generate_series(1, 400)")
     plans = Plans(world)
-    ours = tuple(range(0, 1024, 2))
-    hot = [b for b in range(1024) if b not in ours][:1]
     usual = {}
     statements: dict[str, Callable[[], Statement[Any]]] = {
-        "claim": lambda: verbs.claim("A", 10, buckets=ours),
-        "claim_any": lambda: verbs.claim("A", 10),
+        "claim": lambda: verbs.claim("A", 10),
         "sweep": verbs.sweep,
         "sweep_pages": lambda: verbs.sweep_pages(0, 10),
         "board": lambda: questions.board(["default"]),
@@ -250,12 +247,6 @@ def test_plans_made_before_a_burst_serve_after_it(world: World) -> None:
         plans.of(make())
         usual[name] = plans.buffers
     world.sql("DELETE FROM live WHERE status = 'pending'")
-    key = world.sql("SELECT 'k' || k FROM generate_series(1, 9999) k WHERE bucket('k' || k) = %s LIMIT 1", hot[0])[0][0]
-    world.sql(
-        "INSERT INTO live (kind, payload, partition_key) SELECT 'work', '{}', %s FROM generate_series(1, 5000)", key
-    )
-    plans.of(verbs.claim("A", 10, buckets=ours))  # nothing of ours: 512 empty buckets
-    assert plans.buffers < 6000
     _burst(world, slice_of(60_000, 20_000))
     slower = {}
     for name, make in statements.items():
@@ -310,11 +301,7 @@ def test_claims_and_board_stay_flat_under_a_held_snapshot(world: World) -> None:
         plans.of(questions.board(["default"], known))
         assert plans.buffers < 200 < poll
         floors = [known[Lane()]]
-        for claim in (
-            verbs.claim("A", 10, floors=floors),
-            verbs.claim("A", 10, floors=floors, buckets=range(0, 1024, 64)),
-        ):
-            plans.of(claim)
-            assert plans.buffers < 700
+        plans.of(verbs.claim("A", 10, floors=floors))
+        assert plans.buffers < 700
     finally:
         snapshot.close()

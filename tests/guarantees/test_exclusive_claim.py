@@ -21,7 +21,7 @@ from world import World
 
 
 class Way(NamedTuple):
-    """One of the two claims: by bucket for a worker of a ring, over all buckets for one that has it to itself."""
+    """A claim of named buckets, or of all."""
 
     world: World
     buckets: Sequence[int] | None
@@ -236,14 +236,6 @@ def test_a_claim_takes_at_most_n(way: Way) -> None:
     for _ in range(5):
         world.enqueue()
     assert [len(way.claim(n=n)) for n in (2, 1, 10, 10)] == [2, 1, 2, 0]
-
-
-def test_a_claim_takes_at_most_so_many_of_each_bucket(world: World) -> None:
-    for key in ("order:1", "order:2"):
-        for _ in range(3):
-            world.enqueue(key=key)
-    jobs = world.claim(n=10, per_bucket=1)
-    assert sorted(job.partition_key for job in jobs) == ["order:1", "order:2"]
 
 
 def test_the_oldest_row_of_a_bucket_goes_first(way: Way) -> None:

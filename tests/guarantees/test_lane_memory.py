@@ -53,7 +53,7 @@ def test_a_poll_has_no_floor_neither_on_the_board_nor_in_its_claim() -> None:
     assert floors(sent(claimer, everywhere=True)) == {MAIL: float("-inf")}
     shared = rule(1, 2, 3)
     shared.learn([offer(MAIL, -7.0)])
-    assert sent(shared, everywhere=True).statement.name == "claim_any"
+    assert sent(shared, everywhere=True).statement.name == "claim"
     assert floors(sent(shared, everywhere=True)) == {MAIL: float("-inf")}
 
 
@@ -92,7 +92,7 @@ def test_a_worker_with_a_share_of_the_ring_claims_by_time_like_one_that_has_it_a
     for claimer in (alone, shared):
         claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)])
         claim = sent(claimer, 2)
-        assert (claim.statement.name, set(claim.lanes)) == ("claim_any", {MAIL, WEB})
+        assert (claim.statement.name, set(claim.lanes)) == ("claim", {MAIL, WEB})
         claimer.answered(claim, [row("mail", NOON - 2)])
         assert claimer.dry_until() == float("inf")
         claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)])

@@ -15,8 +15,7 @@ from tenure.verbs.statement import Statement
 from world import World
 
 CLAIMS: dict[str, tuple[bool, Statement[list[Claimed]]]] = {
-    "claim": (False, verbs.claim("A", 9, buckets=verbs.ALL_BUCKETS)),
-    "claim_any": (False, verbs.claim("A", 9, buckets=None)),
+    "claim": (False, verbs.claim("A", 9)),
     "claim_ordered": (True, verbs.claim_ordered("A", 9, run_length=3)),
     "claim_limited": (False, queues.claim_limited("A", 9, "default")),
     "claim_limited of ordered keys": (True, queues.claim_limited("A", 9, "default")),

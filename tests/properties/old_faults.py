@@ -91,7 +91,7 @@ def remembered_clock(stage: Stage) -> Callable[[Run], Run]:
         ahead: list[float] = []
 
         def again(conn: Any, statement: Any) -> Any:
-            if statement.name not in ("claim", "claim_any"):
+            if statement.name != "claim":
                 return run(conn, statement)
             ((oldest,),) = conn.execute(_OLDEST).fetchall()
             late = min(0.0, (oldest or stage.clock.database) - stage.clock.database)

@@ -198,7 +198,7 @@ class InboxMachine(RuleBasedStateMachine):
         """Up to n runnable rows, the most urgent lane first, the earliest of a bucket first."""
         lanes = [("default", 5), ("default", 0), ("other", 5), ("other", 0)][: 1 + pick % 4]
         buckets = self._buckets(pick)
-        anywhere = pick % 5 == 0  # claim_any: the longest due first, whatever their bucket
+        anywhere = pick % 5 == 0  # the longest due first, whatever their bucket
         allowed = self.model.runnable(worker, lanes, buckets)
         claim_id = pick % 7
         statement = verbs.claim(

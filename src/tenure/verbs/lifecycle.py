@@ -27,16 +27,15 @@ def claim(
     buckets: Sequence[int] | None = None,
     lanes: Sequence[Lane] = (Lane(),),
     floors: Sequence[float] | None = None,
-    per_bucket: int | None = None,
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
 ) -> Statement[list[Claimed]]:
     """Claim up to n runnable unordered rows of these lanes, each under a new lease.
 
-    A lane is a queue at one priority; `questions.lanes` lists those that have rows. With buckets, only rows of these
-    buckets are claimed, bucket by bucket; without, the rows that have been due longest. A floor (epoch seconds, one for
-    each lane) says where the scan may begin: all rows due before it are gone.
+    A lane is a queue at one priority; `questions.lanes` lists those that have rows. Those that have been due longest
+    come first; with buckets, only rows of these buckets. A floor (epoch seconds, one for each lane) says where the scan
+    may begin: all rows due before it are gone.
     """
     if floors is not None and len(floors) != len(lanes):
         raise BadSettings(f"{len(floors)} floors for {len(lanes)} lanes: give one for each")
@@ -45,11 +44,9 @@ def claim(
         "queues": [lane.queue for lane in lanes],
         "priorities": array([lane.priority for lane in lanes]),
         "floors": array(["-inf"] * len(lanes) if floors is None else floors),
+        "buckets": None if buckets is None else array(buckets),
     }
-    if buckets is not None:
-        params |= {"per_bucket": per_bucket or n, "buckets": array(buckets)}
-    name = "claim_any" if buckets is None else "claim"
-    return Statement(name, params, claimed_by(worker))
+    return Statement("claim", params, claimed_by(worker))
 
 
 def claim_ordered(
@@ -111,7 +108,7 @@ def check_lease_seconds(lease_seconds: float) -> float:
 
 
 def claimed_by(worker: str) -> Callable[[Rows], list[Claimed]]:
-    """A reader for the rows of claim, claim_any, claim_ordered and claimed."""
+    """A reader for the rows of claim, claim_ordered and claimed."""
     who = (worker,)
     return lambda rows: [tuple.__new__(Claimed, row + who) for row in rows]
 

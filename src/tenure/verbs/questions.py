@@ -192,7 +192,7 @@ def clock() -> Statement[datetime]:
 
 
 def ring_depth(queues: Sequence[str], *, cap: int = 100) -> Statement[dict[int, int]]:
-    """How many pending rows of these queues are in each arc of 16 buckets, counted up to a cap in each lane."""
+    """How many pending rows of these queues are in each arc of 16 buckets, counted up to a cap."""
     return Statement("ring_depth", {"queues": list(queues), "cap": cap}, lambda rows: dict(rows))
 
 

@@ -1,19 +1,18 @@
--- ring_depth: how many pending rows of these queues are in each arc of 16 buckets, counted up to a cap in each lane
+-- ring_depth: how many pending rows of these queues are in each arc of 16 buckets, counted up to a cap
 -- in: queues text[], cap int
 -- out: arc, n
+-- why: only ordered keys have an owner, and an index by bucket. Of the other rows the first of each lane are counted, by time.
 WITH arcs AS (
   SELECT a.arc FROM generate_series(0, 63) AS a (arc)
 ), unordered AS (
-  SELECT arcs.arc, met.n
-  FROM arcs CROSS JOIN tenure.lanes() AS l CROSS JOIN LATERAL (
-    SELECT count(waiting.one) AS n FROM (
-      SELECT 1 AS one FROM tenure.live AS r
-      WHERE NOT r.ordered AND r.seq > 0 AND r.queue = l.queue AND r.priority = l.priority
-        AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) >= arcs.arc * 16
-        AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) < arcs.arc * 16 + 16
-        AND r.status = 'pending'
-      LIMIT :cap) AS waiting) AS met
+  SELECT met.arc, LEAST(count(*), :cap) AS n
+  FROM tenure.lanes() AS l CROSS JOIN LATERAL (
+    SELECT tenure.bucket(COALESCE(r.partition_key, r.id::text)) / 16 AS arc FROM tenure.live AS r
+    WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = l.queue AND r.priority = l.priority AND r.status = 'pending'
+    ORDER BY r.available_at
+    LIMIT :cap * 16) AS met
   WHERE l.queue = ANY (:queues::text[])
+  GROUP BY met.arc
 ), ordered AS (
   SELECT arcs.arc, met.n
   FROM arcs CROSS JOIN tenure.ordered_queues() AS o CROSS JOIN LATERAL (

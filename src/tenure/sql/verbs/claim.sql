@@ -1,10 +1,11 @@
--- claim: take up to n runnable rows for one worker, each under a new generation
--- in: worker text, claim_id bigint, lease_seconds float8, n int, per_bucket int, seen_epoch int
--- in: queues text[], priorities smallint[] (the lanes, most urgent first), floors float8[] (epoch seconds, one a lane), buckets int[]
+-- claim: take the n unordered rows that have been due longest, each under a new generation
+-- in: worker text, claim_id bigint, lease_seconds float8, n int, seen_epoch int
+-- in: queues text[], priorities smallint[] (the lanes, most urgent first), floors float8[] (epoch seconds, one a lane)
+-- in: buckets int[] (only rows of these; NULL: of all)
 -- out: id, kind, queue, partition_key, partition_bucket, payload, attempts, max_attempts, available_seconds, lease_generation, fence_token, ends_seconds, headers, seq
--- why: a lane is first asked by time whether any row in it is due; only then are its buckets walked, from that row's time on, until
--- there are n: neither the backlog behind matters nor lanes that wait. A floor lets the first look pass index entries of rows
--- already gone. Rows are taken by ctid: one that changed between our snapshot and its lock is simply not taken this round.
+-- why: by time, and what others have locked is passed: nothing about unordered rows needs an owner. Neighbours in time are neighbours on
+-- the page. A floor lets the search pass index entries of rows already gone. Rows are taken by ctid: one that changed between our
+-- snapshot and its lock is simply not taken this round. With buckets, the rows of others are read and left.
 -- Attempts count here: a worker that dies mid-handler must use one up. What is taken is listed for sweep, in claims.
 WITH taken AS (
   UPDATE tenure.live AS i
@@ -20,44 +21,26 @@ WITH taken AS (
     SELECT ready.ctid
     FROM unnest(:queues::text[], :priorities::smallint[], :floors::float8[]) AS lane (queue, priority, floor)
     CROSS JOIN LATERAL (
-      SELECT r.available_at
+      SELECT r.ctid
       FROM tenure.live AS r
-      WHERE NOT r.ordered  -- implied: like those below, it only keeps us from lanes that have nothing
+      WHERE NOT r.ordered
         AND r.seq < 9223372036854775807  -- implied: always so; lets live_due serve and no other index
-        AND r.queue = lane.queue  -- implied: as above
-        AND r.priority = lane.priority  -- implied: as above
+        AND r.queue = lane.queue
+        AND r.priority = lane.priority
         AND r.available_at >= tenure.since(lane.floor)
-        AND r.available_at <= statement_timestamp()  -- implied: as above
-        AND r.status = 'pending'  -- implied: as above
+        AND r.available_at <= statement_timestamp()
+        AND r.status = 'pending'
+        AND (:buckets::int[] IS NULL OR tenure.bucket(COALESCE(r.partition_key, r.id::text)) = ANY (:buckets::int[]))
       ORDER BY r.available_at
-      LIMIT 1
-    ) AS first
-    CROSS JOIN LATERAL (
-      SELECT head.ctid
-      FROM unnest(:buckets::int[]) AS owned (bucket)
-      CROSS JOIN LATERAL (
-        SELECT r.ctid
-        FROM tenure.live AS r
-        WHERE NOT r.ordered
-          AND r.seq > 0  -- implied: always so; lets live_ready serve and no other index
-          AND r.queue = lane.queue
-          AND r.priority = lane.priority
-          AND tenure.bucket(COALESCE(r.partition_key, r.id::text)) = owned.bucket
-          AND r.available_at >= first.available_at  -- implied: the first one of the lane; only spares the look at those gone
-          AND r.available_at <= statement_timestamp()
-          AND r.status = 'pending'
-        ORDER BY r.available_at
-        LIMIT :per_bucket
-        FOR UPDATE SKIP LOCKED
-      ) AS head
-      OFFSET 0  -- keeps the lanes in turn: no plan can walk a bucket through all lanes instead
+      LIMIT :n
+      FOR UPDATE SKIP LOCKED
     ) AS ready
     WHERE NOT EXISTS (SELECT FROM tenure.workers AS w WHERE w.id = :worker AND (w.status <> 'alive' OR w.gone_at IS NOT NULL))
       AND lane.queue <> ALL (ARRAY(SELECT q.queue FROM tenure.queues AS q WHERE q.limited))
     LIMIT :n
   ))
   RETURNING i.id, i.kind, i.queue, COALESCE(i.partition_key, i.id::text) AS partition_key, i.payload, i.attempts, i.max_attempts,
-            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers, i.seq
+            i.available_at, i.lease_generation, i.fence_token, i.lease_expires_at, i.headers, i.seq, i.priority
 ), listed AS (
   INSERT INTO tenure.claims (until, claim_id, ids)
   SELECT max(t.lease_expires_at), :claim_id, array_agg(t.id) FROM taken AS t HAVING count(*) > 0
@@ -65,3 +48,4 @@ WITH taken AS (
 SELECT t.id, t.kind, t.queue, t.partition_key, tenure.bucket(t.partition_key), t.payload::text, t.attempts, t.max_attempts,
        date_part('epoch', t.available_at), t.lease_generation, t.fence_token, date_part('epoch', t.lease_expires_at), t.headers::text, t.seq
 FROM taken AS t
+ORDER BY t.priority DESC, t.available_at
