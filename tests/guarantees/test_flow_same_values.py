@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from crew import eventually
 from guarantees.flow_shop import Crash, Shop
 from tenure.shapes.flow import Flow
+from tenure.shapes.flow.step_values import hash_of
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -138,9 +141,12 @@ def test_a_number_is_the_same_in_every_attempt(shop: Shop, number: float) -> Non
     assert len(set(saw)) == 1, saw
 
 
-def test_the_number_of_arguments_is_the_same_in_every_process() -> None:
+@pytest.mark.parametrize(
+    "value", ["{*'abcdefgh'}", "{1, 'a', 'b', (2, 'c')}", "[{1: {*'abcdefgh'}}]", "{(1, 'a'): 2, 'b': {3, 'c', 'd'}}"]
+)
+def test_the_number_of_arguments_is_the_same_in_every_process(value: str) -> None:
     """A set has another order in each: a flow with strict=True would differ for ever after a crash."""
-    code = "from tenure.shapes.flow.step_values import hash_of; print(hash_of(({*'abcdefgh'},), {}))"
+    code = f"from tenure.shapes.flow.step_values import hash_of; print(hash_of(({value},), {{}}))"
     numbers = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -152,3 +158,38 @@ def test_the_number_of_arguments_is_the_same_in_every_process() -> None:
         for seed in "123"
     }
     assert len(numbers) == 1
+    assert numbers != {"0\n"}, "0 is not compared"
+
+
+@dataclass
+class Basket:
+    """What a step is given."""
+
+    amounts: dict[int, int]
+
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({1: 2}, {1: 3}),
+        ({1: 2}, {2: 2}),
+        ({ONE: 1}, {TWO: 1}),
+        ([{"a": {1: 2}}], [{"a": {1: 3}}]),
+        ({1, "a"}, {2, "a"}),
+        ({(1, 2): 3}, {(1, 3): 3}),
+        ({None: 1, True: 2}, {None: 2, True: 1}),
+        (Basket({1: 2}), Basket({1: 3})),
+    ],
+)
+def test_other_arguments_have_another_number(one: Any, other: Any) -> None:
+    """Whatever the names in them are: with strict=True the definition differs."""
+    numbers = {hash_of((one,), {}), hash_of((other,), {})}
+    assert len(numbers) == 2
+    assert 0 not in numbers, "0 is not compared"
+
+
+def test_the_order_of_names_does_not_count() -> None:
+    assert hash_of(({1: 2, "a": 3},), {}) == hash_of(({"a": 3, 1: 2},), {})

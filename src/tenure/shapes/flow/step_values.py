@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from hashlib import blake2b
 from typing import Any, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -25,6 +26,9 @@ ENDS = get_args(Outcome)
 _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 DECODERS: WeakKeyDictionary[Any, msgspec.json.Decoder[Any]] = WeakKeyDictionary()  # of functions that are alive
 _BY_TYPE = msgspec.json.Encoder(enc_hook=lambda each: type(each).__qualname__, order="deterministic")
+_WITH_TEXT_KEYS = partial(
+    msgspec.to_builtins, enc_hook=lambda each: type(each).__qualname__, order="deterministic", str_keys=True
+)
 
 
 def returned(call: Call, value: Any) -> tuple[str, Any]:
@@ -87,11 +91,28 @@ def hash_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """The arguments as a number, the same in every process; what is no JSON counts by its type."""
     if not args and not kwargs:
         return NO_ARGUMENTS
+    given = (args, kwargs) if kwargs else args
     try:
-        text = _BY_TYPE.encode((args, kwargs) if kwargs else args)
+        return _number(_BY_TYPE.encode(given))
     except Exception:
+        with suppress(Exception):
+            return _number_of(given)
         return 0
-    return _number(text)
+
+
+def _number_of(value: Any) -> int:
+    return _number(_BY_TYPE.encode(_in_order(value)))
+
+
+def _in_order(value: Any) -> Any:
+    """Ordered by the numbers of what is in it: msgspec orders neither names that are no text nor sets of two types."""
+    if isinstance(value, dict):
+        return sorted([_number_of(key), _number_of(each)] for key, each in value.items())
+    if isinstance(value, set | frozenset):
+        return sorted(map(_number_of, value))
+    if isinstance(value, list | tuple):
+        return list(map(_in_order, value))
+    return _WITH_TEXT_KEYS(value)
 
 
 def _number(text: bytes) -> int:
