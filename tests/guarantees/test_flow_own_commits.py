@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from guarantees.flow_shop import Shop
-from tenure.shapes.flow import Flow
+from tenure import Fixed
+from tenure.shapes.flow import Flow, Tries
 from world import World
 
 pytestmark = pytest.mark.one_server
 
 
-@pytest.mark.parametrize(
+WAYS = pytest.mark.parametrize(
     ("ends", "left"),
     [
         ("ROLLBACK", []),
@@ -23,35 +24,80 @@ pytestmark = pytest.mark.one_server
         ("close", []),
     ],
 )
+
+
+class Ending:
+    """A flow of one fenced step, whose body ends its transaction and then does something else."""
+
+    def __init__(self, world: World, ends: str, then: str, *, plain: bool) -> None:
+        self.shop, self.ends, self.then = Shop(world), ends, then
+        retry = Tries(3, Fixed(0.1))
+
+        @self.shop.flows.workflow("plain")
+        def of_threads(flow: Flow) -> None:
+            flow.fenced("reserve", self.reserve, retry=retry)
+
+        @self.shop.flows.workflow("async")
+        async def of_the_loop(flow: Flow) -> None:
+            await flow.fenced("reserve", self.reserve_on_loop, retry=retry)
+
+        self.workflow: Any = of_threads if plain else of_the_loop
+
+    def reserve(self, tx: Any) -> None:
+        self.shop.do("reserve")
+        tx.execute(self.shop.insert("reserved"))
+        tx.close() if self.ends == "close" else tx.execute(self.ends.encode())
+        if self.then.startswith("SELECT"):
+            tx.execute(self.then.encode())
+        self.raises()
+
+    async def reserve_on_loop(self, tx: Any) -> None:
+        self.shop.do("reserve")
+        await tx.execute(self.shop.insert("reserved"))
+        await (tx.close() if self.ends == "close" else tx.execute(self.ends.encode()))
+        if self.then.startswith("SELECT"):
+            await tx.execute(self.then.encode())
+        self.raises()
+
+    def raises(self) -> None:
+        if self.then == "raises":
+            raise ValueError("no stock")
+        if self.then == "exits":
+            raise SystemExit(1)
+
+
+@WAYS
+@pytest.mark.parametrize("then", ["", "SELECT 1", "raises"])
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_fenced_step_that_ends_its_transaction_itself_has_failed_at_once(
-    world: World, ends: str, left: list[str], plain: bool
+    world: World, ends: str, left: list[str], then: str, plain: bool
 ) -> None:
-    shop = Shop(world)
+    """Also if it raises after that, or uses the connection that it closed: to try again could write twice."""
+    _fails_at_once(world, ends, left, then, plain)
 
-    def reserve(tx: Any) -> None:
-        shop.do("reserve")
-        tx.execute(shop.insert("reserved"))
-        tx.close() if ends == "close" else tx.execute(ends.encode())
 
-    async def areserve(tx: Any) -> None:
-        shop.do("reserve")
-        await tx.execute(shop.insert("reserved"))
-        await (tx.close() if ends == "close" else tx.execute(ends.encode()))
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_fenced_step_that_exits_after_the_end_of_its_transaction_has_failed_at_once(
+    world: World, plain: bool
+) -> None:
+    _fails_at_once(world, "COMMIT AND CHAIN", ["reserved"], "exits", plain)
 
-    if plain:
 
-        @shop.flows.workflow("hasty")
-        def hasty(flow: Flow) -> None:
-            flow.fenced("reserve", reserve)
-    else:
-
-        @shop.flows.workflow("hasty")
-        async def hasty(flow: Flow) -> None:
-            await flow.fenced("reserve", areserve)
-
-    with shop.work():
-        id = hasty.start(world.conn).id
-        shop.ended(id, "failed")
+def _fails_at_once(world: World, ends: str, left: list[str], then: str, plain: bool) -> None:
+    ending = Ending(world, ends, then, plain=plain)
+    with ending.shop.work():
+        id = ending.workflow.start(world.conn).id
+        ending.shop.ended(id, "failed")
     assert "leave COMMIT and ROLLBACK to the step" in str(world.row(id).last_error)
-    assert (shop.did, shop.ours()) == (["reserve"], left)
+    assert (ending.shop.did, ending.shop.ours()) == (["reserve"], left)
+
+
+@pytest.mark.parametrize("then", ["raises", "SELECT 1 / 0"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_fenced_step_that_raises_in_its_own_transaction_is_tried_again(world: World, then: str, plain: bool) -> None:
+    ending = Ending(world, "SELECT 1", then, plain=plain)
+    with ending.shop.work():
+        id = ending.workflow.start(world.conn).id
+        ending.shop.ended(id, "failed")
+    assert "leave COMMIT" not in str(world.row(id).last_error)
+    assert (ending.shop.did, ending.shop.ours()) == (["reserve"] * 3, [])

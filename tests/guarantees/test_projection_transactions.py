@@ -20,10 +20,13 @@ ENDED = "EndedTransaction: the function of projection 'totals' ended its transac
 
 
 class Ending:
-    """A projection that adds amounts, and at 666 ends its transaction until it is mended."""
+    """A projection that adds amounts, and at 666 ends its transaction, and may raise after it, until it is mended."""
 
-    def __init__(self, world: World, way: str = "plain", end: str = "ROLLBACK", **how: Any) -> None:
+    def __init__(
+        self, world: World, way: str = "plain", end: str = "ROLLBACK", *, raises: bool = False, **how: Any
+    ) -> None:
         self.world, self.journal, self.end, self.mended = world, journal_of(world), end, False
+        self.raises = raises
         self.into = ADD.replace(b"totals", table(world).encode())
         function: Any = {"plain": self.apply, "async": self.apply_on_loop, "list": self.apply_all}[way]
         self.journal.projection("totals", of=["order.*"], tables=["totals"], **how)(function)
@@ -32,11 +35,13 @@ class Ending:
         tx.execute(self.into, [event.stream, event.data["amount"]])
         if self.ends(event):
             tx.execute(self.end.encode())
+            self.after()
 
     async def apply_on_loop(self, tx: psycopg.AsyncConnection[Any], event: Event) -> None:
         await tx.execute(self.into, [event.stream, event.data["amount"]])
         if self.ends(event):
             await tx.execute(self.end.encode())
+            self.after()
 
     def apply_all(self, tx: psycopg.Connection[Any], events: list[Event]) -> None:
         for event in events:
@@ -46,6 +51,11 @@ class Ending:
         """True if it shall end its transaction now."""
         return event.data["amount"] == 666 and not self.mended
 
+    def after(self) -> None:
+        """What it does when its transaction has ended."""
+        if self.raises:
+            raise ValueError("the beast")
+
     def mend(self) -> None:
         """Mend it, and let it go on."""
         self.mended = True
@@ -54,11 +64,12 @@ class Ending:
 
 @pytest.mark.parametrize("way", ["plain", "async", "list"])
 @pytest.mark.parametrize("end", ["COMMIT AND CHAIN", "ROLLBACK; BEGIN"])
+@pytest.mark.parametrize("raises", [False, True])
 def test_a_function_that_begins_another_transaction_is_stopped_before_its_batch(
-    world: World, way: str, end: str
+    world: World, way: str, end: str, raises: bool
 ) -> None:
-    """Only the end of the batch shows it: which of its events it was, nobody knows."""
-    ending = Ending(world, way, end, on_error="skip")
+    """Only the end of the batch shows it, or an error: which of its events it was, nobody knows."""
+    ending = Ending(world, way, end, raises=raises, on_error="skip")
     at = paid(world, "order:1", 1, 2, 666, 4) - 3
     with working(world, ending.journal.inbox) as hired:
         (stopped,) = hired.saw(ProjectionStopped)

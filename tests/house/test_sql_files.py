@@ -165,6 +165,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "lifecycle.holding": [verbs.holding(LEASE)],
     "lifecycle.guard": [verbs.guard(LEASE)],
     "lifecycle.enter": [verbs.enter(LEASE)],
+    "lifecycle.within": [verbs.within()],
     "settle.complete": [settle.complete([LEASE])],
     "settle.complete_all": [settle.complete_all([LEASE])],
     "settle.retry": [settle.retry([LEASE], ["boom"])],
@@ -303,6 +304,7 @@ NO_TABLE = {
     "live_pages",
     "vacuum_live",
     "lock_within",
+    "within",
 }
 # Their functions write.
 NO_TABLE |= {"take_share", "raise_share"}  # functions that run as the owner

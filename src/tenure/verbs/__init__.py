@@ -26,5 +26,6 @@ from .lifecycle import redrive as redrive
 from .lifecycle import renew as renew
 from .lifecycle import sweep as sweep
 from .lifecycle import sweep_pages as sweep_pages
+from .lifecycle import within as within
 from .sending import enqueue as enqueue
 from .sending import enqueue_many as enqueue_many

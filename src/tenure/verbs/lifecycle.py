@@ -235,6 +235,11 @@ def guard(lease: Held) -> Statement[float]:
     return Statement("guard", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "guard"))
 
 
+def within() -> Statement[None]:
+    """Asked `at_its_end`, in a transaction that `enter` began: is it still that one?"""
+    return Statement("within", {}, lambda _rows: None)
+
+
 def _refused(lease: Held, verb: str) -> Statement[Any]:
     """Read the row again, then raise StaleLease with the reason and the current token."""
 

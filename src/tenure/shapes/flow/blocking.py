@@ -25,6 +25,7 @@ from .sleepers import Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import nothing, returned
 from .trouble import BodyCancelled, FlowStops
+from .unended import unended
 from .writing import (
     applied,
     carried,
@@ -35,7 +36,6 @@ from .writing import (
     held,
     in_doubt,
     locked,
-    must_be_open,
     named,
     of_the_attempt,
     recording,
@@ -176,8 +176,9 @@ class Blocking:
                 try:
                     with blocking(conn) as still_open:
                         run(conn, enter(job.claimed), job.schema)
-                        text, _ = returned(call, _own(call.function, (conn, *call.args), call.kwargs))
-                        must_be_open(conn, still_open)
+                        with unended(conn, still_open):
+                            value = _own(call.function, (conn, *call.args), call.kwargs)
+                        text, _ = returned(call, value)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = fenced_record(recording_now)
                         for seconds in until_free():

@@ -26,6 +26,7 @@ from .sleepers import Sleepers
 from .step_context import RUNNING, StepContext
 from .step_values import is_awaitable, nothing, returned
 from .trouble import BodyCancelled, FlowStops
+from .unended import unended_awaiting
 from .writing import (
     applied,
     carried,
@@ -36,7 +37,6 @@ from .writing import (
     held,
     in_doubt,
     locked,
-    must_be_open,
     named,
     of_the_attempt,
     recording,
@@ -221,8 +221,9 @@ class Awaiting:
                 try:
                     async with awaiting(conn) as still_open:
                         await run(conn, enter(job.claimed), job.schema)
-                        text, _ = returned(call, await _own(call.function, (conn, *call.args), call.kwargs))
-                        must_be_open(conn, still_open)
+                        async with unended_awaiting(conn, still_open):
+                            value = await _own(call.function, (conn, *call.args), call.kwargs)
+                        text, _ = returned(call, value)
                         recording_now = fenced_recording(job, self.core, effect, text)
                         statement = fenced_record(recording_now)
                         for seconds in until_free():

@@ -67,10 +67,11 @@ def in_doubt(error: Exception) -> ComeAgain:
 def must_be_open(conn: Any, still_open: StillOpen) -> None:
     """If the body has ended the transaction itself, its record would commit apart from its writes."""
     if not still_open() or (conn.closed and not conn.broken):
-        raise _ended()
+        raise ended()
 
 
-def _ended() -> Permanent:  # for good: to try again could write twice
+def ended() -> Permanent:
+    """A failure for good: to try again could write twice."""
     return Permanent("its body ended its transaction: leave COMMIT and ROLLBACK to the step")
 
 
@@ -91,7 +92,7 @@ def fenced_recording(job: Job, core: Core, effect: Fenced, text: str) -> Recordi
 
 def fenced_record(recording: Recording) -> Statement[Any]:
     """Writes it down, if this is the transaction in which the body began."""
-    return at_its_end(record([recording]), _ended)
+    return at_its_end(record([recording]), ended)
 
 
 def carried(core: Core, recording: Recording) -> None:

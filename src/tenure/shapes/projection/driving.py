@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, Connection, Rollback
 from ...app.job import Job
 from ...errors import RolledBack
 from ...model.outcome import Outcome
+from ...postgres.entered import entered, entered_awaiting
 from ...postgres.runner import run
 from ...postgres.transactions import StillOpen, awaiting, blocking
 from ...verbs.statement import Statement
@@ -77,7 +78,7 @@ class Driver:
 
     def _call(self, conn: Connection[Any], call: Call, still_open: StillOpen) -> None:
         for n, args in enumerate(self.projection.calls(call.events)):
-            with _within_ours(self.projection, self.job, still_open, n):
+            with _within_ours(self.projection, self.job, still_open, n), entered(conn, self.projection.ended):
                 self.projection.function(conn, args)
 
     def _wait(self, position: int) -> int:
@@ -166,7 +167,8 @@ class AsyncDriver:
     async def _call(self, conn: AsyncConnection[Any], call: Call, still_open: StillOpen) -> None:
         for n, args in enumerate(self.projection.calls(call.events)):
             with _within_ours(self.projection, self.job, still_open, n):
-                await self.projection.function(conn, args)
+                async with entered_awaiting(conn, self.projection.ended):
+                    await self.projection.function(conn, args)
 
     async def _wait(self, position: int) -> int:
         tail = self.tail

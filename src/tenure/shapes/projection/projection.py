@@ -67,6 +67,10 @@ class Projection:
         """Call the function itself, as in a test."""
         return self.function(*args, **kwargs)
 
+    def ended(self) -> EndedTransaction:
+        """Its function has ended a transaction, in which of its calls nobody knows."""
+        return EndedTransaction(self.name)
+
     def planned(self) -> Statement[int]:
         """Make sure that it has its checkpoints, and a row for each shard."""
         return plan_projection(

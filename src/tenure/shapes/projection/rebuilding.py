@@ -97,6 +97,6 @@ class Rebuild(Shard):
             at = events[-1].position if len(events) == BATCH_FAR else upto
         self._unapplied_to = 0
         swapping = swap_shadow(name, self.projection.shards, upto)
-        how = yield at_its_end(swapping, lambda: EndedTransaction(name))
+        how = yield at_its_end(swapping, self.projection.ended)
         yield self.projection.planned()  # there may be more shards now, each needs a row
         return how, upto

@@ -267,7 +267,7 @@ class Shard:
 
     def _advance(self, to: int) -> Statement[None]:
         moving = advance(self.projection.name, self.number, self.written, to, self.job.claimed, shards=self._shards)
-        return at_its_end(moving, lambda: EndedTransaction(self.projection.name))
+        return at_its_end(moving, self.projection.ended)
 
     def _moved(self, to: int, n: int) -> None:
         self.written = self.read_to = to
