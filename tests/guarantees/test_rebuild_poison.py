@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 
 from crew import Hired, eventually, working
 from tenure.app.inbox import Inbox
-from tenure.events import ProjectionStopped, ProjectionSwapped
+from tenure.events import Bus, ProjectionStopped, ProjectionSwapped
 from tenure.model.journal import Event, NewEvent
 from tenure.shapes.projection import Journal
+from tenure.shapes.projection.projection import EndedTransaction
+from tenure.shapes.projection.rebuilding import Rebuild
+from tenure.shapes.projection.shard import Apply
 from tenure.testing.address import with_schema
 from tenure.verbs.journal import append
 from tenure.verbs.projections import projections, reapply, resume_projection, skip_stopped
@@ -199,3 +204,30 @@ def test_a_rebuild_stops_where_the_function_ends_its_transaction_also_with_skip(
         hired.saw(ProjectionSwapped)
         assert sums.totals() == {"order:1": 673}
     assert sums.skipped() == []
+
+
+@pytest.mark.parametrize("noticed", ["by its call", "at the end"])
+def test_a_swap_in_which_the_function_ended_its_transaction_comes_after_the_batch_that_finds_it(noticed: str) -> None:
+    """The shards were ahead of what this worker had seen: each further swap could write once more."""
+    journal = Journal(Inbox())
+
+    @journal.projection("sums", tables=["sums"])
+    def apply(tx: Any, event: Event) -> None:
+        """It ends its transaction."""
+
+    job: Any = SimpleNamespace(attempt=1, claimed=SimpleNamespace(id=UUID(int=1), generation=1, fence=1))
+    state: Any = SimpleNamespace(like_types=None)
+    rebuild = Rebuild(apply, -1, job, Bus(), lambda: 0.0)
+    rebuild.written = rebuild.read_to = 7
+    swapping = rebuild.between(state, 7)
+    body = next(swapping).body  # type: ignore[union-attr]
+    asked = [next(body)]
+    answers: list[Any] = [9, 1.0, [None], None, {}]
+    for answer in [*answers, *([None, {}] if noticed == "at the end" else [])]:
+        asked.append(body.send(answer))
+    assert getattr(asked[-1], "name", "call") == ("call" if noticed == "by its call" else "swap_shadow")
+    with pytest.raises(StopIteration):
+        swapping.throw(EndedTransaction("sums"))
+    assert list(rebuild.between(state, 7)) == [], "it swaps again before a batch has looked at the event"
+    rebuild.read_to = 9
+    assert isinstance(next(rebuild.between(state, 9)), Apply)

@@ -30,6 +30,7 @@ class Rebuild(Shard):
     """
 
     _unapplied_to = 0  # up to where batches come first: the swap could not apply what was left
+    _swap_to = 0  # up to where the last swap applied: where the shards were, maybe ahead of what our tail has seen
 
     def steps(self) -> Steps:
         """Until the new tables are in the place of the old ones."""
@@ -76,7 +77,7 @@ class Rebuild(Shard):
             yield Rest(0.5)
             return None
         except EndedTransaction:
-            self._unapplied_to = _horizon
+            self._unapplied_to = self._swap_to  # not the horizon: to swap before a batch finds the event writes twice
             return None
         except Exception as error:
             if not self._unapplied_to or isinstance(error, StaleLease) or trouble_of(error) != "bug":
@@ -90,7 +91,7 @@ class Rebuild(Shard):
         name, at, self._unapplied_to = self.projection.name, self.written, 0
         upto = max(at, (yield lock_checkpoints(name)))
         yield enter_batch(name, self.number, self.job.claimed)
-        self._unapplied_to = upto
+        self._unapplied_to = self._swap_to = upto
         while at < upto:
             events: list[Event] = yield read_between(at, upto, like=state.like_types, n=BATCH_FAR)
             yield from self._in_shadow(events)
