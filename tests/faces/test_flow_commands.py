@@ -227,6 +227,7 @@ def test_a_flow_is_found_by_its_key_with_or_without_its_workflow(world: World) -
 
 ODD = """
 import asyncio
+from threading import Event
 from tenure import Inbox
 from tenure.shapes.flow import Flows
 inbox = Inbox()
@@ -237,6 +238,12 @@ async def exits(flow):
 @made.workflow("stands")
 async def stands(flow):
     await asyncio.sleep(600)
+@made.workflow("blocks")
+async def blocks(flow):
+    Event().wait(600)
+@made.workflow("waits")
+def waits(flow):
+    Event().wait(600)
 """
 
 
@@ -248,10 +255,11 @@ def test_a_check_ends_and_looks_at_every_flow_whatever_its_code_does(
     (tmp_path / "odd.py").write_text(ODD)
     ids = {
         each: world.enqueue(each, headers={"tenure-flow": each, "tenure-version": "1"})
-        for each in ("exits", "stands", "renamed", "renamed")
+        for each in ("exits", "stands", "blocks", "waits", "renamed", "renamed")
     }
     checked = _say(flow, world, "check", f"{tmp_path}/odd.py:inbox")
     assert checked.exit_code == 1
     assert f"{ids['exits']}: its function raises SystemExit: 0" in checked.output
-    assert f"{ids['stands']}: its function raises TimeoutError: it comes to no step within 0.2 s" in checked.output
-    assert "not looked at: 2 of renamed, a workflow that this code does not have\n2 flows, 2 differ\n" in checked.output
+    for each in ("stands", "blocks", "waits"):
+        assert f"{ids[each]}: its function raises TimeoutError: it comes to no step within 0.2 s" in checked.output
+    assert "not looked at: 2 of renamed, a workflow that this code does not have\n4 flows, 4 differ\n" in checked.output

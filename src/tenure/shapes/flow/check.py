@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 from uuid import UUID
 
@@ -101,15 +104,42 @@ def _recorded(doing: Doing) -> Any:
     raise Frontier
 
 
-async def _in_time(going: Any) -> None:
-    """A function that stands still between its steps must not keep the others from being looked at."""
+async def _limited(going: Any) -> None:
+    """Where it awaits, it is ended: its thread does not stay behind."""
     try:
         async with asyncio.timeout(SECONDS_MAX) as limit:
             await going
     except TimeoutError:
         if not limit.expired():
             raise
-        raise TimeoutError(f"it comes to no step within {SECONDS_MAX:g} s") from None
+        raise _stands_still() from None
+
+
+def _in_time(look: Callable[[], None]) -> None:
+    """A function that stands still between its steps must not keep the others from being looked at.
+
+    Nobody can end one that blocks: it is left behind in a thread of its own.
+    """
+    raised: list[BaseException] = []
+    context = copy_context()
+
+    def live() -> None:
+        try:
+            context.run(look)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=live, name="tenure-check", daemon=True)
+    thread.start()
+    thread.join(SECONDS_MAX)
+    if thread.is_alive():
+        raise _stands_still()
+    if raised:
+        raise raised[0]
+
+
+def _stands_still() -> TimeoutError:
+    return TimeoutError(f"it comes to no step within {SECONDS_MAX:g} s")
 
 
 def check(
@@ -139,16 +169,16 @@ def check(
         BRANCH.set(main)
         return definition.function(Flow(driver, core, main, definition.signature), *args, **fields)
 
-    async def run_async() -> None:
-        await _in_time(begin())
-        core.check_end()
+    async def awaited() -> None:
+        await _limited(begin())
 
-    try:
+    def look() -> None:
         if blocking:
             begin()
-            core.check_end()
         else:
-            asyncio.run(run_async())
-    except (Frontier, FlowStops, StepFailed):
-        pass
+            asyncio.run(awaited())
+        core.check_end()
+
+    with suppress(Frontier, FlowStops, StepFailed):
+        _in_time(look)
     return core.found[0] if core.found else None
