@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 import pytest
 
 from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure.shapes.flow import Flow
+from tenure.shapes.flow import recorder as recording
 from tenure.shapes.flow.recorder import Recorder
+from tenure.shapes.flow.step_values import nothing
+from tenure.verbs.steps import Saying, recall
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -39,6 +45,60 @@ def test_the_recorder_outlives_any_error() -> None:
         recorder.send(job, 1, told.append)
         eventually(lambda n=n: len(told) == n)  # type: ignore[misc]
     assert [str(error) for error in told] == ["no connection, 1", "no connection, 2"]
+
+
+class Late:
+    """Lends a connection when all have asked: what comes after the first is one batch."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.asked = world, threading.Event()
+
+    @contextlib.contextmanager
+    def blocking(self) -> Iterator[Any]:
+        assert self.asked.wait(60)
+        yield self.world.connect()
+
+
+def _recalled_together(world: World, *sayings: Saying) -> dict[UUID, Any]:
+    """What four instances are told, by id; the first asks alone, the others in one batch with these sayings."""
+    late = Late(world)
+    recorder, told, ids = Recorder(late, world.schema), dict[UUID, Any](), [UUID(int=n) for n in range(4)]  # type: ignore[arg-type]
+    for n, id in enumerate(ids):
+        recorder.send(_job(id), 1, partial(told.__setitem__, id))
+        for saying in sayings if n == 0 else ():
+            recorder.send(_job(id), saying, nothing)
+    late.asked.set()
+    eventually(lambda: len(told) == 4)
+    return told
+
+
+def _job(id: UUID) -> Any:
+    return SimpleNamespace(id=id, lost=None)
+
+
+def test_a_recall_that_fails_is_told_to_who_asked_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error told to the whole batch was a failed try of steps whose bodies had succeeded."""
+    odd = UUID(int=2)
+
+    def recalled(runs: Any) -> Any:
+        if odd in [id for id, _ in runs]:
+            raise ValueError("nobody can read it")
+        return recall(runs)
+
+    monkeypatch.setattr(recording, "recall", recalled)
+    told = _recalled_together(world)
+    assert str(told.pop(odd)) == "nobody can read it"
+    assert list(told.values()) == [[], [], []]
+
+
+def test_no_step_fails_for_what_cannot_be_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_sayings: Any) -> Any:
+        raise ValueError("nobody can say it")
+
+    monkeypatch.setattr(recording, "say", refuses)
+    world.enqueue("k")
+    told = _recalled_together(world, Saying(world.claim_one(), "a word"))
+    assert list(told.values()) == [[], [], [], []]
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])

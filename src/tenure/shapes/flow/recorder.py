@@ -24,7 +24,7 @@ from ...errors import StaleLease
 from ...model.rows import Settled
 from ...postgres.runner import run
 from ...postgres.transactions import blocking
-from ...verbs.statement import Statement
+from ...verbs.statement import Rows, Statement
 from ...verbs.steps import Parked, Parking, Recording, Saying, park, recall, record, say
 from .trouble import FlowStops
 
@@ -129,13 +129,12 @@ class Recorder:
         parks = [each for each in batch if isinstance(each.what, Parking)]
         again: list[Request] = []
         if recalls:
-            found = self._ask(conn, recall([(each.job.id, each.what) for each in recalls]))  # type: ignore[misc]
-            _answer((each, found[each.job.id]) for each in recalls)
+            _answer(zip(recalls, self._run(conn, recalls, _recalled), strict=True))
         for some in _apart(records):
-            again += self._tell(some, self._run(conn, some, record))
+            again += self._tell(some, self._run(conn, some, _recorded))
         for at in range(0, len(parks), PARKS_MAX):
             some = parks[at : at + PARKS_MAX]
-            again += self._tell(some, self._run(conn, some, _impatient))
+            again += self._tell(some, self._run(conn, some, _parked))
         return again
 
     def _heard(self, batch: list[Request]) -> list[Request]:
@@ -152,7 +151,7 @@ class Recorder:
         if self._words and (now or time.monotonic() >= self._say_at):
             words, self._say_at = list(self._words.values()), time.monotonic() + SAY_SECONDS
             self._words = {}
-            with suppress(psycopg.DatabaseError):  # people miss something; no step fails for it
+            with suppress(Exception):  # people miss something; no step fails for it
                 run(conn, say(words), self._schema)
 
     def _ask(self, conn: Any, statement: Statement[T]) -> T:
@@ -166,10 +165,12 @@ class Recorder:
             self._isolated = True
             return self._ask(conn, statement)
 
-    def _run(self, conn: Any, some: list[Request], verb: Callable[[Any], Any]) -> Sequence[Any]:
+    def _run(
+        self, conn: Any, some: list[Request], verb: Callable[[list[Request]], Statement[Sequence[Any]]]
+    ) -> Sequence[Any]:
+        """The answers to these; where that fails, they are asked for one by one, and an error is its own answer."""
         try:
-            answers: Sequence[Any] = self._ask(conn, verb([each.what for each in some]))
-            return answers
+            return self._ask(conn, verb(some))
         except psycopg.OperationalError:
             raise
         except Exception as error:
@@ -189,8 +190,23 @@ class Recorder:
         return again
 
 
-def _impatient(parkings: Sequence[Parking]) -> Any:
-    return park(parkings, patient=False)
+def _recalled(some: list[Request]) -> Statement[Sequence[Any]]:
+    asked: Any = [(each.job.id, each.what) for each in some]
+    recalling = recall(asked)
+
+    def read(rows: Rows) -> Sequence[Any]:
+        found: Any = recalling.read(rows)
+        return [found[each.job.id] for each in some]
+
+    return Statement(recalling.name, recalling.params, read)
+
+
+def _recorded(some: list[Request]) -> Any:
+    return record([each.what for each in some])  # type: ignore[misc]
+
+
+def _parked(some: list[Request]) -> Any:
+    return park([each.what for each in some], patient=False)  # type: ignore[misc]
 
 
 def _patient(request: Request) -> bool:
