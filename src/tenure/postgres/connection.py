@@ -16,9 +16,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from .. import sql
 from ..settings import DEFAULT_SCHEMA
-from .any_time import read_any_time
 from .doubt import Doubts
 from .moved_nodes import present
+from .own_cursor import read_any_time
 from .patience import PATIENT, Patience
 
 # For connections that only run verbs: plans must not change with the statistics of a table that is empty one minute and
@@ -115,7 +115,7 @@ def connect(
         conn.answer_seconds, conn.schema = patience.answer_seconds or ANSWER_SECONDS.get(), schema
         conn.cancels = ANSWER_SECONDS.get() is not None
         conn.doubts = doubts(url, patience)
-        read_any_time(conn)
+        read_any_time(conn)  # by plain SQL too
     except BaseException:
         conn.close()
         raise
@@ -141,7 +141,7 @@ async def connect_async(
         await find_pooler_async(conn)
         conn.answer_seconds, conn.schema = patience.answer_seconds, schema
         conn.doubts = doubts(url, patience)
-        read_any_time(conn)
+        read_any_time(conn)  # by plain SQL too
     except BaseException:
         await conn.close()
         raise

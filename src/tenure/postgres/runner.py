@@ -17,6 +17,7 @@ from ..settings import DEFAULT_SCHEMA, DOOR
 from ..verbs.statement import Statement
 from . import foreign
 from .callers import awaits, is_pool
+from .own_cursor import OwnAsyncCursor, OwnCursor
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -131,8 +132,8 @@ async def _run_both_awaiting(
 
 
 def _execute(conn: Connection[Any], statement: Statement[Any], schema: str | None) -> Cursor[tuple[Any, ...]]:
-    # Our own cursor class, whatever row factory or cursor class the caller set on the connection.
-    cursor = Cursor(conn, row_factory=tuple_row)
+    # Our own cursor, whatever row factory, cursor class or adapters the caller set on the connection.
+    cursor = OwnCursor(conn, row_factory=tuple_row)
     return cursor.execute(
         _text(conn, statement.name, schema), statement.params, binary=True, prepare=_may_prepare(conn)
     )
@@ -141,7 +142,7 @@ def _execute(conn: Connection[Any], statement: Statement[Any], schema: str | Non
 async def _execute_awaiting(
     conn: AsyncConnection[Any], statement: Statement[Any], schema: str | None
 ) -> AsyncCursor[tuple[Any, ...]]:
-    cursor = AsyncCursor(conn, row_factory=tuple_row)
+    cursor = OwnAsyncCursor(conn, row_factory=tuple_row)
     return await cursor.execute(
         _text(conn, statement.name, schema), statement.params, binary=True, prepare=_may_prepare(conn)
     )
@@ -195,7 +196,7 @@ def _translate(error: psycopg.Error) -> None:
 def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
     """Add rows by COPY, in the caller's transaction: the fastest way, without idempotency keys."""
     n = 0
-    with Cursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
+    with OwnCursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
         for lines in _some(map(copy_row, rows)):
             stream.write("".join(lines))
             n += len(lines)
@@ -205,7 +206,7 @@ def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = Non
 async def copy_async(conn: AsyncConnection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
     """The same, awaiting."""
     n = 0
-    async with AsyncCursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
+    async with OwnAsyncCursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
         for lines in _some(map(copy_row, rows)):
             await stream.write("".join(lines))
             n += len(lines)
