@@ -67,14 +67,16 @@ test("a refused write says why, also when the token was still current", () => {
 test("what would turn a text round, or is drawn as nothing, is written out", () => {
   assert.equal(words.seen("cod\u202Egnp.exe"), "cod\\u202egnp.exe");
   assert.equal(words.seen("a\u200Bb\u2066c\u0007d\u009Be"), "a\\u200bb\\u2066c\\u0007d\\u009be");
+  assert.equal(words.seen("a\u180Eb\uFFF9c\u{E0041}d"), "a\\u180eb\\ufff9c\\U000e0041d");
   const plain = "Zürich, שלום, 👩\u200D💻\n\tas it is";
   assert.equal(words.seen(plain), plain);
 });
 
 test("on a page every text and title of an element is drawn so, and a component has it as it is", () => {
   const evil = "x\u202Ey";
-  const drawn = ui.html`<p title=${evil} data-id=${evil}>${evil} ${[evil, [evil]]} ${7}</p>`;
-  assert.equal(drawn.props.title, "x\\u202ey");
+  const shown = { title: evil, "aria-label": evil, placeholder: evil };
+  const drawn = ui.html`<p ...${shown} data-id=${evil}>${evil} ${[evil, [evil]]} ${7}</p>`;
+  for (const name of Object.keys(shown)) assert.equal(drawn.props[name], "x\\u202ey");
   assert.equal(drawn.props["data-id"], evil);
   assert.ok(!JSON.stringify(drawn.props.children).includes("\u202E"));
   assert.ok(JSON.stringify(drawn.props.children).includes("7"));

@@ -34,6 +34,8 @@ function drawn(child) {
   return Array.isArray(child) ? child.map(drawn) : child;
 }
 
+const DRAWN = ["title", "aria-label", "placeholder"]; // attributes that are shown or spoken
+
 /**
  * An element; a component is given its texts as they are.
  * @param {any} type
@@ -42,8 +44,9 @@ function drawn(child) {
  */
 function element(type, props, ...children) {
   if (typeof type !== "string") return h(type, props, ...children);
-  const title = typeof props?.title === "string" ? { title: seen(props.title) } : null;
-  return h(type, title ? { ...props, ...title } : props, ...children.map(drawn));
+  const texts = DRAWN.filter((name) => typeof props?.[name] === "string");
+  const clean = Object.fromEntries(texts.map((name) => [name, seen(props[name])]));
+  return h(type, texts.length ? { ...props, ...clean } : props, ...children.map(drawn));
 }
 
 /** Markup as a tagged template: html`<p class="quiet">${text}</p>` */

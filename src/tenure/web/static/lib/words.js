@@ -14,16 +14,20 @@ export function short(n) {
 /** "1 row", "12,345 rows" @param {number} n @param {string} word */
 export const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 
-// Control characters but tabs and ends of lines, marks of direction, and what is drawn as nothing.
-const UNSEEN =
-  /[\0-\x08\v\f\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// Control and format characters, and ends of lines of their own; but tabs, line feeds and what joins letters or emoji.
+const UNSEEN = /(?![\t\n\r\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** How one of them is written: \\u202e, \\U000e0041. @param {string} each */
+function written(each) {
+  const code = (each.codePointAt(0) ?? 0).toString(16);
+  return code.length > 4 ? `\\U${code.padStart(8, "0")}` : `\\u${code.padStart(4, "0")}`;
+}
 
 /**
  * The same text with what nobody would see written out, such as \u202e: it could turn a name round.
  * @param {string} text
  */
-export const seen = (text) =>
-  text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const seen = (text) => text.replace(UNSEEN, written);
 
 /** One of eight colour classes, the same for the same worker everywhere. @param {string | null} id */
 export function worker_colour(id) {
