@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tenure import verbs
+from tenure import doctor, verbs
 from tenure.doctor import examine
 from tenure.doctor.finding import Finding
 from tenure.model.rows import NewRow
@@ -47,3 +49,18 @@ def test_rows_that_failed_or_were_redriven_are_not_missed(world: World) -> None:
     world.run(verbs.redrive([first.id]))
     assert world.run(batches.group(sent.id)).open == 4  # type: ignore[union-attr]
     assert _batches(world).level == "ok"
+
+
+@pytest.mark.parametrize(("batches_most", "rows_most"), [(2, 1000), (100, 5)])
+def test_it_says_of_how_many_it_speaks_where_it_has_not_looked_at_all(
+    world: World, monkeypatch: pytest.MonkeyPatch, batches_most: int, rows_most: int
+) -> None:
+    monkeypatch.setattr(doctor, "lost_members", partial(batches.lost_members, batches_most, rows_most))
+    for n in range(2):
+        world.run(batches.open_group([NewRow("k", each) for each in range(4)]))
+        assert _batches(world).said == "no open batch waits for a row that is gone", n
+    last = world.run(batches.open_group([NewRow("k", each) for each in range(4)]))
+    assert _batches(world).said == "none of the oldest 2 open batches waits for a row that is gone; more are open"
+    world.sql("DELETE FROM live WHERE id = %s", last.ids[0])
+    assert _batches(world).level == "ok"  # it says so: this one is not of those
+    assert world.run(batches.lost_members()).found[0].id == last.id

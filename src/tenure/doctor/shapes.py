@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..verbs.batches import LostMembers
+from ..verbs.batches import FoundLost
 from ..verbs.endpoints import EndpointStates
 from ..verbs.journal import JournalFacts
 from ..verbs.projections import ShardLag
@@ -14,12 +14,15 @@ LAG_SECONDS_MAX = 300.0
 ENDED = ("failed", "dead_letter", "cancelled")
 
 
-def batches(found: list[LostMembers], schema: str) -> Finding:
+def batches(seen: FoundLost, schema: str) -> Finding:
     """Whether every open batch can end: a row that was deleted in the table itself was not counted."""
-    value = {"batches": len(found), "rows": sum(each.lost for each in found)}
-    if not found:
-        return Finding("batches", "ok", value, "no open batch waits for a row that is gone")
-    first = found[0]
+    value = {"batches": len(seen.found), "rows": sum(each.lost for each in seen.found)}
+    if not seen.found:
+        said = "no open batch waits for a row that is gone"
+        if seen.more:
+            said = f"none of the oldest {seen.looked_at} open batches waits for a row that is gone; more are open"
+        return Finding("batches", "ok", value, said)
+    first = seen.found[0]
     said = f"batch {first.id} waits for rows that are gone: {first.lost} were deleted by SQL, not by `tenure delete`"
     marks, n = ",".join(map(str, first.marks)), len(first.marks)
     count = f"SELECT {schema}.count_ends('{{{marks}}}', array_fill('cancelled'::text, '{{{n}}}'))"

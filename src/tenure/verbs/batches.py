@@ -11,7 +11,7 @@ from ..errors import InvalidPayload
 from ..model.payload import check_name
 from ..model.rows import NewRow
 from .sending import many_params
-from .statement import Statement
+from .statement import Rows, Statement
 
 GROUP_MAX = 100_000  # rows of one group; the database has the same limit
 WAITING_SECONDS = 3650 * 86_400.0  # for how long a follower is sent ahead: what makes it due comes sooner
@@ -110,10 +110,23 @@ class LostMembers(NamedTuple):
     marks: list[int]
 
 
-def lost_members(n: int = 100, rows: int = 200_000, marks: int = 20) -> Statement[list[LostMembers]]:
+class FoundLost(NamedTuple):
+    """The answer to `lost_members`: what was found among the oldest open groups, and whether there are more."""
+
+    found: list[LostMembers]
+    looked_at: int
+    more: bool
+
+
+def lost_members(n: int = 100, rows: int = 200_000, marks: int = 20) -> Statement[FoundLost]:
     """Open groups that wait for rows which are gone; the oldest n are looked at, with so many rows in all."""
     params = {"n": n, "rows": rows, "marks": marks}
-    return Statement("lost_members", params, lambda found: [LostMembers(*row) for row in found])
+    return Statement("lost_members", params, _found_lost)
+
+
+def _found_lost(rows: Rows) -> FoundLost:
+    looked_at, more = rows[0][3:]
+    return FoundLost([LostMembers(*row[:3]) for row in rows if row[0] is not None], looked_at, more)
 
 
 class EndedGroup(NamedTuple):

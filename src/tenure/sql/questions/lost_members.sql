@@ -1,12 +1,12 @@
 -- lost_members: open groups that wait for rows which are gone: deleted in the table itself, so nobody counted them
 -- in: n int (groups), rows bigint (of all of them, at most), marks int (of one group)
--- out: id, lost int, marks bigint[] (the `counted` of rows that are gone)
+-- out: id (NULL if there is none), lost int, marks bigint[] (the `counted` of rows that are gone), looked_at int, more boolean (groups were left out)
 WITH open AS MATERIALIZED (
-  SELECT g.id, g.size, sum(g.size) OVER (ORDER BY g.id) AS so_far
-  FROM (SELECT o.id, o.size FROM tenure.groups AS o WHERE o.ended_at IS NULL ORDER BY o.id LIMIT :n::int) AS g
+  SELECT g.id, g.size, sum(g.size) OVER (ORDER BY g.id) AS so_far, row_number() OVER (ORDER BY g.id) AS place
+  FROM (SELECT o.id, o.size FROM tenure.groups AS o WHERE o.ended_at IS NULL ORDER BY o.id LIMIT :n::int + 1) AS g
 ),
 looked_at AS MATERIALIZED (
-  SELECT g.id, g.members FROM open AS o JOIN tenure.groups AS g ON g.id = o.id WHERE o.so_far - o.size < :rows::bigint
+  SELECT g.id, g.members FROM open AS o JOIN tenure.groups AS g ON g.id = o.id WHERE o.place <= :n::int AND o.so_far - o.size < :rows::bigint
 ),
 there AS MATERIALIZED (
   SELECT i.counted, count(*) AS n
@@ -23,7 +23,9 @@ lost AS MATERIALIZED (
   WHERE s.open > COALESCE(t.n, 0)
 )
 SELECT l.id, sum(l.n)::int AS lost,
-       (ARRAY(SELECT m.mark FROM lost AS m CROSS JOIN LATERAL generate_series(1, m.n) WHERE m.id = l.id ORDER BY m.mark LIMIT :marks::int)) AS marks
-FROM lost AS l
-GROUP BY l.id
+       (ARRAY(SELECT m.mark FROM lost AS m CROSS JOIN LATERAL generate_series(1, m.n) WHERE m.id = l.id ORDER BY m.mark LIMIT :marks::int)) AS marks,
+       s.n AS looked_at, s.n < s.open AS more
+FROM (SELECT (SELECT count(*)::int FROM looked_at) AS n, (SELECT count(*) FROM open) AS open) AS s
+LEFT JOIN lost AS l ON true
+GROUP BY l.id, s.n, s.open
 ORDER BY l.id
