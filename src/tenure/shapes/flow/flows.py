@@ -31,6 +31,7 @@ from .trouble import InputDiffers
 
 CRASHES_MAX = 20
 CLAIM_SECONDS = 3.0  # a claim lasts no longer than this, with the margin of a lease
+VERSION_MAX = 2_099_999_999  # of a version, on either side of 0: the database refuses a larger one
 VERSION_SECONDS = 30.0  # how long a row waits whose version this worker does not have
 
 
@@ -153,6 +154,10 @@ class Flows:
         `name` says which instance is which: a second start of the same name is the same instance. Options are those of
         a handler: queue, key, priority, lease_seconds.
         """
+        if type(version) is not int or abs(version) > VERSION_MAX:
+            raise BadSettings(
+                f"workflow {workflow!r} has version={version!r}: it must be a whole number up to {VERSION_MAX:,}"
+            )
 
         def decorate(function: Callable[..., Any]) -> Workflow:
             made = self.workflows.get(workflow)
