@@ -75,7 +75,7 @@ class Rates:
     @property
     def share(self) -> float:
         """What was left of it."""
-        return self.away / self.calm
+        return self.away / self.calm if self.calm > 0 else 0.0
 
 
 def main() -> None:
@@ -84,6 +84,8 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=1, help="how often the primary is killed")
     parser.add_argument("--only", choices=CLUSTERS, action="append", help="this cluster")
     given = parser.parse_args()
+    if given.times < 1:
+        parser.error(f"--times: {given.times} must be at least 1")
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # each killed connection is a warning
     good = [drill(name, given.times) for name in given.only or CLUSTERS]
     sys.exit(0 if all(good) else 1)
