@@ -88,7 +88,10 @@ SQL_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"headers": '{"tenure-deadline": "soon"}'},
         'tenure-deadline="soon" in headers must be seconds, like "3600"',
     ),
-    "a deadline out of range": ({"headers": '{"tenure-deadline": "1e+09"}'}, 'tenure-deadline="1e+09" in headers must be'),
+    "a deadline out of range": (
+        {"headers": '{"tenure-deadline": "1e+09"}'},
+        'tenure-deadline="1e+09" in headers must be',
+    ),
     "a redrive at no time": (
         {"headers": '{"tenure-redriven": "now"}'},
         'tenure-redriven="now" in headers must be seconds since 1970',

@@ -2,7 +2,8 @@
 -- kind: expand
 
 -- A row is held wholly or not at all. As a check, these conditions were read and prepared again by every INSERT, which took as long as
--- two indexes; a claim changes a hundred rows in one statement.
+-- two indexes; a claim changes a hundred rows in one statement. The states stay a check, for the planner: a question about others need
+-- not look into this table.
 CREATE FUNCTION tenure.refuse_state() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION 'live_state: a pending row has no holder, and a processing one has claimed_by, claimed_at, lease_expires_at and claim_id; its token is between 0 and 2^62'
@@ -10,34 +11,12 @@ BEGIN
 END
 $$;
 ALTER TABLE tenure.live DROP CONSTRAINT live_state;
+ALTER TABLE tenure.live ADD CONSTRAINT live_state CHECK (status IN ('pending', 'processing'));
 CREATE TRIGGER live_state AFTER UPDATE ON tenure.live
   FOR EACH ROW WHEN (
-    num_nonnulls(NEW.claimed_by, NEW.claimed_at, NEW.lease_expires_at, NEW.claim_id) <> CASE NEW.status WHEN 'pending' THEN 0 WHEN 'processing' THEN 4 ELSE -1 END
+    num_nonnulls(NEW.claimed_by, NEW.claimed_at, NEW.lease_expires_at, NEW.claim_id) <> CASE NEW.status WHEN 'pending' THEN 0 ELSE 4 END
     OR NEW.lease_generation NOT BETWEEN 0 AND 4611686018427387904)
   EXECUTE FUNCTION tenure.refuse_state();
-
--- As in 0026_counted_ends.sql. What the check told the planner, the view tells it.
-CREATE OR REPLACE VIEW tenure.inbox AS
-  SELECT id, COALESCE(partition_key, id::text) AS partition_key,
-         tenure.bucket(COALESCE(partition_key, id::text)) AS partition_bucket, payload, status, attempts, max_attempts,
-         claimed_by, claimed_at, lease_expires_at, lease_generation, available_at, NULL::timestamptz AS completed_at,
-         last_error, idempotency_key, created_at,
-         kind, queue, priority, ordered, fence_token, cancel_asked, NULL::timestamptz AS finished_at,
-         NULL::text AS finished_by, headers, counted
-  FROM tenure.live
-  WHERE status IN ('pending', 'processing')  -- implied: live_state knows no other; a question about others need not look into this table
-  UNION ALL
-  SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, status, attempts, max_attempts,
-         NULL, claimed_at, NULL, lease_generation, available_at, NULL,
-         last_error, idempotency_key, created_at,
-         kind, queue, priority, ordered, fence_token, false, finished_at, finished_by, headers, counted
-  FROM tenure.dead
-  UNION ALL
-  SELECT id, COALESCE(partition_key, id::text), tenure.bucket(COALESCE(partition_key, id::text)), payload, 'completed', attempts, max_attempts,
-         NULL, claimed_at, NULL, lease_generation, available_at, completed_at,
-         last_error, idempotency_key, created_at,
-         kind, queue, priority, ordered, fence_token, false, completed_at, finished_by, headers, counted
-  FROM tenure.archive;
 
 -- As in 0024_checks.sql, in two looks: most rows are short, due at once, not ordered and without headers, and need only the first. The
 -- first look of a transaction costs what the functions cost that it names.
@@ -48,7 +27,7 @@ BEGIN
   IF NEW.seq NOT BETWEEN 1 AND 9223372036854775806 THEN  -- indexes leave these out: such a row would never be found
     RAISE EXCEPTION 'seq=% must be between 1 and 9223372036854775806', NEW.seq USING ERRCODE = 'check_violation';
   END IF;
-  IF num_nonnulls(NEW.claimed_by, NEW.claimed_at, NEW.lease_expires_at, NEW.claim_id) <> (CASE NEW.status WHEN 'pending' THEN 0 WHEN 'processing' THEN 4 ELSE -1 END)
+  IF num_nonnulls(NEW.claimed_by, NEW.claimed_at, NEW.lease_expires_at, NEW.claim_id) <> (CASE NEW.status WHEN 'pending' THEN 0 ELSE 4 END)
     OR NEW.lease_generation NOT BETWEEN 0 AND 4611686018427387904
   THEN
     RAISE EXCEPTION 'live_state: a pending row has no holder, and a processing one has claimed_by, claimed_at, lease_expires_at and claim_id; its token is between 0 and 2^62'
