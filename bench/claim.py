@@ -85,10 +85,14 @@ def flatness(conn: Connection[Any], backlogs: Sequence[int]) -> float:
         took = []
         for rows in backlogs:
             fill(conn, rows, queues=n)
-            took.append(timed(conn, lambda _, asked=asked: verbs.claim("bench", CLAIM, lanes=asked)))
+            took.append(timed(conn, claims_of(asked)))
             print(f"{rows:>13,} in {name:<12}{1000 * took[-1]:>12.2f}", flush=True)
         ratios.append(max(took) / min(took))
     return max(ratios)
+
+
+def claims_of(lanes: list[Lane]) -> Callable[[int], Statement[list[Claimed]]]:
+    return lambda _: verbs.claim("bench", CLAIM, lanes=lanes)
 
 
 def flat_keys(conn: Connection[Any], counts: Sequence[int] = (1_000, 100_000)) -> float:
