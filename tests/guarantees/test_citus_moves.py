@@ -115,6 +115,19 @@ def test_many_ordered_rows_keep_the_order_in_which_they_are_given_with_names_and
     assert work(cluster, cluster.home("given")) == [0, 1, 2, 3, 4, 5]
 
 
+def test_many_ordered_rows_keep_their_order_also_where_they_go_to_two_nodes(cluster: Cluster) -> None:
+    cluster.empty()
+    keys = [key for inbox in cluster.nodes for key in cluster.keys(inbox, 4, "both")]
+    rows = [NewRow("moved", {"n": n}, key=keys[n * n % len(keys)], ordered=True) for n in range(100)]
+    with cluster.at() as conn:
+        postgres.run(conn, verbs.enqueue_many(rows), "tenure_door")
+    for inbox in cluster.nodes:
+        with cluster.at(inbox) as conn:
+            kept = [n for (n,) in conn.execute("SELECT (payload ->> 'n')::int FROM tenure.live ORDER BY seq").fetchall()]
+        assert kept and kept == sorted(kept)
+    cluster.empty()
+
+
 def waits(act: Callable[[], object]) -> threading.Thread:
     """A thread that does it; it has not got far after a while."""
     thread = threading.Thread(target=act, daemon=True)

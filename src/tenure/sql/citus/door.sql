@@ -181,11 +181,11 @@ BEGIN
       AND s.key IS NOT NULL  -- implied: live_sane refuses an ordered row without one
     GROUP BY s.key ORDER BY tenure_door.range_of(s.key)) AS k;
   FOR part IN
-    SELECT array_agg(s.n) AS n, array_agg(s.route) AS routes FROM (
+    SELECT array_agg(s.n ORDER BY s.n) AS n, array_agg(s.route ORDER BY s.n) AS routes FROM (
       SELECT r.n, r.route, tenure_door.home(r.route) AS home FROM (
         SELECT p.n, COALESCE(p.partition_key, p.key, gen_random_uuid()::text) AS route
         FROM unnest(partition_keys, idempotency_keys) WITH ORDINALITY AS p (partition_key, key, n)
-        WHERE p.key IS NULL OR p.n = ANY (taken) ORDER BY p.n) AS r ORDER BY r.n) AS s
+        WHERE p.key IS NULL OR p.n = ANY (taken)) AS r) AS s
     GROUP BY s.home ORDER BY s.home
   LOOP
     FOR sent IN
