@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from guarantees.facts import user_connection
+from plans import Plans
 from slices import slice_of
 from tenure import sql, verbs
 from tenure.model.filter import EVERYTHING, Filter, parse
@@ -225,6 +226,20 @@ def test_ordered_rows_are_found_by_key_queue_and_bucket(world: World) -> None:
         assert found(world, f"{text} ordered:no") == [other]
     (job,) = world.claim_ordered("A", queues=["orders"])
     assert found(world, "status:processing") == [job.id]
+
+
+def test_the_rows_of_a_key_cost_a_question_no_look_at_those_of_others(world: World) -> None:
+    world.sql(
+        "INSERT INTO live (kind, payload, queue, partition_key) SELECT 'k', '{}', 'q' || n % 20, 'key' || n FROM generate_series(1, 20000) AS n"
+    )
+    world.sql("ANALYZE live")
+    mine = world.enqueue("k", key="mine", queue="q7")
+    plans = Plans(world)
+    assert found(world, "key:mine") == [mine]
+    for asked in (search.page(parse("key:mine")), search.count(parse("key:mine")), search.ids(parse("key:mine"))):
+        plans.of(asked)  # the catalogues are read
+        assert "Seq Scan" not in plans.of(asked)
+        assert plans.buffers < 400
 
 
 # -- values stay values
