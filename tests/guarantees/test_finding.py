@@ -324,7 +324,7 @@ def test_a_search_ends_with_its_time_and_says_where(world: World) -> None:
     assert (page.rows, page.done) == ([], False)
     assert 0 < page.searched < 400
     assert page.next == everything[page.searched - 1]
-    counted = world.run(search.count(parse("kind:kind_1")))
+    counted = world.run(search.count(parse("kind:kind_1"), cap=None))
     assert counted == Count(sum(1 for id in everything if world.row(id).kind == "kind_1"))
 
 

@@ -253,6 +253,28 @@ def test_two_races_that_give_signals_back_one_after_the_other_keep_their_order(s
     assert shop.did[-1] == [1, 2, 3]
 
 
+def test_a_wait_that_is_written_down_after_a_signal_came_to_its_neighbour_does_not_follow_it(shop: Shop) -> None:
+    async def until_over() -> None:
+        while "over" not in shop.did:
+            await asyncio.sleep(0.01)
+
+    @shop.flows.workflow("neighbours")
+    async def neighbours(flow: Flow) -> None:
+        await flow.first(flow.parallel(flow.wait_for("s"), flow.wait_for("never")), flow.step("x", until_over))
+        await flow.step("end", shop.ado, await flow.wait_for("s", timeout_seconds=1))
+
+    with shop.work(drain_seconds=0.1):
+        sent = neighbours.start(shop.world.conn)
+        eventually(lambda: shop.world.sql("SELECT count(*) FROM steps WHERE state = 'waiting'")[0][0] == 2)
+        shop.world.run(steps.signal(sent.id, "s", 1))
+        eventually(lambda: shop.recorded("wait:s"))
+    shop.world.sql("UPDATE steps SET recorded_at = clock_timestamp() WHERE name = 'wait:never'")
+    shop.do("over")
+    with shop.work():
+        shop.ended(sent.id, forward=True)
+    assert shop.did[-1] == 1
+
+
 @pytest.mark.parametrize("how", ["fails", "goes on"])
 def test_a_loser_that_is_stopped_before_its_records_is_walked_through_all_the_same(shop: Shop, how: str) -> None:
     """The winner is the first of the two and ends at once, from its record: the other has not begun in this attempt."""

@@ -308,7 +308,7 @@ def test_every_question_is_open_to_readers_and_none_about_rows_to_producers(cast
     names = sql.names("questions")
     assert _refused(cast, "readonly", names) == set()
     assert _refused(cast, "operator", names) == set()
-    assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG | {"declared"}
+    assert set(names) - _refused(cast, "producer", names) <= PRODUCERS | CATALOG | {"declared", "within"}
     asked_by_workers = {
         "board", "channel", "claimed", "clock", "dead_share", "due_schedules", "fenced_at", "first_claim", "lanes",
         "live_pages", "live_workers", "migrations", "ping", "place", "schedules", "shares", "standing", "horizon",

@@ -75,6 +75,7 @@ class Fork:
         self._join = driver.sleepers.join(here, 1 if races else len(paths))
         self._tasks: list[asyncio.Task[Any] | None] = []
         self._inside: set[Branch] = set()
+        self._id = object()  # not itself: what an attempt knows would hold all that was given to it
 
     async def run(self, given: Sequence[Any]) -> list[Any]:
         """What each returned or raised."""
@@ -101,6 +102,9 @@ class Fork:
     def _begun(self, i: int, branch: Branch, coroutine: Any) -> asyncio.Task[Any] | None:
         branch.walk = self._here.walk
         branch.beside = roots_of(self._core, coroutine)
+        for path, n in branch.beside:
+            if n is not None:
+                self._core.lines.setdefault((path, n), {})[self._id] = i
         if self._races and self.won is not None and i != self.won:
             self._core.closed += tuple(branch.roots)
             branch.walk = branch.walk or Walk(self._core, branch)

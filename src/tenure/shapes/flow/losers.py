@@ -106,18 +106,29 @@ def _went_on(core: Core, branch: Branch, step: Step) -> bool:
 
 def _recorded_after(core: Core, branch: Branch, step: Step, met_at: float) -> bool:
     """Whether its records say so."""
-    return _follows(branch, step, (place for place, other in core.records.items() if other.recorded_at > met_at))
+    return _follows(core, branch, step, (place for place, other in core.records.items() if other.recorded_at > met_at))
 
 
 def _asked_after(core: Core, branch: Branch, step: Step) -> bool:
     """Whether it has asked for something since in this attempt."""
     since = core.met.get((step.path, step.n), len(core.asked))
-    return _follows(branch, step, (place for place, before in core.asked.items() if before >= since))
+    return _follows(core, branch, step, (place for place, before in core.asked.items() if before >= since))
 
 
-def _follows(branch: Branch, step: Step, places: Iterable[tuple[str, int]]) -> bool:
+def _follows(core: Core, branch: Branch, step: Step, places: Iterable[tuple[str, int]]) -> bool:
     here = place_of(step.path, step.n)
-    return any(is_of(branch.roots, *place) and goes_before(here, place_of(*place)) for place in places)
+    return any(
+        is_of(branch.roots, *place)
+        and goes_before(here, place_of(*place))
+        and not _runs_beside(core, (step.path, step.n), place)
+        for place in places
+    )
+
+
+def _runs_beside(core: Core, one: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether both were given as they are to one parallel or first: the higher number does not come later there."""
+    lines = core.lines.get(other, {})
+    return any(lines.get(fork, branch) != branch for fork, branch in core.lines.get(one, {}).items())
 
 
 def _number(core: Core, step: Step) -> int:
