@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from guarantees.flow_shop import Shop
@@ -64,6 +65,8 @@ class Ending:
             raise ValueError("no stock")
         if self.then == "exits":
             raise SystemExit(1)
+        if self.then == "rolls back":
+            raise psycopg.Rollback
 
 
 @WAYS
@@ -81,6 +84,11 @@ def test_a_fenced_step_that_exits_after_the_end_of_its_transaction_has_failed_at
     world: World, plain: bool
 ) -> None:
     _fails_at_once(world, "COMMIT AND CHAIN", ["reserved"], "exits", plain)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_fenced_step_that_raises_rollback_has_failed_at_once(world: World, plain: bool) -> None:
+    _fails_at_once(world, "SELECT 1", [], "rolls back", plain)
 
 
 def _fails_at_once(world: World, ends: str, left: list[str], then: str, plain: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, Rollback
 
 from ...postgres.entered import RAISED, entered, entered_awaiting
 from ...postgres.transactions import StillOpen
@@ -32,6 +32,8 @@ async def unended_awaiting(conn: AsyncConnection[Any], still_open: StillOpen) ->
 def _open(conn: Any, still_open: StillOpen) -> Iterator[None]:
     try:
         yield
+    except Rollback as quiet:  # it would end the transaction, and nothing would be raised
+        raise ended() from quiet
     except RAISED:  # also what it met on a connection that it closed itself, which looks like a lost one
         must_be_open(conn, still_open)
         raise
