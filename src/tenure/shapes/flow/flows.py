@@ -27,11 +27,11 @@ from .flow import Flow
 from .life import life
 from .lines import BRANCH, Branch
 from .recorder import Recorder
+from .terms import check_deadline, check_version, headers_of
 from .trouble import InputDiffers
 
 CRASHES_MAX = 20
 CLAIM_SECONDS = 3.0  # a claim lasts no longer than this, with the margin of a lease
-VERSION_MAX = 2_099_999_999  # of a version, on either side of 0: the database refuses a larger one
 VERSION_SECONDS = 30.0  # how long a row waits whose version this worker does not have
 
 
@@ -90,10 +90,7 @@ class Workflow:
         return self.handler.using(headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
-        headers = {"tenure-flow": self.name, "tenure-version": str(self.newest.version)}
-        if self.deadline_seconds is not None:
-            headers["tenure-deadline"] = f"+{self.deadline_seconds:g}"
-        return headers
+        return headers_of(self.name, self.newest.version, self.deadline_seconds)
 
     def key_of(self, name: str) -> str:
         """The idempotency key of the instance of this name."""
@@ -154,10 +151,8 @@ class Flows:
         `name` says which instance is which: a second start of the same name is the same instance. Options are those of
         a handler: queue, key, priority, lease_seconds.
         """
-        if type(version) is not int or abs(version) > VERSION_MAX:
-            raise BadSettings(
-                f"workflow {workflow!r} has version={version!r}: it must be a whole number up to {VERSION_MAX:,}"
-            )
+        check_version(workflow, version)
+        check_deadline(workflow, deadline_seconds)
 
         def decorate(function: Callable[..., Any]) -> Workflow:
             made = self.workflows.get(workflow)
