@@ -17,7 +17,6 @@ from tenure.cli.flows import command as flows
 from tenure.cli.operators import acting
 from tenure.model.rows import Claimed
 from tenure.operator_verbs import ON_ROWS
-from tenure.shapes.flow import check
 from tenure.verbs import operators, settle, steps
 from tenure.verbs.steps import Parking, Recording, Step, Wait
 from tenure.verbs.why import why
@@ -223,43 +222,3 @@ def test_a_flow_is_found_by_its_key_with_or_without_its_workflow(world: World) -
         1,
         f"ended: it takes no more signals and cannot be cancelled, `tenure flow show {ended}` says how it ended\n",
     )
-
-
-ODD = """
-import asyncio
-from threading import Event
-from tenure import Inbox
-from tenure.shapes.flow import Flows
-inbox = Inbox()
-made = Flows(inbox)
-@made.workflow("exits")
-async def exits(flow):
-    raise SystemExit(0)
-@made.workflow("stands")
-async def stands(flow):
-    await asyncio.sleep(600)
-@made.workflow("blocks")
-async def blocks(flow):
-    Event().wait(600)
-@made.workflow("waits")
-def waits(flow):
-    Event().wait(600)
-"""
-
-
-def test_a_check_ends_and_looks_at_every_flow_whatever_its_code_does(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that exits ended the command with 0, one that stands still kept it for ever, one that is gone was silent."""
-    monkeypatch.setattr(check, "SECONDS_MAX", 0.2)
-    (tmp_path / "odd.py").write_text(ODD)
-    ids = {
-        each: world.enqueue(each, headers={"tenure-flow": each, "tenure-version": "1"})
-        for each in ("exits", "stands", "blocks", "waits", "renamed", "renamed")
-    }
-    checked = _say(flow, world, "check", f"{tmp_path}/odd.py:inbox")
-    assert checked.exit_code == 1
-    assert f"{ids['exits']}: its function raises SystemExit: 0" in checked.output
-    for each in ("stands", "blocks", "waits"):
-        assert f"{ids[each]}: its function raises TimeoutError: it comes to no step within 0.2 s" in checked.output
-    assert "not looked at: 2 of renamed, a workflow that this code does not have\n4 flows, 4 differ\n" in checked.output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 from uuid import UUID
@@ -17,7 +16,7 @@ from .effects import Doing, Effect, Instance
 from .flow import Flow
 from .flows import Workflow, began_at
 from .lines import BRANCH, Branch, Join
-from .trouble import DefinitionDiffers, FlowStops, InputDiffers, RecordsEnd, StepFailed
+from .trouble import DefinitionDiffers, FlowStops, InputDiffers, RecordsEnd, StepFailed, leaves
 
 NOBODY = UUID(int=0)
 SECONDS_MAX = 10.0  # for the code of one flow between its steps
@@ -179,6 +178,9 @@ def check(
             asyncio.run(awaited())
         core.check_end()
 
-    with suppress(Frontier, FlowStops, StepFailed):
+    try:
         _in_time(look)
+    except BaseException as error:
+        if not all(isinstance(each, Frontier | FlowStops | StepFailed) for each in leaves(error)):
+            raise
     return core.found[0] if core.found else None

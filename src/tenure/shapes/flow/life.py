@@ -24,6 +24,7 @@ from .trouble import (
     FlowCancelled,
     StepFailed,
     UndoFailed,
+    leaves,
 )
 from .undoing import CANCEL, UNDONE, to_undo, undo_of
 
@@ -111,10 +112,8 @@ def _ended(core: Core, main: Main) -> Doing:
 
 def _failed_steps(error: Exception) -> str:
     """Which steps have failed, if it is that and nothing else: also in the group that a TaskGroup raises."""
-    if isinstance(error, ExceptionGroup):
-        failed = [_failed_steps(each) for each in error.exceptions]
-        return "; ".join(failed) if all(failed) else ""
-    return str(error) if isinstance(error, StepFailed) else ""
+    raised = leaves(error)
+    return "; ".join(map(str, raised)) if all(isinstance(each, StepFailed) for each in raised) else ""
 
 
 def _asked_since(core: Core) -> Doing:

@@ -140,6 +140,13 @@ class BodyCancelled(Exception):
         super().__init__("CancelledError: nobody cancelled it, its own code raised this")
 
 
+def leaves(error: BaseException) -> list[BaseException]:
+    """What was raised: the error, or all that is in the group that a TaskGroup raises."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for each in error.exceptions for leaf in leaves(each)]
+
+
 def said_of(error: BaseException) -> str:
     """What is recorded of a failure, and told in the first attempt as in every later one."""
     try:
