@@ -101,8 +101,24 @@ def test_a_check_ends_where_the_code_of_a_flow_stands_still(
     checked = _checked(world, app)
     assert (checked.exit_code, checked.output) == (
         1,
-        f"{id}: its function raises TimeoutError: it comes to no step within 0.2 s\n1 flows, 1 differ\n",
+        f"{id}: its function comes to no step within 0.2 s\n1 flows, 1 differ\n",
     )
+
+
+def test_of_a_workflow_that_stands_still_no_other_flow_is_looked_at(
+    world: World, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each took its 10 s, and left a thread behind: 10,000 of them were a day."""
+    monkeypatch.setattr(check, "SECONDS_MAX", 0.2)
+    for version in (1, 1, 1, 2):
+        _begun(world, "waits", version)
+    _begun(world, "stands")
+    checked = _checked(world, app)
+    assert checked.output.count("comes to no step within 0.2 s") == 3
+    assert checked.output.endswith(
+        "not looked at: 2 more of waits version 1, whose code stood still\n3 flows, 3 differ\n"
+    )
+    assert checked.exit_code == 1
 
 
 def test_a_task_group_that_comes_to_the_end_of_the_records_does_not_differ(world: World, app: str) -> None:

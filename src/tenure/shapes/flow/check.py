@@ -26,6 +26,13 @@ class Frontier(RecordsEnd):
     """Here the records end: what comes now would be done for the first time."""
 
 
+class StandsStill(TimeoutError):
+    """The code of the function comes to no step in time: so it may for every other flow that runs it."""
+
+    def __init__(self) -> None:
+        super().__init__(f"its function comes to no step within {SECONDS_MAX:g} s")
+
+
 class _Noted(Core):
     """Remembers where it differs, also in a branch."""
 
@@ -111,7 +118,7 @@ async def _limited(going: Any) -> None:
     except TimeoutError:
         if not limit.expired():
             raise
-        raise _stands_still() from None
+        raise StandsStill from None
 
 
 def _in_time(look: Callable[[], None]) -> None:
@@ -132,13 +139,9 @@ def _in_time(look: Callable[[], None]) -> None:
     thread.start()
     thread.join(SECONDS_MAX)
     if thread.is_alive():
-        raise _stands_still()
+        raise StandsStill
     if raised:
         raise raised[0]
-
-
-def _stands_still() -> TimeoutError:
-    return TimeoutError(f"it comes to no step within {SECONDS_MAX:g} s")
 
 
 def check(
