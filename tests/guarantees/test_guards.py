@@ -327,7 +327,7 @@ def test_in_a_long_transaction_leases_are_counted_from_the_clock(world: World) -
         (job,) = world.claim_ordered(lease_seconds=60)
         (kept,) = world.run(verbs.renew([renewed], lease_seconds=60)).kept
         left = world.run(verbs.holding(kept))
-        entered = world.run(verbs.enter(kept))
+        entered = world.run(verbs.enter(kept)).seconds_left
         ((timeout,),) = world.sql(
             "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
         )

@@ -132,6 +132,24 @@ def test_an_error_after_the_end_of_its_transaction_is_told_as_that(world: World)
         assert totals(world) == {"order:1": 666}
 
 
+@pytest.mark.parametrize("way", ["plain", "async", "list"])
+@pytest.mark.parametrize("end", ["COMMIT AND CHAIN; SELECT 1 / 0", "COMMIT; BEGIN; SELECT 1 / 0"])
+@pytest.mark.parametrize("rule", ["stop", "skip"])
+def test_a_function_that_commits_and_then_fails_in_the_database_is_stopped_and_writes_once(
+    world: World, way: str, end: str, rule: str
+) -> None:
+    """It was taken for an error of an event: it wrote in each smaller batch, and in each try, until it was skipped."""
+    ending = Ending(world, way, end, on_error=rule)
+    at = paid(world, "order:1", 1, 2, 666, 4) - 3
+    with working(world, ending.journal.inbox) as hired:
+        (stopped,) = hired.saw(ProjectionStopped)
+        assert (stopped.position, stopped.skipped, stopped.error[: len(ENDED)]) == (at, False, ENDED)
+        assert totals(world) == {"order:1": 669}
+        ending.mend()
+        eventually(lambda: world.sql("SELECT state FROM checkpoints WHERE position >= %s", at + 3) == [("running",)])
+    assert world.count("skipped") == 0
+
+
 def test_a_poison_event_is_found_far_behind_with_a_batch_of_one(world: World) -> None:
     """While it is far behind it reads 5,000 at once: after an error fewer, whatever its batch is."""
     journal = journal_of(world)

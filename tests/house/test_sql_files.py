@@ -166,6 +166,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "lifecycle.guard": [verbs.guard(LEASE)],
     "lifecycle.enter": [verbs.enter(LEASE)],
     "lifecycle.within": [verbs.within()],
+    "lifecycle.last_entered": [verbs.last_entered()],
     "settle.complete": [settle.complete([LEASE])],
     "settle.complete_all": [settle.complete_all([LEASE])],
     "settle.retry": [settle.retry([LEASE], ["boom"])],
@@ -305,6 +306,7 @@ NO_TABLE = {
     "vacuum_live",
     "lock_within",
     "within",
+    "last_entered",
 }
 # Their functions write.
 NO_TABLE |= {"take_share", "raise_share"}  # functions that run as the owner

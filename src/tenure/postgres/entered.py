@@ -1,4 +1,4 @@
-"""The body of a transaction that `enter` began: if it raises in another one, it has ended that one."""
+"""The body of a transaction that `enter` began: did it end that one?"""
 
 from __future__ import annotations
 
@@ -7,36 +7,59 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from psycopg import AsyncConnection, Connection, pq
+from psycopg.errors import InFailedSqlTransaction
 
-from ..verbs.lifecycle import within
+from ..verbs.lifecycle import last_entered, within
 from ..verbs.statement import at_its_end
 from .runner import run
 
 RAISED = (Exception, SystemExit, BaseExceptionGroup)  # what counts as a failure of a body: it may be tried again
+ANEW = b"ROLLBACK AND CHAIN"  # one that the server has aborted answers nothing; behind a pooler the session stays ours
 
 
 @contextmanager
-def entered(conn: Connection[Any], ended: Callable[[], Exception]) -> Iterator[None]:
-    """Around the body: `ended` is raised if it raises in a transaction that it began itself, as by COMMIT AND CHAIN."""
+def entered(conn: Connection[Any], mark: str, ended: Callable[[], Exception]) -> Iterator[None]:
+    """Around the body: `ended` is raised if it raises in a transaction that it began itself, as by COMMIT AND CHAIN.
+
+    What it raises there may be an error of the server. Then it is asked whether the one with this mark was committed:
+    one that was rolled back has left nothing, and may be tried again.
+    """
     try:
         yield
-    except RAISED:
-        if _can_be_asked(conn):
+        _require_sound(conn)
+    except RAISED as error:
+        if _is(conn, pq.TransactionStatus.INTRANS):
             run(conn, at_its_end(within(), ended))
+        elif _is(conn, pq.TransactionStatus.INERROR):
+            conn.execute(ANEW, prepare=False)
+            if run(conn, last_entered()) == mark:
+                raise ended() from error
         raise
 
 
 @asynccontextmanager
-async def entered_awaiting(conn: AsyncConnection[Any], ended: Callable[[], Exception]) -> AsyncIterator[None]:
+async def entered_awaiting(
+    conn: AsyncConnection[Any], mark: str, ended: Callable[[], Exception]
+) -> AsyncIterator[None]:
     """The same, for `async with`."""
     try:
         yield
-    except RAISED:
-        if _can_be_asked(conn):
+        _require_sound(conn)
+    except RAISED as error:
+        if _is(conn, pq.TransactionStatus.INTRANS):
             await run(conn, at_its_end(within(), ended))
+        elif _is(conn, pq.TransactionStatus.INERROR):
+            await conn.execute(ANEW, prepare=False)
+            if await run(conn, last_entered()) == mark:
+                raise ended() from error
         raise
 
 
-def _can_be_asked(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Not one that the server has aborted for an error: it answers nothing, and its mark is gone."""
-    return conn.info.transaction_status == pq.TransactionStatus.INTRANS
+def _require_sound(conn: Connection[Any] | AsyncConnection[Any]) -> None:
+    """As the server says it of the next statement: the body has caught an error that had aborted its transaction."""
+    if _is(conn, pq.TransactionStatus.INERROR):
+        raise InFailedSqlTransaction("its transaction was aborted by an error that the body has caught")
+
+
+def _is(conn: Connection[Any] | AsyncConnection[Any], status: pq.TransactionStatus) -> bool:
+    return conn.info.transaction_status == status

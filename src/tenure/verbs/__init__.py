@@ -9,6 +9,7 @@ from .lifecycle import ALL_BUCKETS as ALL_BUCKETS
 from .lifecycle import FORGOTTEN_MAX as FORGOTTEN_MAX
 from .lifecycle import LEASE_SECONDS as LEASE_SECONDS
 from .lifecycle import LEASE_SECONDS_MAX as LEASE_SECONDS_MAX
+from .lifecycle import Entered as Entered
 from .lifecycle import archive as archive
 from .lifecycle import cancel as cancel
 from .lifecycle import check_lease_seconds as check_lease_seconds
@@ -20,6 +21,7 @@ from .lifecycle import enter as enter
 from .lifecycle import fence as fence
 from .lifecycle import guard as guard
 from .lifecycle import holding as holding
+from .lifecycle import last_entered as last_entered
 from .lifecycle import note_forgotten as note_forgotten
 from .lifecycle import once as once
 from .lifecycle import redrive as redrive

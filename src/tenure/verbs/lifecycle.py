@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 from ..errors import BadSettings, StaleFence, StaleLease
@@ -225,19 +225,36 @@ def holding(lease: Held) -> Statement[float]:
     return Statement("holding", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "holding"))
 
 
-def enter(lease: Held) -> Statement[float]:
-    """The same, to begin a fenced transaction; if the client falls silent, the server ends it with the lease."""
-    return Statement("enter", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
+class Entered(NamedTuple):
+    """A transaction that was begun: how long the lease lasts, and what `last_entered` says once it is committed."""
+
+    seconds_left: float
+    mark: str
+
+    @classmethod
+    def of(cls, rows: Rows) -> Entered:
+        """What was answered."""
+        return cls(float(rows[0][0]), rows[0][-1])
+
+
+def enter(lease: Held) -> Statement[Entered]:
+    """Begin a fenced transaction; if the client falls silent, the server ends it with the lease."""
+    return Statement("enter", _one(lease), lambda rows: Entered.of(rows) if rows else _refused(lease, "enter"))
 
 
 def guard(lease: Held) -> Statement[float]:
-    """The same, to end a fenced transaction without an end of the attempt: the row is locked until it commits."""
+    """As `holding`, to end a fenced transaction without an end of the attempt: the row is locked until it commits."""
     return Statement("guard", _one(lease), lambda rows: float(rows[0][0]) if rows else _refused(lease, "guard"))
 
 
 def within() -> Statement[None]:
     """Asked `at_its_end`, in a transaction that `enter` began: is it still that one?"""
     return Statement("within", {}, lambda _rows: None)
+
+
+def last_entered() -> Statement[str | None]:
+    """The mark of the transaction that was entered on this connection and committed last."""
+    return Statement("last_entered", {}, lambda rows: rows[0][0])
 
 
 def _refused(lease: Held, verb: str) -> Statement[Any]:

@@ -10,6 +10,7 @@ from ..errors import StaleLease, telling_line
 from ..model.journal import Event
 from ..model.payload import check_name, clean_error
 from ..model.rows import Held
+from .lifecycle import Entered
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement
 
@@ -83,10 +84,10 @@ def advance(
     return Statement("advance", {**params, **_one(lease)}, read)
 
 
-def enter_batch(projection: str, shard: int, lease: Held) -> Statement[float]:
+def enter_batch(projection: str, shard: int, lease: Held) -> Statement[Entered]:
     """Begin the transaction of a batch: its checkpoint is locked; StaleLease if the lease is not current."""
     params = {"projection": projection, "shard": shard, **_one(lease)}
-    return Statement("enter_batch", params, lambda rows: float(rows[0][0]) if rows else _refused(lease, "enter"))
+    return Statement("enter_batch", params, lambda rows: Entered.of(rows) if rows else _refused(lease, "enter"))
 
 
 def stop_shard(projection: str, shard: int, read_from: int, position: int, error: str, lease: Held) -> Statement[bool]:

@@ -175,8 +175,8 @@ class Blocking:
             with job.lender.blocking() as conn:
                 try:
                     with blocking(conn) as still_open:
-                        run(conn, enter(job.claimed), job.schema)
-                        with unended(conn, still_open):
+                        mark = run(conn, enter(job.claimed), job.schema).mark
+                        with unended(conn, still_open, mark):
                             value = _own(call.function, (conn, *call.args), call.kwargs)
                         text, _ = returned(call, value)
                         recording_now = fenced_recording(job, self.core, effect, text)

@@ -220,8 +220,8 @@ class Awaiting:
             async with job.lender.awaiting() as conn:
                 try:
                     async with awaiting(conn) as still_open:
-                        await run(conn, enter(job.claimed), job.schema)
-                        async with unended_awaiting(conn, still_open):
+                        mark = (await run(conn, enter(job.claimed), job.schema)).mark
+                        async with unended_awaiting(conn, still_open, mark):
                             value = await _own(call.function, (conn, *call.args), call.kwargs)
                         text, _ = returned(call, value)
                         recording_now = fenced_recording(job, self.core, effect, text)

@@ -14,17 +14,17 @@ from .writing import ended, must_be_open
 
 
 @contextmanager
-def unended(conn: Connection[Any], still_open: StillOpen) -> Iterator[None]:
+def unended(conn: Connection[Any], still_open: StillOpen, mark: str) -> Iterator[None]:
     """Around the body: Permanent if it has ended the transaction, whether it returns or raises."""
-    with _open(conn, still_open), entered(conn, ended):
+    with _open(conn, still_open), entered(conn, mark, ended):
         yield
 
 
 @asynccontextmanager
-async def unended_awaiting(conn: AsyncConnection[Any], still_open: StillOpen) -> AsyncIterator[None]:
+async def unended_awaiting(conn: AsyncConnection[Any], still_open: StillOpen, mark: str) -> AsyncIterator[None]:
     """The same, for `async with`."""
     with _open(conn, still_open):
-        async with entered_awaiting(conn, ended):
+        async with entered_awaiting(conn, mark, ended):
             yield
 
 

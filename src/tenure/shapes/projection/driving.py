@@ -78,7 +78,10 @@ class Driver:
 
     def _call(self, conn: Connection[Any], call: Call, still_open: StillOpen) -> None:
         for n, args in enumerate(self.projection.calls(call.events)):
-            with _within_ours(self.projection, self.job, still_open, n), entered(conn, self.projection.ended):
+            with (
+                _within_ours(self.projection, self.job, still_open, n),
+                entered(conn, call.mark, self.projection.ended),
+            ):
                 self.projection.function(conn, args)
 
     def _wait(self, position: int) -> int:
@@ -167,7 +170,7 @@ class AsyncDriver:
     async def _call(self, conn: AsyncConnection[Any], call: Call, still_open: StillOpen) -> None:
         for n, args in enumerate(self.projection.calls(call.events)):
             with _within_ours(self.projection, self.job, still_open, n):
-                async with entered_awaiting(conn, self.projection.ended):
+                async with entered_awaiting(conn, call.mark, self.projection.ended):
                     await self.projection.function(conn, args)
 
     async def _wait(self, position: int) -> int:

@@ -43,18 +43,18 @@ class Rebuild(Shard):
 
     def body(self, events: list[Event], *then: Statement[Any]) -> Body:
         """As of a shard, but unqualified names mean the new tables, and no other table may change."""
-        yield enter_batch(self.projection.name, self.number, self.job.claimed)
-        yield from self._in_shadow(events)
+        begun = yield enter_batch(self.projection.name, self.number, self.job.claimed)
+        yield from self._in_shadow(events, begun.mark)
         for statement in then:  # noqa: UP028, a tuple takes no answers
             yield statement
 
-    def _in_shadow(self, events: list[Event]) -> Body:
+    def _in_shadow(self, events: list[Event], mark: str) -> Body:
         if not events:
             return
         name = self.projection.name
         yield enter_shadow(name)
         before: dict[str, int] = yield tables_written(name)
-        yield Call(events)
+        yield Call(events, mark)
         after: dict[str, int] = yield tables_written(name)
         changed = sorted(each for each, n in after.items() if n != before.get(each, 0))
         if changed:
@@ -90,11 +90,11 @@ class Rebuild(Shard):
         """One transaction: hold the shards, apply what is left up to exactly there, swap, move the checkpoints."""
         name, at, self._unapplied_to = self.projection.name, self.written, 0
         upto = max(at, (yield lock_checkpoints(name)))
-        yield enter_batch(name, self.number, self.job.claimed)
+        begun = yield enter_batch(name, self.number, self.job.claimed)
         self._unapplied_to = self._swap_to = upto
         while at < upto:
             events: list[Event] = yield read_between(at, upto, like=state.like_types, n=BATCH_FAR)
-            yield from self._in_shadow(events)
+            yield from self._in_shadow(events, begun.mark)
             at = events[-1].position if len(events) == BATCH_FAR else upto
         self._unapplied_to = 0
         swapping = swap_shadow(name, self.projection.shards, upto)

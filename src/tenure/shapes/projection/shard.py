@@ -6,8 +6,7 @@
        ▼                one event ──stop──▶ stopped ──resumed or skipped by somebody──▶ reading
     waiting                └──skip──▶ noted as skipped ──▶ reading
 
-A rebuild moves the checkpoint of a shard that is held: what was applied meanwhile is rolled back, and it reads on from
-there.
+A rebuild moves the checkpoint of a held shard: what was applied meanwhile is rolled back, and it reads on from there.
 
 It is a generator: it yields what it wants done, and is sent the answer. `driving` does it, blocking or awaiting.
 """
@@ -58,9 +57,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """In a transaction: call the author's function for these events."""
+    """In the transaction with this mark: call the author's function for these events."""
 
     events: list[Event]
+    mark: str
 
 
 Body = Generator[Statement[Any] | Call, Any, Any]
@@ -259,9 +259,9 @@ class Shard:
 
     def body(self, events: list[Event], *then: Statement[Any]) -> Body:
         """One transaction: the checkpoint is locked, the events are applied, the checkpoint moves."""
-        yield enter_batch(self.projection.name, self.number, self.job.claimed)
+        begun = yield enter_batch(self.projection.name, self.number, self.job.claimed)
         if events:
-            yield Call(events)
+            yield Call(events, begun.mark)
         for statement in then:  # noqa: UP028, a tuple takes no answers
             yield statement
 

@@ -1,12 +1,13 @@
 -- enter: begin a fenced transaction: is this lease current, and not yet over?
 -- in: id uuid, generation bigint, fence bigint
--- out: seconds_left, timeout, within (a mark that ends with the transaction: its last statement looks for it)
+-- out: seconds_left, timeout, within (a mark that ends with the transaction: its last statement looks for it), entered (another, which stays in the session if it is committed)
 -- why: if its client falls silent, the server ends the transaction at the end of the lease. Otherwise its locks would
 -- make the next holder wait for as long as the process stays stopped.
 SELECT date_part('epoch', i.lease_expires_at - clock_timestamp()),
        set_config('idle_in_transaction_session_timeout',
                   ceil(1000 * date_part('epoch', i.lease_expires_at - clock_timestamp()))::int::text, true),
-       set_config('tenure_tx.within', 'yes', true)
+       set_config('tenure_tx.within', 'yes', true),
+       set_config('tenure_tx.entered', clock_timestamp()::text, false)  -- implied: any mark of its own would do
 FROM tenure.live AS i
 WHERE i.id = :id
   AND i.status = 'processing'  -- implied: live_state, only a processing row has a lease
