@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+RAISED = (Exception, SystemExit, BaseExceptionGroup)  # what counts as a failure of a body: it may be tried again
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:

@@ -9,11 +9,11 @@ from typing import Any
 from psycopg import AsyncConnection, Connection, pq
 from psycopg.errors import InFailedSqlTransaction
 
+from ..model.outcome import RAISED
 from ..verbs.lifecycle import last_entered, within
 from ..verbs.statement import at_its_end
 from .runner import run
 
-RAISED = (Exception, SystemExit, BaseExceptionGroup)  # what counts as a failure of a body: it may be tried again
 ANEW = b"ROLLBACK AND CHAIN"  # one that the server has aborted answers nothing; behind a pooler the session stays ours
 
 

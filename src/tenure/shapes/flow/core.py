@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.outcome import RAISED
 from ...model.payload import encode
 from ...verbs.steps import Recorded, Step, Wait
 from .effects import Call, Doing, Fenced, Hold, Nap, Recall, Run, Write
@@ -117,7 +118,7 @@ class Core(Knowledge):
                 yield from self.write(Step(call.path, call.n, call.name, "begun", call.args_hash, tries))
             try:
                 return (yield from self._tried(call, tries))
-            except (Exception, SystemExit, BaseExceptionGroup) as error:
+            except RAISED as error:
                 yield from self._failed(call, tries, error)
             if call.undoes is None:
                 yield from self._stop_if_asked(call.path, call.n, call.name)

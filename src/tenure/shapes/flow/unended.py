@@ -8,7 +8,8 @@ from typing import Any
 
 from psycopg import AsyncConnection, Connection, Rollback
 
-from ...postgres.entered import RAISED, entered, entered_awaiting
+from ...model.outcome import RAISED
+from ...postgres.entered import entered, entered_awaiting
 from ...postgres.transactions import StillOpen
 from .writing import ended, must_be_open
 
