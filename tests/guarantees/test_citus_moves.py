@@ -123,8 +123,9 @@ def test_many_ordered_rows_keep_their_order_also_where_they_go_to_two_nodes(clus
         postgres.run(conn, verbs.enqueue_many(rows), "tenure_door")
     for inbox in cluster.nodes:
         with cluster.at(inbox) as conn:
-            kept = [n for (n,) in conn.execute("SELECT (payload ->> 'n')::int FROM tenure.live ORDER BY seq").fetchall()]
-        assert kept and kept == sorted(kept)
+            kept = conn.execute("SELECT (payload ->> 'n')::int FROM tenure.live ORDER BY seq").fetchall()
+        assert len(kept) > 10
+        assert kept == sorted(kept)
     cluster.empty()
 
 

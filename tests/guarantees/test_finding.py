@@ -230,7 +230,8 @@ def test_ordered_rows_are_found_by_key_queue_and_bucket(world: World) -> None:
 
 def test_the_rows_of_a_key_cost_a_question_no_look_at_those_of_others(world: World) -> None:
     world.sql(
-        "INSERT INTO live (kind, payload, queue, partition_key) SELECT 'k', '{}', 'q' || n % 20, 'key' || n FROM generate_series(1, 20000) AS n"
+        "INSERT INTO live (kind, payload, queue, partition_key)"
+        " SELECT 'k', '{}', 'q' || n % 20, 'key' || n FROM generate_series(1, 20000) AS n"
     )
     world.sql("ANALYZE live")
     mine = world.enqueue("k", key="mine", queue="q7")

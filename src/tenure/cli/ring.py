@@ -31,8 +31,8 @@ Rings = dict[tuple[str, ...], Ring]
 def command(key: str | None, bucket: int | None, as_json: bool, database_url: str | None, schema: str | None) -> None:
     """Show how many buckets each live worker owns.
 
-    Workers that serve the same queues share a ring, which spreads the ordered keys: the owner of a bucket claims its keys
-    first, other workers claim them at their next poll. Unordered rows are claimed by time, by all of them.
+    Workers that serve the same queues share a ring, which spreads the ordered keys: the owner of a bucket claims its
+    keys first, other workers at their next poll. Unordered rows are claimed by time, by all of them.
     """
     if key is not None and bucket is not None:
         raise click.UsageError("--key and --bucket contradict each other: give one")

@@ -38,7 +38,10 @@ class ChangeShape(msgspec.Struct, frozen=True):
 
 
 class RingShape(msgspec.Struct, frozen=True):
-    """One ring: the owner of each bucket as an index into workers, -1 for none; pending rows for each 16 buckets (of unordered ones, those that are due first)."""
+    """One ring: the owner of each bucket as an index into workers, -1 for none; pending rows for each 16 buckets.
+
+    Of unordered rows, those that are due first are counted.
+    """
 
     queues: list[str]
     sets: list[list[str]]

@@ -19,7 +19,7 @@ class Knowledge:
 
     met = made_late[dict[tuple[str, int], int]](dict)  # waits, and how much had been asked for when they were met
     families = made_late[dict[tuple[str, int], None]](dict)  # where children were sent that are not seen to have ended
-    lines = made_late[dict[tuple[str, int], dict[object, int]]](dict)  # of a call given to a fork as it is: its branch there
+    lines = made_late[dict[tuple[str, int], dict[object, int]]](dict)  # calls given to a fork as they are: whose
     undoable = made_late[dict[tuple[str, int], Call]](dict)  # what the function has asked for with undo=
 
     def __init__(self, instance: Instance, began_at: float, cancel: str = "") -> None:
