@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from shapes.relay_tools import change_stream, in_redis, in_stream, make_exchange
 from shapes.test_transports import message, sent
 from tenure.app.inbox import Inbox
 from tenure.errors import BadSettings
-from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobRetried
+from tenure.events import BrokerAway, BrokerBack, JobCompleted, JobRetried, MessageRefused
 from tenure.shapes.outbox import (
     Answer,
     Away,
@@ -110,6 +111,23 @@ def test_a_nats_that_refuses_the_login_or_lacks_jetstream_is_away(world: World, 
             hired.saw(JobCompleted)
         assert [each.id for each in now(in_stream(broker.url))] == [str(row.id)]
         assert world.row(row.id).attempts == 1
+
+
+def test_an_event_too_large_for_nats_is_refused_and_stops_no_other(world: World, tmp_path: Path) -> None:
+    (tmp_path / "small.conf").write_text("max_payload: 65536")
+    with nats_server("-c", str(tmp_path / "small.conf")) as broker:
+        now(make_stream(broker.url))
+        inbox, outbox = shop(world, JetStream(broker.url, stream="SHOP", subject="shop"))
+        large = outbox.publish(world.conn, "order.paid", "x" * 65_400, key="order:1")
+        with working(world, inbox) as hired:
+            refused = hired.saw(MessageRefused)[0]
+            other = outbox.publish(world.conn, "order.paid", {}, key="order:2")
+            hired.saw(JobCompleted)
+            assert not hired.of(BrokerAway)
+        assert refused.job_id == large.id
+        assert re.search("its headers have [0-9]+ bytes and its body 65402, the server takes 65536", refused.error)
+        assert [each.id for each in now(in_stream(broker.url))] == [str(other.id)]
+        assert world.row(large.id).attempts >= 1
 
 
 def test_what_is_told_of_a_broker_follows_it_though_nothing_waits(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import unquote
+from uuid import uuid4
 
 import aio_pika
 import confluent_kafka
@@ -145,6 +147,30 @@ def test_a_message_too_large_for_jetstream_is_refused() -> None:
         now(make_stream(broker.url, max_msg_size=1000))
         (answer,) = sent(jetstream(broker), message("big", body=b"1" * 5000))
         assert isinstance(answer, Refused)
+
+
+@pytest.mark.parametrize("key", [None, "order:7", "é" * 256], ids=["no key", "a key", "a long key"])
+def test_an_event_that_fits_nats_only_without_its_headers_is_refused_and_the_connection_stands(
+    nats_broker: Broker, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server counts headers and body together, and closes the connection for one byte too many."""
+    to, most = jetstream(nats_broker, bytes_max=1 << 20), 1 << 20
+
+    def of(size: int) -> Message:
+        return message(uuid4().hex, key, fence=size, body=b"1" * size)
+
+    refused, small = sent(to, of(most), message(uuid4().hex, None))
+    assert isinstance(refused, Refused), refused
+    assert small == Sent()
+    said = re.search("its headers have ([0-9]+) bytes and its body 1048576, the server takes 1048576", refused.error)
+    assert said, refused
+    fits = most - int(said[1])
+    over, just = sent(to, of(fits + 1), of(fits))
+    assert isinstance(over, Refused), over
+    assert just == Sent()
+    monkeypatch.setattr(JetStream, "_too_large", lambda *_: None)
+    (answer,) = sent(to, of(fits + 1))
+    assert isinstance(answer, Away), "the control: the server itself takes no byte more"
 
 
 # -- Redis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 from ...errors import BadSettings
@@ -107,11 +108,14 @@ class JetStream:
         except self._nats.errors.Error as error:
             return Away(brief(error))
 
-    async def _publish(self, subject: str, message: Message, last: int | None) -> Sent | Duplicate | None:
+    async def _publish(self, subject: str, message: Message, last: int | None) -> Sent | Duplicate | Refused | None:
         """None if the last message of the subject is another one."""
         marks, sent_with = self._marks_with(message), self.sent_with(message, last)
+        large = self._too_large(sent_with, message.body)
+        if large is not None:
+            return large
         try:
-            ack = await self._js.publish(subject, message.body, stream=self._stream, headers=sent_with)
+            ack = await self._js.publish(subject, message.body, headers=sent_with)
         except self._errors.APIError as error:
             if error.err_code == WRONG_LAST and last is not None:
                 return None
@@ -120,11 +124,23 @@ class JetStream:
             self._remember(subject, ack.seq, marks)
         return Duplicate() if ack.duplicate else Sent()
 
+    def _too_large(self, sent_with: Mapping[str, str], body: bytes) -> Refused | None:
+        """The client looks at the body alone. The server counts all, and closes the connection for a byte too many."""
+        lines = (f"{name}: {said}\r\n".encode() for name, said in sent_with.items())
+        headers_bytes = len(b"NATS/1.0\r\n\r\n") + sum(map(len, lines))
+        if headers_bytes + len(body) <= self._client.max_payload:
+            return None
+        return Refused(
+            f"its headers have {headers_bytes} bytes and its body {len(body)}, "
+            f"the server takes {self._client.max_payload} bytes in all (max_payload): store it, and publish its address"
+        )
+
     def sent_with(self, message: Message, last: int | None) -> dict[str, str]:
-        """CloudEvents, the id to dedupe by, the marks, and which message must be the last of its subject."""
+        """CloudEvents, the id to dedupe by, the stream, the marks, and which message must be the last of its subject."""
         fenced = {} if last is None else {"Nats-Expected-Last-Subject-Sequence": str(last)}
         marks = " ".join(f"{name}={fence}.{seq}" for name, (fence, seq) in self._marks_with(message).items())
-        return {**headers(message.attributes, "ce-"), "Nats-Msg-Id": message.once, "Tenure-Marks": marks, **fenced}
+        ours = {"Nats-Msg-Id": message.once, "Nats-Expected-Stream": self._stream, "Tenure-Marks": marks}
+        return {**headers(message.attributes, "ce-"), **ours, **fenced}
 
     def _marks_with(self, message: Message) -> Marks:
         """Its own, and those of others that stand in the last message of its subject: they would be lost with it."""
