@@ -305,6 +305,25 @@ def test_an_event_that_fails_by_itself_uses_an_attempt_and_keeps_no_other_waitin
     assert world.row(row.id).attempts == 2
 
 
+@pytest.mark.parametrize(("answer", "told"), [(None, "NoneType"), (True, "bool"), (Sent, "the class Sent")])
+def test_an_answer_that_is_none_confirms_no_event(world: World, answer: Any, told: str) -> None:
+    class Forgetful(Odd):
+        async def send(self, message: Message) -> Answer:
+            await super().send(message)
+            answers.append(answer if not answers else Sent())
+            return answers[-1]
+
+    answers: list[Any] = []
+    inbox, outbox = shop(world, Forgetful())
+    row = outbox.publish(world.conn, "order.paid", {}, key="order:1")
+    with working(world, inbox) as hired:
+        (retried,) = hired.saw(JobRetried)
+        hired.saw(JobCompleted)
+        assert not hired.of(BrokerAway)
+    assert f"Forgetful.send answered {told}, and must return Sent(), " in retried.error
+    assert world.row(row.id).attempts == 2
+
+
 # -- what each transport says
 
 

@@ -8,14 +8,50 @@ from typing import Any
 import pytest
 
 from tenure.app.inbox import Inbox
-from tenure.errors import BadSettings
-from tenure.shapes.outbox import Http, JetStream, Outbox, RabbitMQ, RedisStream
+from tenure.errors import BadSettings, InvalidPayload
+from tenure.shapes.outbox import Answer, Http, JetStream, Message, Outbox, RabbitMQ, RedisStream, Sent
 
 
 @pytest.mark.parametrize("to", ["nats://127.0.0.1:4222", JetStream, None])
 def test_an_outbox_to_what_is_no_transport_is_refused_in_a_sentence(to: Any) -> None:
     with pytest.raises(BadSettings):
         Outbox(Inbox(), to=to, source="/shop")
+
+
+class Own:
+    """A transport of one's own, as the guide has it."""
+
+    async def open(self, lease_seconds: float) -> None: ...
+
+    async def send(self, message: Message) -> Answer:  # noqa: ARG002
+        return Sent()
+
+    async def close(self) -> None: ...
+
+
+def test_a_transport_of_ones_own_needs_three_methods_and_takes_a_megabyte_unless_it_says_otherwise() -> None:
+    publish: Any = Outbox(Inbox(), to=Own(), source="/shop").publish
+    with pytest.raises(InvalidPayload, match="has 1000002 bytes, the broker takes 1000000"):
+        publish(None, "order.paid", "x" * 1_000_000)
+    own = Own()
+    own.bytes_max = 10  # type: ignore[attr-defined]
+    publish = Outbox(Inbox(), to=own, source="/shop").publish
+    with pytest.raises(InvalidPayload, match="has 12 bytes, the broker takes 10"):
+        publish(None, "order.paid", "x" * 10)
+
+
+def test_what_a_transport_lacks_is_named() -> None:
+    class Half:
+        async def send(self, message: Message) -> Answer:  # noqa: ARG002
+            return Sent()
+
+    lacking: Any = Half()
+    with pytest.raises(BadSettings, match=r"to= must be a transport, .* of type Half, which has no open and no close"):
+        Outbox(Inbox(), to=lacking, source="/shop")
+    lacking = Own()
+    lacking.bytes_max = "1 MB"
+    with pytest.raises(BadSettings, match="bytes_max='1 MB' of Own must be a whole number of bytes, 1 or more"):
+        Outbox(Inbox(), to=lacking, source="/shop")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ class JetStream:
         )
 
     def sent_with(self, message: Message, last: int | None) -> dict[str, str]:
-        """CloudEvents, the id to dedupe by, the stream, the marks, and which message must be the last of its subject."""
+        """CloudEvents, the id to dedupe by, the stream, marks, and which message must be the last of its subject."""
         fenced = {} if last is None else {"Nats-Expected-Last-Subject-Sequence": str(last)}
         marks = " ".join(f"{name}={fence}.{seq}" for name, (fence, seq) in self._marks_with(message).items())
         ours = {"Nats-Msg-Id": message.once, "Nats-Expected-Stream": self._stream, "Tenure-Marks": marks}

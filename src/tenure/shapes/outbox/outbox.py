@@ -17,7 +17,7 @@ from ...model.rows import Enqueued
 from .cloudevent import attributes, check_type, encoded
 from .publisher import Publishers
 from .relay import Relay
-from .transport import Message, Transport, brief
+from .transport import Message, Transport, brief, bytes_max_of, check_transport
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
@@ -48,9 +48,7 @@ class Outbox:
     ) -> None:
         if not isinstance(source, str) or not source:
             raise BadSettings(f"source={source!r} must say where the events come from, such as '/shop'")
-        if isinstance(to, type) or not all(hasattr(to, each) for each in ("open", "send", "close", "bytes_max")):
-            told = f"the class {to.__name__}" if isinstance(to, type) else f"of type {type(to).__name__}"
-            raise BadSettings(f"to= must be a transport, such as JetStream(…), and is {told}")
+        check_transport(to)
         self.source = source
         self.name = check_name(name or source.strip("/").replace("/", "."), "name")
         self.kind = KIND + self.name
@@ -59,7 +57,8 @@ class Outbox:
                 f"this inbox has an Outbox named {self.name!r} already: use that one, or give another one its own name="
             )
         queue = queue or self.kind  # its own: keys belong to a queue, and outboxes must not hold each other's
-        self._bytes_max = min(to.bytes_max, PAYLOAD_BYTES_MAX - ENVELOPE_BYTES)
+        self._broker_bytes_max = bytes_max_of(to)
+        self._bytes_max = min(self._broker_bytes_max, PAYLOAD_BYTES_MAX - ENVELOPE_BYTES)
         self.relay = Relay(self.name, self.kind, queue, to, lease_seconds, inbox.bus)
         self._publishers = Publishers(self.kind)
         inbox.lifespan(self.relay.lifespan)
@@ -97,7 +96,7 @@ class Outbox:
         key = None if job.key == str(job.id) else job.key
         said = attributes(job.id, job.seq, self.source, type, key, job.sent_headers, id)
         once = f"{said['id']}/replay-{replay}" if replay else said["id"]
-        body = encoded(data, self.relay.transport.bytes_max)
+        body = encoded(data, self._broker_bytes_max)
         try:
             publisher = await self._publishers.name_for(job)
         except (Error, OSError) as error:  # no fault of the event

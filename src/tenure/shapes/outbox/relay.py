@@ -18,7 +18,7 @@ from ...verbs.operators import POSTPONED_MAX, postpone
 from ...verbs.outboxes import unsent
 from ...verbs.questions import clock
 from .circuit import Circuit
-from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Transport, Unfit, brief
+from .transport import Answer, Away, Duplicate, Fenced, Message, Refused, Transport, Unfit, brief, checked_answer
 
 CONFIRM_SECONDS = 10.0
 FENCED_SECONDS = 1.0  # after it the row is claimed with a higher fence, or another relay has it
@@ -120,7 +120,7 @@ class Relay:
             async with asyncio.timeout(CONFIRM_SECONDS):
                 await self._connect()
                 job.check()  # directly before it is sent: a lease that is lost sends nothing
-                return await self.transport.send(message)
+                return checked_answer(self.transport, await self.transport.send(message))
         except TimeoutError:
             return Away(f"no confirm within {CONFIRM_SECONDS:g} s")
         except OSError as error:

@@ -69,6 +69,7 @@ class Fenced:
 
 
 Answer = Sent | Duplicate | Refused | Away | Fenced
+BYTES_MAX = 1_000_000  # of an event's data, for a transport that does not say
 
 
 class Unfit(TenureError):
@@ -81,10 +82,9 @@ class Transport(Protocol):
     """One broker. `open` may be called again after `close` and after a failure; what it cannot reach it raises.
 
     Only the transport knows which errors of its client mean that the broker is away: for these `send` answers Away or
-    raises an OSError. Any other error that it raises is a failure of that event, and uses up an attempt.
+    raises an OSError. Any other error that it raises is a failure of that event, and uses up an attempt. A transport
+    that takes more or less than a megabyte has a number `bytes_max`.
     """
-
-    bytes_max: int
 
     async def open(self, lease_seconds: float) -> None:
         """Connect and look whether the broker is fit; Unfit if it is not, any other error if it is away."""
@@ -94,6 +94,34 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Leave the broker."""
+
+
+def bytes_max_of(transport: Any) -> int:
+    """How many bytes of data an event may have, or BadSettings."""
+    most = getattr(transport, "bytes_max", BYTES_MAX)
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        name = type(transport).__name__
+        raise BadSettings(f"bytes_max={most!r} of {name} must be a whole number of bytes, 1 or more, such as 1_000_000")
+    return most
+
+
+def check_transport(to: Any) -> None:
+    """BadSettings that names what is missing."""
+    if isinstance(to, type):
+        raise BadSettings(f"to= must be a transport, such as JetStream(…), and is the class {to.__name__}")
+    lacks = [each for each in ("open", "send", "close") if not callable(getattr(to, each, None))]
+    if lacks:
+        said = f"of type {type(to).__name__}, which has no {' and no '.join(lacks)}"
+        raise BadSettings(f"to= must be a transport, such as JetStream(…), and is {said}")
+
+
+def checked_answer(transport: Any, answer: Any) -> Answer:
+    """The answer itself; what is none, such as a forgotten return, confirms nothing."""
+    if isinstance(answer, Sent | Duplicate | Refused | Away | Fenced):
+        return answer
+    said = f"the class {answer.__name__}" if isinstance(answer, type) else type(answer).__name__
+    must = "Sent(), Duplicate(), Refused(error), Away(error) or Fenced(error)"
+    raise TypeError(f"{type(transport).__name__}.send answered {said}, and must return {must}")
 
 
 def needs(module: str, extra: str) -> Any:
