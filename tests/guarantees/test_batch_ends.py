@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -139,6 +140,36 @@ def test_what_cannot_be_is_said_in_a_sentence(world: World, shop: Shop) -> None:
         pass
     with pytest.raises(InvalidPayload, match="counts new rows"), inbox.batch(world.conn) as keyed:
         keyed.add(shop.part.using(idempotency_key="k"), n=1)
+
+
+@pytest.mark.parametrize("when", [{"delay_seconds": 20}, {"at": datetime.now(UTC) + timedelta(days=1)}])
+def test_what_follows_a_batch_has_no_time_of_its_own(world: World, shop: Shop, when: dict[str, Any]) -> None:
+    later, name = shop.report.using(priority=50, **when), next(iter(when))
+    upload = shop.inbox.batch(world.conn)
+    upload.add(later)
+    for then in (later, later.row(day=1), upload):
+        with (
+            pytest.raises(
+                InvalidPayload, match=f"what follows a batch has {name}=.* and is due when the batch has ended"
+            ),
+            shop.inbox.batch(world.conn, then=then) as batch,
+        ):
+            batch.add(shop.part, n=1)
+    assert world.count("live") == 0
+    with shop.inbox.batch(world.conn, then=shop.report.using(priority=50, delay_seconds=0)) as batch:
+        batch.add(later)
+    assert batch.then_id is not None
+    assert world.row(batch.then_id).priority == 50
+
+
+def test_an_empty_batch_of_a_chain_is_passed_over_and_knows_what_follows_it(world: World, shop: Shop) -> None:
+    none = shop.inbox.batch(world.conn, then=shop.report)
+    nor_here = shop.inbox.batch(world.conn, then=none)
+    with shop.inbox.batch(world.conn, then=nor_here) as first:
+        first.add(shop.part, n=1)
+    assert first.then_id is not None
+    assert none.then_id == nor_here.then_id == first.then_id
+    assert (none.id, none.ids) == (None, [])
 
 
 def test_a_job_that_follows_nothing_has_no_batch(world: World) -> None:

@@ -104,8 +104,9 @@ class Batch:
         if self.id is not None:
             step = "fill the one that follows with add, and give it as then= without a `with` of its own"
             raise InvalidPayload(f"batch {self.id} was sent already: {step if waiting else 'start another'}")
-        then_group, then = None, self.then
+        then_group, then, empty = None, self.then, list[Batch]()
         while isinstance(then, Batch) and not then.rows:
+            empty.append(then)
             then = then.then  # an empty one ends when it would begin
         if isinstance(then, Batch):
             yield from then._sent(waiting=True)
@@ -113,6 +114,8 @@ class Batch:
         elif then is not None:
             row = then if isinstance(then, NewRow) else then.row()
             self.then_id = (yield enqueue(_later(row))).id
+            for each in empty:
+                each.then_id = self.then_id
         if waiting and len(self.rows) > CHAINED_MAX:
             n = len(self.rows)
             raise InvalidPayload(f"a batch that follows another has at most {CHAINED_MAX} rows, not {n}: send it later")
@@ -126,7 +129,11 @@ def _later(row: NewRow) -> NewRow:
         raise InvalidPayload(
             f"what follows a batch has idempotency_key={row.idempotency_key!r}: it is a new row, leave it out"
         )
-    return replace(row, at=None, delay_seconds=WAITING_SECONDS)
+    if row.at is not None or row.delay_seconds:
+        when = f"delay_seconds={row.delay_seconds:g}" if row.at is None else f"at={row.at.isoformat()}"
+        step = "leave it out, and let its handler send a row for later"
+        raise InvalidPayload(f"what follows a batch has {when}, and is due when the batch has ended: {step}")
+    return replace(row, delay_seconds=WAITING_SECONDS)
 
 
 def _each(statements: Generator[Statement[Any], Any, None], act: Any) -> None:
