@@ -46,6 +46,25 @@ def test_the_journal_is_read_by_stream_and_in_order_and_a_stream_is_erased(world
     assert world.sql("SELECT verb FROM audit ORDER BY id LIMIT 1") == [("erase_stream",)]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--keep-days", "-1"), "'--keep-days': -1 must be 0 (for ever), or from an hour (0.042) to ten years (3652)"),
+        (("--keep-days", "nan"), "'--keep-days': nan must be"),
+        (("--keep-days", "1e9"), "'--keep-days': 1e+09 must be"),
+        (("--limit", "0"), "'--limit': 0 is not in the range 1<=x<=10000"),
+        (("--after", "99999999999999999999"), "'--after': 99999999999999999999 is not in the range"),
+        (("--after", "-1"), "'--after': -1 is not in the range"),
+    ],
+)
+def test_a_number_that_cannot_be_is_a_usage_error_in_the_words_of_the_option(
+    world: World, words: tuple[str, ...], said: str
+) -> None:
+    ran = call(world, "journal", *words)
+    assert ran.exit_code == 2, ran.output
+    assert said in " ".join(ran.output.split())
+
+
 def test_projections_are_listed_paused_resumed_and_forgotten(world: World) -> None:
     assert "no projections" in call(world, "projections").output
     world.run(plan_projection("p", shards=2, like=None))

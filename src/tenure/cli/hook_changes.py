@@ -15,7 +15,7 @@ from ..console.terminal import echo
 from ..errors import BadSettings, NoEndpoint
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
-from ..shapes.webhook.endpoint_registry import Endpoint, Registry
+from ..shapes.webhook.endpoint_registry import KINDS_MAX, WORD, Endpoint, Registry, check_tenant
 from ..shapes.webhook.signing import new_signing_key, public_key
 from ..shapes.webhook.webhooks import hooks_of
 from ..verbs import endpoints
@@ -78,6 +78,29 @@ def registry_of(app: str | None, queue: str) -> Registry:
     return found
 
 
+def _kinds(ctx: click.Context, param: click.Parameter, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """The kinds themselves, or a usage error."""
+    for each in kinds:
+        if not WORD.fullmatch(each):
+            said = "must be a name of visible ASCII characters, such as order.*"
+            raise click.BadParameter(f"{each[:60]!r} {said}", ctx, param)
+        if "*" in each[:-1]:
+            raise click.BadParameter(f"{each[:60]!r}: a star stands at the end, as in order.*", ctx, param)
+    if len(kinds) > KINDS_MAX:
+        raise click.BadParameter(
+            f"{len(kinds)} kinds are given, {KINDS_MAX} at most: order.* stands for many", ctx, param
+        )
+    return kinds
+
+
+def _tenant(ctx: click.Context, param: click.Parameter, tenant: str) -> str:
+    """The tenant itself, or a usage error."""
+    try:
+        return check_tenant(tenant)
+    except BadSettings as refused:
+        raise click.BadParameter(str(refused).removeprefix("tenant="), ctx, param) from None
+
+
 of_app = click.option(
     "--app", metavar="MODULE:INBOX", help="Use the guard and the codec of this application; else neither is known."
 )
@@ -94,9 +117,11 @@ def told(made: Endpoint, asymmetric: bool) -> dict[str, str]:
 
 
 @click.command("add", short_help="Tell an address of a tenant's webhooks from now on.")
-@click.argument("tenant")
+@click.argument("tenant", callback=_tenant)
 @click.argument("url")
-@click.option("--kind", "kinds", multiple=True, required=True, help="order.paid, or order.*; may be repeated.")
+@click.option(
+    "--kind", "kinds", multiple=True, required=True, callback=_kinds, help="order.paid, or order.*; may be repeated."
+)
 @ed25519
 @of_app
 @noting
@@ -128,7 +153,9 @@ def add(
 @click.command("set", short_help="Change the address or the kinds of an endpoint, or disable it.")
 @click.argument("id", type=EndpointId())
 @click.option("--url", help="Call this address from now on.")
-@click.option("--kind", "kinds", multiple=True, help="Tell it of these kinds and no others; may be repeated.")
+@click.option(
+    "--kind", "kinds", multiple=True, callback=_kinds, help="Tell it of these kinds and no others; may be repeated."
+)
 @click.option("--disable", is_flag=True, help="Send it nothing any more; what waits for it fails.")
 @of_app
 @noting
@@ -159,7 +186,12 @@ def change(
 @click.command("rotate", short_help="Make another secret; both sign for a while.")
 @click.argument("id", type=EndpointId())
 @click.option(
-    "--overlap", "seconds", type=Span(), default="1d", show_default=True, help="For how long the one before signs too."
+    "--overlap",
+    "seconds",
+    type=Span("30d"),
+    default="1d",
+    show_default=True,
+    help="For how long the one before signs too.",
 )
 @ed25519
 @of_app

@@ -14,7 +14,8 @@ from ..errors import NO
 from ..model.journal import Event
 from ..postgres import migrate
 from ..telemetry.log import printable
-from ..verbs.journal import erase_stream, read_after, read_stream, retain_journal
+from ..verbs.journal import READ_MAX, erase_stream, read_after, read_stream, retain_journal
+from ..verbs.queues import RETENTION_SECONDS_MAX, RETENTION_SECONDS_MIN
 from .asking import agreed, attended
 from .database import opened
 from .operators import answer, me, noting
@@ -23,13 +24,33 @@ from .output import show
 DAY = 86_400.0
 
 
+class KeepDays(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none
+    """For how many days events are kept; 0: for ever."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The days, or a usage error."""
+        days = click.FLOAT(value, param, ctx)
+        if days and not RETENTION_SECONDS_MIN <= days * DAY <= RETENTION_SECONDS_MAX:
+            self.fail(f"{days:g} must be 0 (for ever), or from an hour (0.042) to ten years (3652)", param, ctx)
+        return days
+
+
 @click.command()
 @click.argument("stream", required=False)
-@click.option("--after", type=int, default=0, help="After this position, or this version of the stream.")
+@click.option(
+    "--after",
+    type=click.IntRange(0, (1 << 62) - 1),
+    default=0,
+    help="After this position, or this version of the stream.",
+)
 @click.option("--of", multiple=True, metavar="TYPE", help="Only this type, like order.*; may be repeated.")
-@click.option("--limit", type=int, default=100, show_default=True, help="At most so many events.")
+@click.option(
+    "--limit", type=click.IntRange(1, READ_MAX), default=100, show_default=True, help="At most so many events."
+)
 @click.option("--erase", is_flag=True, help="Delete the stream with all its events.")
-@click.option("--keep-days", type=float, metavar="DAYS", help="Keep events for so long; 0: for ever.")
+@click.option("--keep-days", type=KeepDays(), metavar="DAYS", help="Keep events for so long; 0: for ever.")
 @click.option("--yes", is_flag=True, help="Erase without being asked.")
 @noting
 def command(

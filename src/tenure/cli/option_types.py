@@ -33,6 +33,9 @@ class Span(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it ta
 
     name = "age"
 
+    def __init__(self, most: str | None = None) -> None:
+        self._most = most
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds, or a usage error."""
         text = str(value).strip()
@@ -42,7 +45,10 @@ class Span(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it ta
             self.fail(f"{text[:60]!r} must be a span of time: write 36h, 7d or 4w", param, ctx)
         from ..model.filter_words import UNITS  # not above: a probe need not load what rows are made of
 
-        return float(text[:-1]) * UNITS[text[-1]]
+        seconds = float(text[:-1]) * UNITS[text[-1]]
+        if self._most and seconds > float(self._most[:-1]) * UNITS[self._most[-1]]:
+            self.fail(f"{text!r} must be {self._most} at most", param, ctx)
+        return seconds
 
 
 class Number(click.FloatRange):

@@ -22,6 +22,7 @@ from .signing import check_secret, new_secret
 
 OVERLAP_SECONDS = 86_400.0
 OVERLAP_SECONDS_MAX = 30 * 86_400.0
+KINDS_MAX = 100  # of an endpoint
 _UNSTORED = re.compile("[\0\ud800-\udfff]")
 WORD = re.compile(r"[!-~]{1,200}")
 T = TypeVar("T")
@@ -155,8 +156,8 @@ def check_tenant(tenant: Any) -> str:
 def check_kinds(kinds: Any) -> list[str]:
     """The kinds themselves, or BadSettings."""
     named = list(kinds) if isinstance(kinds, Iterable) and not isinstance(kinds, str) else []
-    if not 1 <= len(named) <= 100 or not all(isinstance(each, str) and WORD.fullmatch(each) for each in named):
-        raise BadSettings(f"kinds={str(kinds)[:60]!r} must be a list of 1 to 100 names, such as ['order.*']")
+    if not 1 <= len(named) <= KINDS_MAX or not all(isinstance(each, str) and WORD.fullmatch(each) for each in named):
+        raise BadSettings(f"kinds={str(kinds)[:60]!r} must be a list of 1 to {KINDS_MAX} names, such as ['order.*']")
     if any("*" in each[:-1] for each in named):
         raise BadSettings(f"kinds={str(kinds)[:60]!r}: a star stands at the end, as in order.*")
     return named
