@@ -31,7 +31,7 @@ class KeepDays(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 i
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The days, or a usage error."""
-        days = click.FLOAT(value, param, ctx)
+        days = float(click.FLOAT(value, param, ctx))
         if days and not RETENTION_SECONDS_MIN <= days * DAY <= RETENTION_SECONDS_MAX:
             self.fail(f"{days:g} must be 0 (for ever), or from an hour (0.042) to ten years (3652)", param, ctx)
         return days
