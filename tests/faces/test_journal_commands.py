@@ -91,7 +91,7 @@ def test_projections_are_listed_paused_resumed_and_forgotten(world: World) -> No
 def test_the_error_of_a_projection_is_shown_to_its_end(world: World) -> None:
     error = "ValueError: order 9182 has no customer since the import of May: run tools/mend_customers.py first"
     world.run(plan_projection("p", shards=1, like=None))
-    held = world.claim_one("A", lanes=[Lane("projections")])
+    held = world.claim_one("A", lanes=[Lane("projection:p")])
     position = world.run(append("order:1", [NewEvent("order.paid")])).position
     assert world.run(stop_shard("p", 0, 0, position, error + "\nin order:1", held))
     assert call(world, "projections").output.endswith(f"\t{error}\n")

@@ -37,7 +37,7 @@ def held(world: World) -> list[Claimed]:
     """Two projections of two shards, each row held: those of p first, by shard."""
     for name in "pq":
         world.run(plan_projection(name, shards=2, like=None))
-    rows = {job.id: job for job in world.claim("A", 4, lanes=[Lane("projections")])}
+    rows = {job.id: job for job in world.claim("A", 4, lanes=[Lane("projection:p"), Lane("projection:q")])}
     return [rows[row_id] for (row_id,) in world.sql("SELECT row_id FROM checkpoints ORDER BY projection, shard")]
 
 
@@ -253,7 +253,7 @@ def test_a_projection_is_forgotten_and_its_neighbour_is_not(world: World) -> Non
         world.run(plan_projection(name, shards=2, like=None))
         world.run(skip_event(name, 0, poison, "boom"))
     other = world.enqueue()
-    job = world.claim_one("A", lanes=[Lane("projections")])
+    job = world.claim_one("A", lanes=[Lane("projection:p")])
     theirs = {row[0] for row in world.sql("SELECT row_id FROM checkpoints WHERE projection = 'q'")}
     assert not world.run(forget_projection("nobody"))
     assert world.count("checkpoints") == 4

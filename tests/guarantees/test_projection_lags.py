@@ -35,7 +35,7 @@ def listed(world: World, name: str = "p") -> dict[int, ShardLag]:
 
 def test_an_event_that_an_open_append_holds_back_is_behind_and_has_an_age(world: World) -> None:
     world.run(plan_projection("p", shards=1, like=None))
-    (job,) = world.claim("A", 1, lanes=[Lane("projections")])
+    (job,) = world.claim("A", 1, lanes=[Lane("projection:p")])
     read = paid(world)
     world.run(advance("p", 0, 0, read, job))
     assert (listed(world)[0].behind, listed(world)[0].lag_seconds) == (0, 0.0)
@@ -97,7 +97,7 @@ def test_the_error_of_a_job_that_fails_is_told_until_it_makes_progress(world: Wo
     fails(world, mine, 1)
     told = {number: each.error for number, each in listed(world).items()}
     assert told == {-1: None, 0: None, 1: None, shard: "no such table"}
-    held = {job.id: job for job in world.claim("A", 9, lanes=[Lane("projections")])}
+    held = {job.id: job for job in world.claim("A", 9, lanes=[Lane("projection:p")])}
     assert world.row(mine).attempts == 2
     assert listed(world)[shard].error == "no such table", "it is tried again, and has not moved yet"
     if begun or shard >= 0:
@@ -115,7 +115,7 @@ def test_a_job_that_has_ended_is_not_called_running(world: World, how: str, begu
     if how == "cancelled":
         world.run(cancel([rebuild], reason="not today"))
     else:
-        jobs = {job.id: job for job in world.claim("A", 9, lanes=[Lane("projections")])}
+        jobs = {job.id: job for job in world.claim("A", 9, lanes=[Lane("projection:p")])}
         world.dead_letter(jobs[rebuild].lease, "not today")
     seen = listed(world)
     assert (seen[-1].state, seen[-1].error, seen[0].state) == (how, "not today", "running")

@@ -67,11 +67,11 @@ def hold(world: World, **options: Any) -> Claimed:
 
 def hold_named(world: World, name: str) -> Claimed:
     world.run(plan_projection(name, shards=1, like=["order.%"]))
-    return world.claim_one("A", lanes=[world_lane()])
+    return world.claim_one("A", lanes=[world_lane(name)])
 
 
-def world_lane() -> Lane:
-    return Lane("projections")
+def world_lane(name: str = "p") -> Lane:
+    return Lane(f"projection:{name}")
 
 
 def plain(journal: Journal, world: World, name: str = "totals", **how: Any) -> None:

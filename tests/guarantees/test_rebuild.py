@@ -316,7 +316,7 @@ def test_a_rebuild_goes_to_the_queue_that_a_worker_has_declared_for_it_or_to_tha
     def queue(name: str) -> str:
         return str(world.sql("SELECT queue FROM live WHERE id = %s", asked(world, name))[0][0])
 
-    assert queue(names[0]) == "projections"
+    assert queue(names[0]) == f"projection:{names[0]}"
     world.run(plan_projection("third", shards=2, like=None, queue="theirs"))
     world.run(plan_projection("fourth", shards=1, like=None, queue="those"))
     assert queue("third") == "theirs"

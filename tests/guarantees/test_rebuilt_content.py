@@ -174,7 +174,7 @@ def test_streams_are_dealt_among_another_number_of_shards_and_each_event_counts_
 def test_what_was_read_before_the_streams_were_dealt_anew_is_not_written(world: World) -> None:
     """The checkpoint may be where it was, but what the shard has read is no longer its own."""
     world.run(plan_projection("p", shards=2, like=None))
-    held = world.claim_one("A", lanes=[Lane("projections")])
+    held = world.claim_one("A", lanes=[Lane("projection:p")])
     ((shard,),) = world.sql("SELECT shard FROM checkpoints WHERE row_id = %s", held.id)
     world.run(plan_projection("q", shards=3, like=None))
     world.run(advance("p", shard, 0, 5, held, shards=2))

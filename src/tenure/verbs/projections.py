@@ -44,6 +44,11 @@ class ShardLag(NamedTuple):
     updated_at: datetime
 
 
+def queue_of(projection: str) -> str:
+    """The queue of its rows unless it has another: its own, or workers without its handler would claim them."""
+    return f"projection:{projection}"
+
+
 def plan_projection(
     projection: str,
     *,
@@ -51,11 +56,14 @@ def plan_projection(
     like: Sequence[str] | None,
     tables: Sequence[str] = (),
     on_error: str = "stop",
-    queue: str = "projections",
+    queue: str | None = None,
 ) -> Statement[int]:
-    """Make sure that a projection has its checkpoints and a row for each shard; how many rows were missing."""
+    """Make sure that a projection has its checkpoints and a row for each shard; how many rows were missing.
+
+    Rows that are in another queue than this one come to it.
+    """
     params = {"projection": projection, "shards": shards, "like_types": None if like is None else list(like)}
-    told = {"tables": list(tables), "on_error": on_error, "queue": queue}
+    told = {"tables": list(tables), "on_error": on_error, "queue": queue or queue_of(projection)}
     return Statement("plan_projection", {**params, **told}, _number)
 
 

@@ -16,8 +16,6 @@ from ..model.limits import DELAY_SECONDS_MAX
 from ..model.outcome import COMPLETED, Completed, DeadLetter, Fail, Outcome, Release, Retry, Snooze
 from ..model.veil import Veil
 
-TURNED_AWAY_SECONDS = 10.0  # how long a row waits that this worker cannot run
-LATER_SECONDS_MAX = 600.0
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 _UNDONE = (Retry, Snooze, Fail, DeadLetter, Release)
 
@@ -140,11 +138,6 @@ def veiled(error: BaseException, job: Job) -> BaseException:
     if job.veil is None or isinstance(error, StaleLease | MissingKey | Poison):
         return error
     return job.veil.over_error(error)
-
-
-def later(job: Job, why: str, seconds: float = TURNED_AWAY_SECONDS) -> Snooze:
-    """Give the row back for longer each time, so that a row nobody can start is not claimed all the time."""
-    return Snooze(min(LATER_SECONDS_MAX, seconds * 2 ** min(job.token - 1, 10)), why)
 
 
 def _text(value: Any, words: Callable[[Any], str] = str) -> str:

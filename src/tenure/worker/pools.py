@@ -18,7 +18,7 @@ from .attempt import Attempt, State, given_back
 from .held import HeldAttempts
 from .loop_turns import LoopTurns
 from .news import News
-from .outcomes import after_completion, arguments, later, outcome_for, place, veiled
+from .outcomes import after_completion, arguments, outcome_for, place, veiled
 from .overruns import Overruns
 from .processes import Processes
 from .raised import outcome_of
@@ -72,7 +72,7 @@ class Pools:
 
     def _turn_away(self, attempt: Attempt, why: str) -> list[Attempt]:
         attempt.lose("drained")  # in case it starts after all
-        return self._end(attempt, later(attempt.job, why))  # its run ends with it
+        return self._end(attempt, self._shared.turned_away.later(attempt.job.id, why))  # its run ends with it
 
     # -- on the loop
 

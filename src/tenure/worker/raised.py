@@ -9,7 +9,7 @@ from ..events import EncryptionKeyMissing, StaleWriteBlocked
 from ..model.envelope import MissingKey
 from ..model.outcome import DeadLetter, Outcome, Release, Retry
 from .attempt import OUR_OWN, Attempt
-from .outcomes import Poison, later, said
+from .outcomes import Poison, said
 from .processes import NotStarted
 from .shared import Shared
 
@@ -33,9 +33,9 @@ def outcome_of(attempt: Attempt, error: BaseException, shared: Shared) -> Outcom
     if isinstance(error, Poison):
         return DeadLetter(str(error))
     if isinstance(error, NotStarted):
-        return later(job, str(error), NOT_STARTED_SECONDS)
+        return shared.turned_away.later(job.id, str(error), NOT_STARTED_SECONDS)
     if isinstance(error, MissingKey):
         about = (job.id, job.token, job.kind, job.queue)
         shared.bus.emit(EncryptionKeyMissing(shared.worker_id, *about, error.key, error.why))
-        return later(job, str(error))
+        return shared.turned_away.later(job.id, str(error))
     return Retry(said(error, job.veil))

@@ -11,6 +11,7 @@ from ..telemetry.tracing import Tracing
 from .config import Terms, new_worker_id
 from .garbage import Garbage
 from .threads import Threads
+from .turned_away import TurnedAway
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class Shared:
     tally: Tally = field(default_factory=Tally)
     tracing: Tracing = field(default_factory=Tracing)
     threads: Threads | None = None  # of the whole worker, for plain handlers
+    turned_away: TurnedAway = field(default_factory=TurnedAway)
     garbage: Garbage = field(default_factory=Garbage)  # of the whole worker
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ...errors import BadSettings
 from ...model.journal import Event, like_types
-from ...verbs.projections import plan_projection
+from ...verbs.projections import plan_projection, queue_of
 from ...verbs.statement import Statement
 
 OnError = Literal["stop", "skip"]
@@ -43,7 +43,7 @@ class Projection:
         shards: int = 1,
         batch: int = BATCH,
         on_error: OnError = "stop",
-        queue: str = "projections",
+        queue: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise BadSettings(f"projection {name!r} must have a name of small letters, digits and _, at most 48")
@@ -59,7 +59,8 @@ class Projection:
         if twice := [each for each, n in Counter(tables).items() if n > 1]:
             raise BadSettings(f"projection {name!r} has tables={list(tables)!r}: name {twice[0]!r} once")
         self.function, self.name, self.like = function, name, like_types(of)
-        self.tables, self.shards, self.batch, self.on_error, self.queue = list(tables), shards, batch, on_error, queue
+        self.tables, self.shards, self.batch, self.on_error = list(tables), shards, batch, on_error
+        self.queue = queue or queue_of(name)
         self.whole = _takes_events(function, name)
         self.awaited = inspect.iscoroutinefunction(function)
 
