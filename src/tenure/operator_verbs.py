@@ -272,7 +272,8 @@ OPERATOR_VERBS = {
             "resume_projection",
             on="projection",
             role="operate",
-            does="Resume a projection; where a shard has stopped at an event, it tries it again.",
+            does="Resume a projection; a shard that has stopped at an event tries it again, one whose row is gone gets "
+            "another.",
             past="resumed",
             command="projections resume",
             statement="resume_projection",

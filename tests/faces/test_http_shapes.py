@@ -33,7 +33,9 @@ def test_a_projection_tells_its_lag_and_what_stopped_it_and_obeys(world: World) 
         assert (first["stopped_at"], first["error"], first["behind"]) == (1, "no such customer", 1)
         assert (second["stopped_at"], second["behind"], second["lag_seconds"] > 0) == (None, 1, True)
         for verb in ("pause", "resume", "rebuild"):
-            assert web.post(f"/api/projections/totals/{verb}").json() == {"projection": "totals", "changed": True}
+            said = {"resume": "it is no longer paused; 1 shard tries its event again"}.get(verb, "")
+            answer = web.post(f"/api/projections/totals/{verb}").json()
+            assert answer == {"projection": "totals", "changed": True, "said": said}
         world.sql(STOP)
         assert web.post("/api/projections/totals/skip").status_code == 200
         lines = [each["verb"] for each in web.get("/api/audit").json()["audit"]]
@@ -64,7 +66,7 @@ def test_what_is_committed_behind_an_open_append_and_why_a_rebuild_fails_are_tol
             told = web.get("/api/projections").json()
             metrics = web.get("/metrics").text
     rebuild, shard = told["projections"][0]["shards"]
-    assert (rebuild["shard"], rebuild["state"], rebuild["error"]) == (-1, "pending", "no such table")
+    assert (rebuild["shard"], rebuild["state"], rebuild["error"]) == (-1, "no_worker", "no such table")
     assert (told["horizon"], shard["behind"], shard["lag_seconds"] > 0, shard["error"]) == (0, 2, True, None)
     assert 'tenure_projection_lag_events{projection="totals"} 2' in metrics
 

@@ -107,7 +107,7 @@ def test_a_list_shows_what_an_open_append_holds_back_and_why_a_rebuild_does_not_
         rebuild, shard = json.loads(call(world, "projections", "--json").stdout)["projections"]
         lines = call(world, "projections").output.splitlines()
     assert (shard["shard"], shard["behind"], shard["lag_seconds"] > 0, shard["error"]) == (0, 2, True, None)
-    assert (rebuild["shard"], rebuild["state"], rebuild["error"]) == (-1, "pending", "no such table")
+    assert (rebuild["shard"], rebuild["state"], rebuild["error"]) == (-1, "no_worker", "no such table")
     assert [line for line in lines if "rebuild" in line and "no such table" in line]
     world.run(cancel([asked]))
     assert "cancelled" in call(world, "projections").output

@@ -76,11 +76,13 @@ def test_a_rebuild_is_listed_from_when_it_is_asked_for_until_its_row_is_gone(wor
     assert set(listed(world)) == {-1, 0, 1}
     seen = listed(world)[-1]
     assert (seen.state, seen.position, seen.error, seen.updated_at) == (
-        "pending", 0, None, world.row(asked).created_at,
+        "no_worker", 0, None, world.row(asked).created_at,
     )  # fmt: skip
     assert [each.position for each in world.run(projections())] == [0, 0, 0, 7, 0, 0]
     world.sql("INSERT INTO checkpoints (projection, shard) VALUES ('p', -1)")
-    assert [each.state for each in world.run(projections())] == ["running"] * 6, "it has begun, and is listed once"
+    listed_now = [(each.projection, each.shard, each.state) for each in world.run(projections())]
+    assert [each for each in listed_now if each[1] < 0] == [("p", -1, "no_worker"), ("q", -1, "no_row")], "each once"
+    assert len(listed_now) == 6
     world.sql("DELETE FROM checkpoints WHERE shard = -1")
     world.sql("DELETE FROM live WHERE id = %s", asked)
     assert set(listed(world)) == {0, 1}
@@ -118,7 +120,7 @@ def test_a_job_that_has_ended_is_not_called_running(world: World, how: str, begu
         jobs = {job.id: job for job in world.claim("A", 9, lanes=[Lane("projection:p")])}
         world.dead_letter(jobs[rebuild].lease, "not today")
     seen = listed(world)
-    assert (seen[-1].state, seen[-1].error, seen[0].state) == (how, "not today", "running")
+    assert (seen[-1].state, seen[-1].error, seen[0].state) == (how, "not today", "no_worker" if how == "cancelled" else "running")
     found = shapes.projections(list(seen.values()))
     assert (found.level, "the rebuild of p" in found.said, "not today" in found.said) == ("warn", True, True)
     assert "tenure projections rebuild p" in found.next

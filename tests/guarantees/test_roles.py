@@ -264,7 +264,7 @@ WORKERS = SIGNALLERS | {"record", "park", "put_back", "wake", "anew", "cancel", 
 }  # fmt: skip
 OPERATORS = SIGNALLERS | {"wake"} | {
     "append", "erase_stream", "retain_journal", "reapply", "skip_stopped", "pause_projection",
-    "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow", "enter_batch", "lock_checkpoints",
+    "resume_projection", "forget_projection", "ask_rebuild", "enter_shadow",
     "replay", "send_webhook", "add_endpoint", "set_endpoint", "rotate_secret", "resend_webhook", "erase_tenant",
     "try_endpoint",
     "postpone",
@@ -394,7 +394,7 @@ def test_few_functions_run_as_the_owner_and_all_pin_their_search_path(cast: Cast
     }
     of_roles |= {"enqueue_group", "count_ends", "count_again", "make_due", "follow"}
     of_roles |= {"append_events", "horizon", "keep_journal", "erase_stream", "plan_projection"}
-    of_roles |= {"forget_projection", "skip_stopped", "ask_rebuild"}
+    of_roles |= {"forget_projection", "skip_stopped", "resume_projection", "ask_rebuild"}
     of_roles |= {"anew", "signal", "stop_flow", "reopen", "keep_flows"}
     of_roles |= {"send_webhook", "rotate_secret", "begin_delivery", "begin_webhooks", "keep_webhooks"}
     of_roles |= {"endpoint_states"}

@@ -15,7 +15,7 @@ from ..operator_verbs import OPERATOR_VERBS
 from ..postgres import migrate
 from ..telemetry.log import printable
 from ..verbs import projections as verbs
-from ..verbs.projections import ShardLag
+from ..verbs.projections import ENDED, ShardLag
 from ..verbs.rebuild import ask_rebuild
 from ..verbs.statement import Statement
 from .asking import agreed, attended
@@ -44,6 +44,7 @@ HELP = "\n\n".join(
         *(f"{name}: {DOES[name]}" for name in VERBS),
     ]
 )
+WORDS = {"no_worker": "no worker serves it", "no_row": "no row"}
 HEADS = ("projection", "shard", "position", "behind", "lag", "state", "skipped", "error")
 
 
@@ -91,6 +92,10 @@ def _acted(verb: str, name: str, found: Any, done: str, as_json: bool) -> None:
     if verb == "rebuild":
         answer(as_json, f"{done} {name}: `tenure why {found}` says how it stands", projection=name, done=verb, id=found)
         return
+    if verb == "resume":
+        done = f"{done} {name}: {said}" if (said := found.said()) else f"nothing to do: {name} goes on already"
+        answer(as_json, done, projection=name, done=verb, **found._asdict())
+        return
     answer(as_json, f"{done} {name}", projection=name, done=verb)
 
 
@@ -101,7 +106,8 @@ def _plain(shard: ShardLag) -> dict[str, Any]:
 def _line(shard: ShardLag) -> tuple[str, ...]:
     number = "rebuild" if shard.shard < 0 else f"{shard.shard} of {shard.shards}"
     state = f"stopped at {shard.stopped_at}" if shard.stopped_at else shard.state.replace("_", " ")
-    state = "paused" if shard.paused else state
+    state = WORDS.get(shard.state, state)
+    state = "paused" if shard.paused and shard.state not in (*ENDED, "no_row") else state
     numbers = (str(shard.position), str(shard.behind), f"{shard.lag_seconds:.0f} s")
     error = error_line(shard.error) if shard.error else ""
     return (shard.projection, number, *numbers, state, str(shard.skipped), error)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ..verbs.batches import FoundLost
 from ..verbs.endpoints import EndpointStates
 from ..verbs.journal import JournalFacts
-from ..verbs.projections import ShardLag
+from ..verbs.projections import ENDED, ShardLag
 from ..verbs.questions import spoken
 from .finding import Finding
 
 HELD_SECONDS_MAX = 60.0  # how long an open transaction may hold readers back
 LAG_SECONDS_MAX = 300.0
-ENDED = ("failed", "dead_letter", "cancelled")
 
 
 def batches(seen: FoundLost, schema: str) -> Finding:
@@ -57,13 +58,24 @@ def projections(shards: list[ShardLag]) -> Finding:
     stopped = [each for each in shards if each.state == "stopped"]
     failing = [each for each in shards if each.error and each.state != "stopped"]
     late = [each for each in shards if each.shard >= 0 and each.lag_seconds > LAG_SECONDS_MAX and not each.paused]
+    rowless = [each for each in shards if each.state == "no_row"]
+    unserved = [each for each in shards if each.state == "no_worker" and not each.paused]
     value = {"shards": len(shards), "stopped": len(stopped), "failing": len(failing), "late": len(late)}
+    value |= {"no_row": len(rowless), "no_worker": len(unserved)}
     if stopped:
         first = stopped[0]
         said = f"{first.projection} has stopped at event {first.stopped_at}: {(first.error or '')[:80]}"
         step = f"mend it, then `tenure projections resume {first.projection}`, or skip the event"
         return Finding("projections", "fault", value, said, step)
+    if rowless:
+        return Finding("projections", "fault", value, *_rowless(rowless[0]))
+    if unserved and not any(each.state in ENDED for each in failing):
+        names = ", ".join(sorted({each.projection for each in unserved})[:3])
+        queues = ",".join(sorted({each.queue for each in unserved})[:3])
+        step = f"`tenure worker MODULE:INBOX --queues {shlex.quote(queues)}`"
+        return Finding("projections", "warn", value, f"no worker serves {names}: no event is applied", step)
     if failing:
+        failing.sort(key=lambda each: each.state not in ENDED)
         return Finding("projections", "warn", value, *_failing(failing[0]))
     if late:
         worst = max(late, key=lambda each: each.lag_seconds)
@@ -77,10 +89,24 @@ def _failing(shard: ShardLag) -> tuple[str, str]:
     """What is said of a job that fails, though no event stops it, and the next step."""
     name, error = shard.projection, (shard.error or "")[:80]
     who = f"the rebuild of {name}" if shard.shard < 0 else f"shard {shard.shard} of {name}"
+    if shard.state == "waiting":
+        return (
+            f"{who} waits: {error}",
+            f"mend it: it is tried again by itself, and now by `tenure projections resume {name}`",
+        )
     if shard.state not in ENDED:
         return f"{who} fails: {error}", "mend it: it is tried again by itself"
-    again = f"projections rebuild {name}" if shard.shard < 0 else f"redrive kind:projection:{name}"
-    return f"{who} has ended: {error}", f"mend it, then `tenure {again}`: it goes on where it was"
+    return f"{who} has ended: {error}", f"mend it, then {_again(shard)}: it goes on where it was"
+
+
+def _rowless(shard: ShardLag) -> tuple[str, str]:
+    who = f"the rebuild of {shard.projection}" if shard.shard < 0 else f"shard {shard.shard} of {shard.projection}"
+    said = f"{who} has no row, somebody deleted it: {shard.behind} positions wait, and no worker can take it"
+    return said, f"{_again(shard)}: it goes on where it was"
+
+
+def _again(shard: ShardLag) -> str:
+    return f"`tenure projections {'rebuild' if shard.shard < 0 else 'resume'} {shard.projection}`"
 
 
 def webhooks(states: EndpointStates) -> Finding:

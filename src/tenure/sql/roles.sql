@@ -212,8 +212,7 @@ GRANT EXECUTE ON FUNCTION tenure.open_shadow, tenure.stands_alone, tenure.raise_
 GRANT INSERT, UPDATE, DELETE ON tenure.skipped TO tenure_worker;
 GRANT UPDATE (again) ON tenure.skipped TO tenure_operator;
 GRANT UPDATE (paused) ON tenure.projections TO tenure_operator;
-GRANT UPDATE (state, stopped_at) ON tenure.checkpoints TO tenure_operator;
-GRANT EXECUTE ON FUNCTION tenure.skip_stopped, tenure.forget_projection, tenure.ask_rebuild TO tenure_operator;
+GRANT EXECUTE ON FUNCTION tenure.skip_stopped, tenure.forget_projection, tenure.resume_projection, tenure.ask_rebuild TO tenure_operator;
 
 -- PostgreSQL 17 lets others than the owner vacuum. Below it autovacuum has the hot table to itself.
 DO $vacuum$

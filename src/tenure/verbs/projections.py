@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from ..errors import StaleLease, telling_line
 from ..model.journal import Event
@@ -13,6 +13,8 @@ from ..model.rows import Held
 from .lifecycle import Entered
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement
+
+ENDED = ("failed", "dead_letter", "cancelled")
 
 
 class ShardState(NamedTuple):
@@ -36,12 +38,34 @@ class ShardLag(NamedTuple):
     position: int
     behind: int  # positions up to the last event that is committed
     lag_seconds: float  # the age of the first event that it has not read
-    state: str  # running, stopped; of a rebuild that has not begun, and of a job that has ended, the status of its row
+    state: str  # running, stopped, waiting, no_worker (that serves it), no_row; of one that has ended, its status
     paused: bool
     stopped_at: int | None
     error: str | None  # of the event that it cannot apply, or of the job itself
     skipped: int
     updated_at: datetime
+    queue: str
+
+
+class Resumed(NamedTuple):
+    """What there was to do for a projection to go on."""
+
+    unpaused: bool
+    again: int  # shards that stopped at an event and try it again
+    made: int  # shards that have a new row
+    brought_back: int  # whose row had failed or was a dead letter
+    hastened: int  # whose row was to wait, or was in another queue
+
+    def said(self) -> str:
+        """In words; "" if there was nothing to do."""
+        counts = (
+            (self.again, "tries its event again", "try their events again"),
+            (self.made, "has a new row, which goes on where it was", "have new rows, which go on where they were"),
+            (self.brought_back, "comes back", "come back"),
+            (self.hastened, "is tried at once", "are tried at once"),
+        )
+        said = [f"{n} shard{'s' * (n != 1)} {one if n == 1 else more}" for n, one, more in counts if n]
+        return "; ".join(["it is no longer paused"] * self.unpaused + said)
 
 
 def queue_of(projection: str) -> str:
@@ -148,9 +172,14 @@ def pause_projection(projection: str) -> Statement[bool]:
     return Statement("pause_projection", {"projection": check_name(projection, "projection")}, _known)
 
 
-def resume_projection(projection: str) -> Statement[bool]:
-    """Go on, and try again where a shard has stopped; False if there is no such projection."""
-    return Statement("resume_projection", {"projection": check_name(projection, "projection")}, _known)
+def resume_projection(projection: str) -> Statement[Resumed | Literal[False]]:
+    """Go on, try again where a shard has stopped, and bring back rows that are gone; False if there is no such one."""
+
+    def read(rows: Rows) -> Resumed | Literal[False]:
+        known, *done = rows[0]
+        return Resumed(*done) if known else False
+
+    return Statement("resume_projection", {"projection": check_name(projection, "projection")}, read)
 
 
 def forget_projection(projection: str) -> Statement[bool]:

@@ -54,6 +54,7 @@ class Told(msgspec.Struct, frozen=True):
 
     projection: str
     changed: bool
+    said: str = ""
 
 
 async def projections(ask: Ask[Any, None]) -> ProjectionsShape:
@@ -105,8 +106,10 @@ async def skip(ask: Ask[Any, Why]) -> Told:
 
 async def _act(ask: Ask[Any, Why], statement: Statement[Any], why: str = "there is none of this name") -> Told:
     name = ask.path["name"]
-    if not await ask.change(statement, name):
+    if not (done := await ask.change(statement, name)):
         raise Refused(404, f"nothing was done to the projection {name!r}: {why}; GET api/projections lists them")
+    if isinstance(done, verbs.Resumed):
+        return Told(name, bool(done.said()), done.said() or "nothing to do: it goes on already")
     return Told(name, True)
 
 

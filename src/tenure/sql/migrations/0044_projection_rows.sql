@@ -40,7 +40,7 @@ BEGIN
 END
 $$;
 
--- As in 0032_rebuild.sql; its row goes to the queue of the others.
+-- As in 0032_rebuild.sql; its row goes to the queue of the others, and if one before it stopped at an event, that is tried again.
 CREATE OR REPLACE FUNCTION tenure.ask_rebuild(of_projection text, partial boolean, OUT known boolean, OUT forgotten_to bigint, OUT row_id uuid)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -56,5 +56,53 @@ BEGIN
   END IF;
   row_id := tenure.enqueue_one(format('rebuild:%s', of_projection), '{}', of_projection || ':rebuild', in_queue, 0::smallint, NULL, 0, 20, false, false);
   UPDATE tenure.projections AS p SET rebuild_id = row_id WHERE p.projection = of_projection;
+  UPDATE tenure.checkpoints AS c SET state = 'running', stopped_at = NULL
+  WHERE c.projection = of_projection AND c.shard = -1 AND c.state = 'stopped';
+END
+$$;
+
+-- Go on with a projection: it is no longer paused, shards that stopped try again, and each shard has a row that is due, in its queue. One that
+-- failed or is a dead letter comes back; where it was cancelled, or is gone, a new one goes on at the checkpoint. What there was to do.
+CREATE FUNCTION tenure.resume_projection(
+  of_projection text, OUT known boolean, OUT unpaused boolean, OUT again int, OUT made int, OUT brought_back int, OUT hastened int
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  ours record;
+BEGIN
+  SELECT p.paused, p.shards, p.like_types, p.tables, p.on_error, p.queue INTO ours
+  FROM tenure.projections AS p WHERE p.projection = of_projection FOR UPDATE;
+  known := FOUND;
+  IF NOT known THEN
+    RETURN;
+  END IF;
+  unpaused := ours.paused;
+  UPDATE tenure.projections AS p SET paused = false WHERE p.projection = of_projection;
+  UPDATE tenure.checkpoints AS c SET state = 'running', stopped_at = NULL WHERE c.projection = of_projection AND c.state = 'stopped';
+  GET DIAGNOSTICS again = ROW_COUNT;
+  UPDATE tenure.checkpoints AS c SET row_id = NULL
+  FROM tenure.dead AS d
+  WHERE c.projection = of_projection AND d.id = c.row_id AND d.status = 'cancelled';
+  WITH raised AS (
+    DELETE FROM tenure.dead AS d USING tenure.checkpoints AS c
+    WHERE c.projection = of_projection AND d.id = c.row_id
+    RETURNING d.id, d.seq, d.created_at, d.lease_generation, d.fence_token, d.max_attempts, d.priority, d.ordered, d.hold, d.kind,
+              d.partition_key, d.payload, d.last_error, d.headers
+  ), back AS (
+    INSERT INTO tenure.live (id, seq, created_at, lease_generation, fence_token, max_attempts, priority, ordered, hold, kind, queue,
+                             partition_key, payload, last_error, headers)
+    OVERRIDING SYSTEM VALUE
+    SELECT r.id, r.seq, r.created_at, r.lease_generation, r.fence_token, r.max_attempts, r.priority, r.ordered, r.hold, r.kind, ours.queue,
+           r.partition_key, r.payload, r.last_error, r.headers
+    FROM raised AS r
+  )
+  SELECT count(*) INTO brought_back FROM raised;
+  UPDATE tenure.live AS i SET queue = ours.queue, available_at = LEAST(i.available_at, clock_timestamp())
+  FROM (SELECT c.row_id FROM tenure.checkpoints AS c WHERE c.projection = of_projection
+        UNION ALL SELECT p.rebuild_id FROM tenure.projections AS p WHERE p.projection = of_projection) AS mine
+  WHERE i.id = mine.row_id AND i.status = 'pending'
+    AND (i.available_at > clock_timestamp() OR i.queue <> ours.queue);
+  GET DIAGNOSTICS hastened = ROW_COUNT;
+  made := tenure.plan_projection(of_projection, ours.shards, ours.like_types, ours.tables, ours.on_error, ours.queue);
+  PERFORM tenure.rouse(ARRAY[ours.queue], ARRAY[NULL]::int[]);
 END
 $$;

@@ -1,13 +1,4 @@
--- resume_projection: go on with a projection that was paused, and try again where a shard has stopped
+-- resume_projection: go on with a projection that was paused or has stopped, or whose rows were cancelled, deleted or put off
 -- in: projection text
--- out: n bigint
-WITH resumed AS (
-  UPDATE tenure.projections AS p SET paused = false
-  WHERE p.projection = :projection
-  RETURNING p.projection
-), tried AS (
-  UPDATE tenure.checkpoints AS c SET state = 'running', stopped_at = NULL
-  WHERE c.projection = :projection
-    AND c.state = 'stopped'  -- implied: the others run already
-)
-SELECT count(*) FROM resumed
+-- out: known boolean, unpaused boolean, again int, made int, brought_back int, hastened int
+SELECT r.known, r.unpaused, r.again, r.made, r.brought_back, r.hastened FROM tenure.resume_projection(:projection) AS r

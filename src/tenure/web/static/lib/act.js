@@ -76,7 +76,8 @@ function say(said, answer, tone) {
  * @param {string} name
  * @param {string} method
  * @param {string} path
- * @param {{body?: any, title?: string, note?: string, said: string, at?: string}} options
+ * @param {{body?: any, title?: string, note?: string, said: string | ((answer: any) => string),
+ *   at?: string}} options
  */
 export async function change(name, method, path, { body, title = "", note = "", said, at }) {
   const verb = verb_of(name);
@@ -89,7 +90,8 @@ export async function change(name, method, path, { body, title = "", note = "", 
   };
   if (verb.asks !== "never" && !(await confirm(question))) return false;
   try {
-    say(said, await api(path, { method, body, at }), "good");
+    const answer = await api(path, { method, body, at });
+    say(typeof said === "string" ? said : said(answer), answer, "good");
     changed();
     return true;
   } catch (error) {

@@ -16,7 +16,7 @@ export const pause = ({ projection, inbox }) =>
 /** @param {Which} each */
 export const resume = ({ projection, inbox }) =>
   change("resume_projection", "POST", path(projection, "resume"), {
-    said: `${projection} goes on.`,
+    said: (answer) => `${projection}: ${answer.said}.`,
     at: inbox,
   });
 

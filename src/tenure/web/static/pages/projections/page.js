@@ -64,11 +64,12 @@ function One({ each }) {
   const { projection, paused, shards } = each;
   const stopped = shards.filter((shard) => shard.stopped_at !== null);
   const failing = shards.filter((shard) => shard.stopped_at === null && shard.error);
+  const gone = shards.some((shard) => shard.shard >= 0 && GONE.has(shard.state));
   return html`
     <${Panel}
       title=${projection}
       tag=${each.inbox}
-      aside=${html`<${Acts} each=${each} stopped=${stopped.length > 0} />`}
+      aside=${html`<${Acts} each=${each} stopped=${stopped.length > 0} gone=${gone} />`}
     >
       <div class="scroll">
         <table class="table cards">
@@ -109,17 +110,23 @@ function One({ each }) {
   `;
 }
 
+const GONE = new Set(["no_row", "failed", "dead_letter", "cancelled"]);
+/** @type {Record<string, string>} */
+const WORDS = { no_worker: "no worker serves it" };
+
 /** @param {Shard} shard */
 const called = ({ shard }) => (shard < 0 ? "The rebuild" : `Shard ${shard}`);
 
 /** @param {{shard: Shard, paused: boolean}} props */
 function Line({ shard, paused }) {
-  const state = paused ? "paused" : shard.state.replace("_", " ");
+  const gone = GONE.has(shard.state);
+  const bad = gone || (!paused && (shard.state === "no_worker" || shard.error));
+  const state = paused && !gone ? "paused" : (WORDS[shard.state] ?? shard.state.replace("_", " "));
   return html`
     <tr class=${paused ? "is-paused" : ""}>
       <td class="title">${shard.shard < 0 ? "rebuild" : `shard ${shard.shard}`}</td>
       <td data-label="State">
-        <span class=${`tag ${!paused && shard.error ? "bad" : ""}`}>${state}</span>
+        <span class=${`tag ${bad ? "bad" : ""}`}>${state}</span>
       </td>
       <td class="right" data-label="Position">
         ${number(shard.position)}
@@ -138,8 +145,8 @@ function Line({ shard, paused }) {
   `;
 }
 
-/** @param {{each: Projection, stopped: boolean}} props */
-function Acts({ each, stopped }) {
+/** @param {{each: Projection, stopped: boolean, gone: boolean}} props */
+function Acts({ each, stopped, gone }) {
   const { projection, paused } = each;
   return html`
     <div class="acts">
@@ -152,13 +159,18 @@ function Acts({ each, stopped }) {
           ${verb_of("skip_projection").button}
         </button>
       `}
-      ${stopped && !paused && can("resume_projection") && html`
+      ${stopped && !paused && !gone && can("resume_projection") && html`
         <button
           class="button small"
           aria-label=${`Try again: ${projection}`}
           onClick=${() => resume(each)}
         >
           Try again
+        </button>
+      `}
+      ${gone && can("resume_projection") && html`
+        <button class="button small" aria-label=${`Bring back: ${projection}`} onClick=${() => resume(each)}>
+          Bring back
         </button>
       `}
       ${can("rebuild_projection") && html`
