@@ -113,7 +113,8 @@ def test_names_that_somebody_makes_up_do_not_grow_without_end() -> None:
 
 
 def server_text(queue: str = "mail") -> str:
-    shard = ShardLag(queue, 0, 1, 5, 3, 1.5, "running", False, None, None, 0, datetime(2026, 1, 1, tzinfo=UTC))
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    shard = ShardLag(queue, 0, 1, 5, 3, 1.5, "running", False, None, None, 0, since, queue)
     counts = FlowCounts([FlowCount(queue, 1, "waiting", 3)], 1.5, 2, 2.5)
     depth = [Depth(queue, "pending", 3)]
     return fleet_text(Fleet(depth, {queue: 1.5}, {"alive": 2}, 9, [shard], 2.5, flows=counts), set())

@@ -120,7 +120,8 @@ def test_a_job_that_has_ended_is_not_called_running(world: World, how: str, begu
         jobs = {job.id: job for job in world.claim("A", 9, lanes=[Lane("projection:p")])}
         world.dead_letter(jobs[rebuild].lease, "not today")
     seen = listed(world)
-    assert (seen[-1].state, seen[-1].error, seen[0].state) == (how, "not today", "no_worker" if how == "cancelled" else "running")
+    other = "no_worker" if how == "cancelled" else "running"
+    assert (seen[-1].state, seen[-1].error, seen[0].state) == (how, "not today", other)
     found = shapes.projections(list(seen.values()))
     assert (found.level, "the rebuild of p" in found.said, "not today" in found.said) == ("warn", True, True)
     assert "tenure projections rebuild p" in found.next
