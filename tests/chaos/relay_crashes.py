@@ -28,6 +28,7 @@ from shapes.relay_tools import Found, in_rabbitmq, in_redis, in_stream, in_topic
 from tenure.app.inbox import Inbox
 from tenure.events import Bus
 from tenure.shapes.outbox import Answer, JetStream, Kafka, Message, Outbox, RabbitMQ, RedisStream, Transport
+from tenure.shapes.outbox.transport import bytes_max_of
 from tenure.worker.config import Terms
 from tenure.worker.worker import Worker
 from world import World, new_world
@@ -75,7 +76,7 @@ class Ending:
     """A transport whose process ends, or stops, at the named point of its n-th event."""
 
     def __init__(self, inner: Transport, point: str, n: int) -> None:
-        self._inner, self._point, self._n, self.bytes_max = inner, point, n, inner.bytes_max
+        self._inner, self._point, self._n, self.bytes_max = inner, point, n, bytes_max_of(inner)
 
     async def open(self, lease_seconds: float) -> None:
         await self._inner.open(lease_seconds)

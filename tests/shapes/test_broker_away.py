@@ -308,7 +308,7 @@ def test_an_event_that_fails_by_itself_uses_an_attempt_and_keeps_no_other_waitin
 @pytest.mark.parametrize(("answer", "told"), [(None, "NoneType"), (True, "bool"), (Sent, "the class Sent")])
 def test_an_answer_that_is_none_confirms_no_event(world: World, answer: Any, told: str) -> None:
     class Forgetful(Odd):
-        async def send(self, message: Message) -> Answer:
+        async def send(self, message: Message) -> Any:
             await super().send(message)
             answers.append(answer if not answers else Sent())
             return answers[-1]
