@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +23,7 @@ from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
 from .author_hooks import Hooks
 from .awaiting import id_of, wait_for_end, wait_for_end_async
+from .calling import Pool
 from .encryption import CLEAR, Encryption
 from .job import Job
 from .key_template import check_key, fields_of_key
@@ -35,7 +35,6 @@ C = ParamSpec("C")  # how it is called
 P = ParamSpec("P")  # how it is sent: the same without the job
 R = TypeVar("R", covariant=True)  # what it returns; of an async function, a coroutine
 T = TypeVar("T")
-Pool = Literal["loop", "thread", "process"]
 LEASE_SECONDS_MIN = 1.0  # it is renewed after a third of it, over a network
 
 
@@ -242,25 +241,6 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[Concatenate[Job, P], T], /) -> Handler[Concatenate[Job, P], P, T]: ...
     @overload
     def __call__(self, function: Callable[P, T], /) -> Handler[P, P, T]: ...
-
-
-def default_pool(function: Callable[..., Any]) -> Pool:
-    """Where a function runs by default: a coroutine on the loop, any other in a thread."""
-    return "loop" if inspect.iscoroutinefunction(function) else "thread"
-
-
-def check_pool(kind: str, function: Callable[..., Any], pool: Pool) -> None:
-    """BadSettings if the function cannot run in this pool."""
-    if (pool == "loop") != inspect.iscoroutinefunction(function):
-        raise BadSettings(
-            f"handler {kind!r} has pool={pool!r}: async functions run on the loop, others in thread or process"
-        )
-    name = getattr(function, "__qualname__", "<no name>")
-    if pool == "process" and "<" in name:
-        raise BadSettings(
-            f"handler {kind!r} has pool='process' and is {name!r}, which another process cannot import: "
-            "define it with def at the top of a module"
-        )
 
 
 def check_options(kind: str, options: Options) -> Options:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from ..errors import BadSettings
+from .calling import is_async
 
 _YIELDING = (Iterator, Generator, AsyncIterator, AsyncGenerator)
 
@@ -33,7 +34,7 @@ class Provider:
     @property
     def awaits(self) -> bool:
         """True if it is async."""
-        return inspect.isasyncgenfunction(self.function) or inspect.iscoroutinefunction(self.function)
+        return inspect.isasyncgenfunction(self.function) or is_async(self.function)
 
     def enter(self, stack: ExitStack | AsyncExitStack, job: Any) -> Any:
         """The value; what follows the yield runs when the stack is left."""
@@ -48,7 +49,7 @@ class Provider:
         if inspect.isasyncgenfunction(self.function):
             return await stack.enter_async_context(asynccontextmanager(self.function)(*given))
         value = self.enter(stack, job)
-        return await value if inspect.iscoroutinefunction(self.function) else value
+        return await value if is_async(self.function) else value
 
 
 def check_provider(function: Any, known: Mapping[Any, Provider]) -> tuple[Any, Provider]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn, overload
 from uuid import UUID
 
+from ..app.calling import is_async
 from ..app.inbox import Inbox
 from ..app.job import Job
 from ..embedded.default_database import address
@@ -110,7 +111,7 @@ class SharedTask:
         self.name = options.get("name") or f"{function.__module__}.{function.__name__}"
         where = f"task {self.name!r}"
         check(options, DECLARED, where)
-        if inspect.iscoroutinefunction(function):
+        if is_async(function):
             raise BadSettings(f"{where} is async, which Celery does not run: make it a handler, @inbox.handler(…)")
         functools.update_wrapper(self, function)
         self._of, self._function, self._bound = of, function, bool(options.get("bind"))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ..app.calling import unrun
 from ..app.handler import Handler
 from ..app.job import Job
 from ..errors import BadSettings, InvalidPayload, StaleLease
@@ -79,6 +80,8 @@ def _slip(value: Any) -> Retry | None:
         return _no_outcome(f"the class {value.__name__}", "raise it, or write `return Retry(...)`")
     if isinstance(value, BaseException):
         return _no_outcome(_text(value, repr), "raise it, or write `return Retry(...)`")
+    if left := unrun(value):
+        return Retry(f"the handler returned {left}, which has not run: make it `async def` and await, without yield")
     return None
 
 

@@ -14,6 +14,7 @@ from django.apps import apps
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from ...app.calling import is_async
 from ...app.handler import Handler
 from ...app.inbox import Inbox
 from ...app.job import Job
@@ -48,7 +49,7 @@ def handler_of(task: Any) -> Handler[..., ..., Any]:
     if kind in known and inspect.unwrap(known[kind].function).__wrapped_task__ is not task.func:
         del known[kind]  # its module was loaded again
     if kind not in known:
-        run = _awaiting() if inspect.iscoroutinefunction(task.func) else _plain()
+        run = _awaiting() if is_async(task.func) else _plain()
         vars(run)["__wrapped_task__"] = task.func
         inbox().handler(kind, queue=task.queue_name, priority=task.priority, result=True)(clean(run))
     return known[kind]

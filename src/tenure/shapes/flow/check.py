@@ -9,6 +9,7 @@ from contextvars import copy_context
 from typing import Any
 from uuid import UUID
 
+from ...app.calling import is_async
 from ...errors import InvalidPayload
 from ...verbs.steps import Step
 from .core import Core
@@ -163,7 +164,7 @@ def check(
         args, fields = definition.signature.arguments(None, payload)
     except InvalidPayload as error:
         return InputDiffers(id, workflow.name, definition.version, str(error))
-    blocking = not asyncio.iscoroutinefunction(definition.function)
+    blocking = not is_async(definition.function)
     driver = _Dry(blocking, core)
 
     def begin() -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from ...app.calling import check_runs, is_async
 from ...app.handler import Handler
 from ...app.inbox import Inbox
 from ...app.job import Job
@@ -155,6 +156,7 @@ class Flows:
         check_deadline(workflow, deadline_seconds)
 
         def decorate(function: Callable[..., Any]) -> Workflow:
+            check_runs(f"workflow {workflow!r}", function)
             made = self.workflows.get(workflow)
             if made is None:
                 self._check(workflow, options)
@@ -164,7 +166,7 @@ class Flows:
                 self.workflows[workflow] = made
             if version in made.versions:
                 raise BadSettings(f"workflow {workflow!r} has a version {version} already: give this one another")
-            if made.versions and _is_async(made.newest.function) != _is_async(function):
+            if made.versions and is_async(made.newest.function) != is_async(function):
                 raise BadSettings(f"workflow {workflow!r} has async and plain versions: make them all one or the other")
             made.versions[version] = Definition(workflow, version, function, strict, cleanup_seconds)
             made.named = name if name is not None else made.named
@@ -186,7 +188,7 @@ class Flows:
             )
 
     def _handler(self, made: Workflow, function: Callable[..., Any], options: dict[str, Any]) -> Handler[..., ..., Any]:
-        if _is_async(function):
+        if is_async(function):
 
             async def drive(job: Job, **fields: Any) -> Any:  # noqa: ARG001
                 return await _driven(made, job, self.recorder(job))
@@ -265,10 +267,6 @@ def _past(job: Job) -> float:
 def _returns(function: Callable[..., Any]) -> bool:
     """Whether it promises a value: then that is kept as its result."""
     return getattr(function, "__annotations__", {}).get("return") not in (None, "None")
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function)
 
 
 def _formatted(workflow: str, named: str, fields: dict[str, Any]) -> str:

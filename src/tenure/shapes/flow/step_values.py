@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from ...app.calling import unrun
 from ...errors import InvalidPayload
 from ...model.as_stored import as_stored
 from ...model.outcome import Fail, Outcome
@@ -43,6 +44,9 @@ def returned(call: Call, value: Any) -> tuple[str, Any]:
     try:
         text = written(call.name, value)
     except InvalidPayload as error:
+        if left := unrun(value):
+            why = f"it returned {left}, which has not run: make the workflow `async def`, and the step without yield"
+            raise Permanent(why) from None
         why = str(error).rpartition(": ")[0].replace("payload", "result", 1)
         raise Permanent(f"what it returned cannot be recorded ({why}): return plain values") from None
     try:

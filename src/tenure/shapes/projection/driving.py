@@ -82,7 +82,7 @@ class Driver:
                 _within_ours(self.projection, self.job, still_open, n),
                 entered(conn, call.mark, self.projection.ended),
             ):
-                self.projection.function(conn, args)
+                self.projection.check(self.projection.function(conn, args))
 
     def _wait(self, position: int) -> int:
         tail = self.tail
@@ -171,7 +171,7 @@ class AsyncDriver:
         for n, args in enumerate(self.projection.calls(call.events)):
             with _within_ours(self.projection, self.job, still_open, n):
                 async with entered_awaiting(conn, call.mark, self.projection.ended):
-                    await self.projection.function(conn, args)
+                    self.projection.check(await self.projection.function(conn, args))
 
     async def _wait(self, position: int) -> int:
         tail = self.tail

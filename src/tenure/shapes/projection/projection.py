@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 
+from ...app.calling import awaited, check_runs, is_async, unrun
 from ...errors import BadSettings
 from ...model.journal import Event, like_types
 from ...verbs.projections import plan_projection, queue_of
@@ -58,15 +59,25 @@ class Projection:
             raise BadSettings(f"projection {name!r} has tables={tables!r}: give a list, [{tables!r}]")
         if twice := [each for each, n in Counter(tables).items() if n > 1]:
             raise BadSettings(f"projection {name!r} has tables={list(tables)!r}: name {twice[0]!r} once")
+        check_runs(f"projection {name!r}", function)
         self.function, self.name, self.like = function, name, like_types(of)
         self.tables, self.shards, self.batch, self.on_error = list(tables), shards, batch, on_error
         self.queue = queue or queue_of(name)
         self.whole = _takes_events(function, name)
-        self.awaited = inspect.iscoroutinefunction(function)
+        self.awaited = is_async(function)
+        if self.awaited:
+            self.function = awaited(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, as in a test."""
         return self.function(*args, **kwargs)
+
+    def check(self, value: Any) -> None:
+        """BadSettings if its function has not run: it returned a coroutine or a generator."""
+        if left := unrun(value):
+            raise BadSettings(
+                f"the function of projection {self.name!r} returned {left}: make it `async def` and await"
+            )
 
     def ended(self) -> EndedTransaction:
         """Its function has ended a transaction, in which of its calls nobody knows."""
