@@ -10,7 +10,7 @@ from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure.errors import InvalidPayload
 from tenure.shapes.flow import Flow
-from tenure.shapes.flow.flows import Definition
+from tenure.shapes.flow.definition import Definition
 from world import World
 
 pytestmark = pytest.mark.one_server

@@ -116,6 +116,7 @@ class Handler(Generic[C, P, R]):
         functools.update_wrapper(self, function)
         self.function, self.kind, self.schema, self.citus = function, kind, schema, False
         self.options, self.handling = check_options(kind, options), handling
+        self.queues = {options.queue}  # where rows of it may be
         self.hooks = hooks or Hooks()
         self.signature = Signature(function, kind, payload, self.hooks.providers)
         check_key(kind, options.key, self.signature.fields)

@@ -256,7 +256,7 @@ class Inbox:
     @property
     def queues(self) -> Mapping[str, float]:
         """The queues of its handlers, all with the same weight."""
-        return dict.fromkeys(sorted({handler.options.queue for handler in self.handlers.values()}), 1.0)
+        return dict.fromkeys(sorted({queue for handler in self.handlers.values() for queue in handler.queues}), 1.0)
 
 
 def _check_known(kind: str, unknown: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from .returning import Returning
 from .stable import Stable
 from .step_context import RUNNING, outside_of_steps
 from .step_values import hash_of, nothing, signalled
-from .tries import DEFAULT, Tries
+from .tries import DEFAULT, Tries, check_step
 from .trouble import Again, DefinitionDiffers, FlowLimit, UseParallel
 
 WAIT_SECONDS_MAX = 400 * 86_400.0
@@ -98,8 +98,7 @@ class Flow(Stable):
     def _call(
         self, name: str, function: Any, args: Any, kwargs: Any, tries: Tries, timeout: Any, undo: Any, *, fenced: bool
     ) -> Any:
-        if not isinstance(tries, Tries):
-            raise BadSettings(f"step {name!r} has retry={tries!r}: write Tries(5), or Tries(5, Fixed(10))")
+        check_step(name, tries)
         branch, n = self._reserve(name)
         call = Call(
             branch.path, n, name, function, args, kwargs, tries, timeout, None, fenced, undo, hash_of(args, kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,6 @@ from ...app.handler import Handler
 from ...app.inbox import Inbox
 from ...app.job import Job
 from ...app.lent import Connections
-from ...app.signature import Signature
 from ...errors import BadSettings, InvalidPayload
 from ...model.outcome import Snooze
 from ...postgres.runner import run
@@ -22,6 +20,7 @@ from ...verbs.flows import FlowState, flow_state
 from ...verbs.steps import cancel_flow, signal
 from .blocking import Blocking
 from .core import Core
+from .definition import Definition, check_options
 from .driving import Awaiting
 from .effects import Instance, Main
 from .flow import Flow
@@ -44,27 +43,11 @@ def workflows_of(inbox: Inbox) -> dict[str, Workflow]:
     return {name: made for flows in _FLOWS.get(inbox, []) for name, made in flows.workflows.items()}
 
 
-class Definition:
-    """One version of a workflow: its function, and the payload that it takes."""
-
-    def __init__(self, name: str, version: int, function: Callable[..., Any], strict: bool, cleanup: float) -> None:
-        self.version, self.function, self.strict, self.cleanup_seconds = version, function, strict, cleanup
-        found = inspect.signature(function, eval_str=True)
-        parameters = list(found.parameters.values())
-        if not parameters:
-            raise BadSettings(f"workflow {name!r} takes nothing: its first parameter is the flow")
-
-        def fields() -> None: ...
-
-        fields.__signature__ = found.replace(parameters=parameters[1:])  # type: ignore[attr-defined]
-        self.signature = Signature(fields, name, None)
-
-
 class Workflow:
     """A workflow with all its versions: `start` begins an instance, `of` reaches one by its name."""
 
-    def __init__(self, flows: Flows, name: str, named: str | None, deadline_seconds: float | None) -> None:
-        self.flows, self.name, self.named, self.deadline_seconds = flows, name, named, deadline_seconds
+    def __init__(self, flows: Flows, name: str) -> None:
+        self.flows, self.name = flows, name
         self.versions: dict[int, Definition] = {}
         self.handler: Handler[..., ..., Any] | None = None
 
@@ -75,6 +58,17 @@ class Workflow:
     def newest(self) -> Definition:
         """The version that new instances begin with."""
         return self.versions[max(self.versions)]
+
+    @property
+    def named(self) -> str | None:
+        """How instances are named: by the newest version that says so."""
+        given = (self.versions[version].named for version in sorted(self.versions, reverse=True))
+        return next((named for named in given if named is not None), None)
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        """How long a new instance may take."""
+        return self.newest.deadline_seconds
 
     def start(self, conn: Any, **fields: Any) -> Any:
         """Begin an instance in the caller's transaction; awaitable if the connection is. A second start is the same."""
@@ -158,34 +152,39 @@ class Flows:
         def decorate(function: Callable[..., Any]) -> Workflow:
             check_runs(f"workflow {workflow!r}", function)
             made = self.workflows.get(workflow)
-            if made is None:
-                self._check(workflow, options)
-                options.setdefault("result", _returns(function))
-                made = Workflow(self, workflow, name, deadline_seconds)
-                made.handler = self._handler(made, function, options)
-                self.workflows[workflow] = made
+            self._check(workflow, options, is_new=made is None)
+            made = made or Workflow(self, workflow)
             if version in made.versions:
                 raise BadSettings(f"workflow {workflow!r} has a version {version} already: give this one another")
             if made.versions and is_async(made.newest.function) != is_async(function):
                 raise BadSettings(f"workflow {workflow!r} has async and plain versions: make them all one or the other")
-            made.versions[version] = Definition(workflow, version, function, strict, cleanup_seconds)
-            made.named = name if name is not None else made.named
+            one = Definition(workflow, version, function, strict, cleanup_seconds)
+            one.named, one.deadline_seconds, one.options = name, deadline_seconds, options
+            self._register(made, {**made.versions, version: one})
+            self.workflows[workflow] = made
             return made
 
         return decorate
 
-    def _check(self, workflow: str, options: dict[str, Any]) -> None:
-        if workflow in workflows_of(self.inbox):
+    def _register(self, made: Workflow, versions: dict[int, Definition]) -> None:
+        """Have the handler that the newest version asks for; rows of older ones may wait in other queues."""
+        before, newest = made.handler, versions[max(versions)]
+        promised = any(each.promises for each in versions.values())
+        if before is not None:
+            del self.inbox.handlers[made.name]
+        try:
+            made.handler = self._handler(made, newest.function, {"result": promised, **newest.options})
+            made.versions = versions
+        except BaseException:
+            if before is not None:
+                self.inbox.handlers[made.name] = before
+            raise
+        made.handler.queues |= {each.queue(made.name) for each in versions.values()}
+
+    def _check(self, workflow: str, options: dict[str, Any], *, is_new: bool) -> None:
+        if is_new and workflow in workflows_of(self.inbox):
             raise BadSettings(f"workflow {workflow!r} is in another Flows of this inbox: give this one another name")
-        if "max_attempts" in options:
-            raise BadSettings(f"workflow {workflow!r} cannot have max_attempts: give its steps retry=Tries(…) instead")
-        if options.get("ordered") or options.get("pool") == "process":
-            raise BadSettings(f"workflow {workflow!r} cannot be ordered, nor run in processes: leave both out")
-        if self.inbox.codec is not None and options.get("encrypt") is not False:
-            raise BadSettings(
-                f"workflow {workflow!r} is in an inbox with a codec, and what its steps return is kept in clear: "
-                "say encrypt=False, and keep secrets out of its results"
-            )
+        check_options(workflow, options, encrypted=self.inbox.codec is not None)
 
     def _handler(self, made: Workflow, function: Callable[..., Any], options: dict[str, Any]) -> Handler[..., ..., Any]:
         if is_async(function):
@@ -262,11 +261,6 @@ def _past(job: Job) -> float:
     """A time that the database's clock has passed: the row was due then, and so much of its lease is gone at least."""
     left = job.deadline - time.monotonic()  # it counts from when the claim was sent, and ends a margin too early
     return max(job.claimed.available_seconds, job.claimed.ends_seconds - left - CLAIM_SECONDS)
-
-
-def _returns(function: Callable[..., Any]) -> bool:
-    """Whether it promises a value: then that is kept as its result."""
-    return getattr(function, "__annotations__", {}).get("return") not in (None, "None")
 
 
 def _formatted(workflow: str, named: str, fields: dict[str, Any]) -> str:

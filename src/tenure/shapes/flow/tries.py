@@ -9,6 +9,7 @@ from ...errors import BadSettings
 from ...model.backoff import Backoff, Exponential, check_backoff, delay_for
 
 TRIES_MAX = 1000
+KEPT = ("wait:", "group:", "patch:", "undo:")  # how names begin of what a flow records by itself
 
 
 _WAIT = Exponential()
@@ -32,3 +33,11 @@ class Tries:
 
 
 DEFAULT = Tries()
+
+
+def check_step(name: object, tries: object) -> None:
+    """BadSettings if a step cannot be named so, or tried so."""
+    if isinstance(name, str) and name.startswith(KEPT):
+        raise BadSettings(f"step {name!r} begins like what a flow records by itself ({', '.join(KEPT)}): rename it")
+    if not isinstance(tries, Tries):
+        raise BadSettings(f"step {name!r} has retry={tries!r}: write Tries(5), or Tries(5, Fixed(10))")
