@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ...app.codec import Codec
 from ...app.handler import Handler
 from ...errors import BadSettings
 from ...model.ended import OPEN, Ended, EndedRow
@@ -25,6 +26,7 @@ from ...verbs.steps import Step
 from .core import ENDED, Core
 from .divisions import Division
 from .effects import Ask, Call, Doing
+from .sealed_ends import Sealing
 from .step_values import RESULT_BYTES_MAX
 from .tries import DEFAULT
 from .trouble import FlowCancelled, FlowLimit, StepFailed
@@ -45,7 +47,7 @@ def rows_of(what: Any, inputs: Sequence[Any]) -> list[NewRow]:
         raise FlowLimit(
             f"a map over {len(inputs)} inputs is too large, the most is {CHILDREN_MAX}: map over parts of them"
         )
-    sender = what if isinstance(what, Handler) else what.child()
+    sender = what.using(unique=None) if isinstance(what, Handler) else what.child()  # a group has each of its rows
     signature = what.signature if isinstance(what, Handler) else what.newest.signature
     fields: tuple[str, ...] = signature.fields or ()
     if any(not isinstance(item, dict) for item in inputs) and not fields:
@@ -58,6 +60,12 @@ def kind_of(what: Any) -> str:
     return str(what.kind if isinstance(what, Handler) else what.name)
 
 
+def codec_of(what: Any) -> Codec | None:
+    """What opens the values of a handler or workflow."""
+    found: Codec | None = (what if isinstance(what, Handler) else what.handler).encryption.codec
+    return found
+
+
 def mapped_in_parts(
     core: Core,
     place: tuple[str, int],
@@ -68,6 +76,7 @@ def mapped_in_parts(
     *,
     blocking: bool,
     stop: bool,
+    codec: Codec | None,
 ) -> Doing:
     """Part after part; those behind a failure that stops the map are not sent."""
     (path, n), ends = place, list[Ended[Any]]()
@@ -77,7 +86,8 @@ def mapped_in_parts(
             ends += [Ended("cancelled", None, NOT_WANTED)] * len(part)
             continue
         at = (path, n + NUMBERS * i)
-        ends += yield from mapped(core, at, name, part, schema, blocking=blocking, stop=stop, division=division.number)
+        terms: dict[str, Any] = {"blocking": blocking, "stop": stop, "codec": codec}
+        ends += yield from mapped(core, at, name, part, schema, **terms, division=division.number)
     return ends
 
 
@@ -86,9 +96,9 @@ def _stops(end: Ended[Any]) -> bool:
     return end.status in ("failed", "dead_letter") or NOT_WANTED in (end.error or "")
 
 
-def called(core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, *, blocking: bool) -> Doing:
+def called(core: Core, place: tuple[str, int], name: str, rows: list[NewRow], schema: str, **terms: Any) -> Doing:
     """One child: its value."""
-    return one(name, (yield from mapped(core, place, name, rows, schema, blocking=blocking, stop=False)))
+    return one(name, (yield from mapped(core, place, name, rows, schema, stop=False, **terms)))
 
 
 def mapped(
@@ -100,6 +110,7 @@ def mapped(
     *,
     blocking: bool,
     stop: bool,
+    codec: Codec | None,
     division: int = 0,
 ) -> Doing:
     """Send these as one group, wait for its end, and read how each ended."""
@@ -124,27 +135,29 @@ def mapped(
         ids, _ = yield Ask(children(group))
         yield Ask(cancel(ids, reason="its flow was cancelled"))  # those that are flows undo what they did
         raise
-    ends = (yield from _ends(core, path, n + 2, group)) if rows else []
+    sealing = Sealing(codec, name, core.instance.id)
+    ends = (yield from _ends(core, path, n + 2, group, sealing)) if rows else []
     if _failed(ends):
         core.failures.see(path, n + 2)
     core.families.pop((path, n), None)
     return ends
 
 
-def _ends(core: Core, path: str, n: int, group: int) -> Doing:
+def _ends(core: Core, path: str, n: int, group: int, sealing: Sealing) -> Doing:
     """How each ended, as it was seen first; a redrive of the flow looks again at those that had not completed."""
     known = core.ask(path, n, ENDS)
     found = known.result if known is not None and known.state in ENDED else None
     if found and "ends" in (whole := msgspec.json.decode(found)):
-        return [Ended(*each) for each in whole["ends"]]
+        return [sealing.opened(Ended(*each)) for each in whole["ends"]]
     ids, over = yield Ask(children(group))
     if not over:  # one has failed, and the rest is not wanted
         yield Ask(cancel(ids, reason=NOT_WANTED))
-    ends = [_ended(each) for each in (yield Ask(ended(ids)))]
+    rows: list[EndedRow] = yield Ask(ended(ids))
+    ends = [_ended(each, sealing) for each in rows]
     if found:
         return as_kept(found, ends)
     state, more = ("failed", core.failures.asked(path)) if _failed(ends) else ("done", {})
-    text = kept(ends, more)
+    text = kept([sealing.sealed(end, row) for end, row in zip(ends, rows, strict=True)], more)
     yield from core.write(Step(path, n, ENDS, state, result=text))
     return as_kept(text, ends)
 
@@ -197,13 +210,12 @@ def _of_letter(letter: str) -> Ended[Any]:
     return Ended(LETTERS[letter], None, NOT_WANTED if letter == "n" else NOT_KEPT)  # type: ignore[arg-type]
 
 
-def _ended(row: EndedRow) -> Ended[Any]:
+def _ended(row: EndedRow, sealing: Sealing) -> Ended[Any]:
     if row.status == "unknown":
         return Ended("cancelled", None, "its row is gone: it was deleted, or its retention is over")
     if row.status in OPEN:  # a flow undoes what it did before it ends
         return Ended("cancelled", None, NOT_WANTED)
-    value = msgspec.json.decode(row.value) if row.value is not None else None
-    return Ended(row.status, value, row.error)  # type: ignore[arg-type]
+    return sealing.read(row)
 
 
 def one(name: str, ends: list[Ended[Any]]) -> Any:

@@ -13,7 +13,7 @@ from ...errors import BadSettings
 from ...model.payload import encode
 from ...verbs.steps import Step
 from .branches import as_tasks, in_threads, nothing_to_close, roots_of
-from .children import NUMBERS, called, kind_of, mapped_in_parts, rows_of
+from .children import NUMBERS, called, codec_of, kind_of, mapped_in_parts, rows_of
 from .core import Core
 from .divisions import divided, other_division
 from .effects import Call, Doing, Nap
@@ -131,7 +131,7 @@ class Flow(Stable):
         place = self._reserve_some(name, numbers)
         if (differs := other_division(self._core, place, name, division)) is not None:
             raise self._driver.sleepers.stop(differs)  # before anything else: what follows the map has other numbers
-        terms = {"blocking": self._driver.blocking, "stop": stop_on_failure}
+        terms = {"blocking": self._driver.blocking, "stop": stop_on_failure, "codec": codec_of(what)}
         doing = mapped_in_parts(self._core, place, name, rows, division, self._driver.job.schema, **terms)
         return self._beside(doing, place, numbers)
 
@@ -139,7 +139,8 @@ class Flow(Stable):
         """A job as a step, in its own queue and pool: its value, or StepFailed. The handler needs result=True."""
         name, rows, driver = f"call:{kind_of(handler)}", rows_of(handler, [fields]), self._driver
         place = self._reserve_some(name, NUMBERS)
-        doing = called(self._core, place, name, rows, driver.job.schema, blocking=driver.blocking)
+        terms = {"blocking": driver.blocking, "codec": codec_of(handler)}
+        doing = called(self._core, place, name, rows, driver.job.schema, **terms)
         return self._beside(doing, place, NUMBERS)
 
     # -- waiting
