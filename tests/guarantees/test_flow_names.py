@@ -11,7 +11,7 @@ import pytest
 from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure import Inbox
-from tenure.errors import BadSettings
+from tenure.errors import BadSettings, IdempotencyConflict, InvalidPayload
 from tenure.shapes.flow import Flow, Flows, Tries
 from tenure.shapes.flow.core import Core
 from tenure.shapes.flow.effects import Instance
@@ -115,3 +115,52 @@ def test_a_workflow_cannot_be_unique() -> None:
 
     with pytest.raises(BadSettings, match="workflow 'v' cannot be unique"):
         Flows(Inbox()).workflow("v", unique="pending")(body)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"name": "{"}, "has name='{', which cannot be read"),
+        ({"name": "{x!z}"}, "which cannot be read .there is no conversion '!z'"),
+        ({"name": "o:{y}"}, "has name='o:{y}', but it does not take 'y': it takes x"),
+        ({"name": 5}, "has name=5: it must be text"),
+        ({"cleanup_seconds": "x"}, "has cleanup_seconds='x': it must be a number"),
+        ({"cleanup_seconds": -1}, "has cleanup_seconds=-1: it must be a number"),
+        ({"cleanup_seconds": float("nan")}, "has cleanup_seconds=nan: it must be a number"),
+    ],
+)
+def test_a_name_or_a_time_that_cannot_be_is_refused_where_it_is_written(wrong: dict[str, Any], why: str) -> None:
+    async def body(flow: Flow, x: int) -> None: ...
+
+    with pytest.raises(BadSettings, match=why):
+        Flows(Inbox()).workflow("v", **wrong)(body)
+
+
+def test_a_signal_that_can_be_sent_can_be_waited_for(shop: Shop) -> None:
+    longest = "é" * 61 + "s"
+
+    @shop.flows.workflow("waits")
+    async def waits(flow: Flow, name: str) -> None:
+        shop.do(await flow.wait_for(name))
+
+    waits_for, refused = waits.start(shop.world.conn, name=longest), waits.start(shop.world.conn, name="")
+    with shop.work():
+        waits.of(waits_for.id).signal(shop.world.conn, longest, 1)
+        shop.ended(waits_for.id)
+        eventually(lambda: shop.world.row(refused.id).last_error)
+    assert shop.did == [1]
+    assert "signal='' has 0 bytes" in (shop.world.row(refused.id).last_error or "")
+    with pytest.raises(BadSettings, match="is longer than 123 bytes"):
+        waits.of(refused.id).signal(shop.world.conn, "s" * 124)
+    with pytest.raises(InvalidPayload, match="NUL character"):
+        waits.of(refused.id).signal(shop.world.conn, "s", once="a\0")
+
+
+def test_a_second_start_of_a_name_with_another_input_is_refused(shop: Shop) -> None:
+    @shop.flows.workflow("named", name="one")
+    async def named(flow: Flow, x: int) -> None: ...
+
+    id = named.start(shop.world.conn, x=1).id
+    assert named.start(shop.world.conn, x=1).id == id
+    with pytest.raises(IdempotencyConflict):
+        named.start(shop.world.conn, x=2)

@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from ..errors import BadSettings, StaleLease
-from ..model.payload import check_name, clean_error, encode
+from ..model.payload import check_name, check_row_key, clean_error, encode
 from ..model.rows import Held, Settled
 from .refusal import Found, judge, lease_params
 from .statement import Rows, Statement, array, text_array
 
-SIGNAL_BYTES_MAX = 128
+SIGNAL_BYTES_MAX = 123  # the step that waits for it is named wait:SIGNAL, which has at most 128
 State = Literal["begun", "done", "failed", "waiting", "retrying", "timed_out", "cancelled", "patched"]
 
 
@@ -174,12 +174,20 @@ class Signalled(NamedTuple):
     outcome: Literal["delivered", "queued", "duplicate", "ended", "unknown"]
 
 
+def check_signal(name: str) -> str:
+    """The name of a signal itself, or BadSettings."""
+    if len(check_name(name, "signal").encode()) > SIGNAL_BYTES_MAX:
+        raise BadSettings(f"signal={name[:40]!r}… is longer than {SIGNAL_BYTES_MAX} bytes: give it a shorter name")
+    return name
+
+
 def signal(
     row_id: UUID | None, name: str, payload: Any = None, *, named: str | None = None, once: str | None = None
 ) -> Statement[Signalled]:
     """Send a signal in the caller's transaction, to a row or to the holder of an idempotency key."""
-    if len(check_name(name, "signal").encode()) > SIGNAL_BYTES_MAX:
-        raise BadSettings(f"signal={name[:40]!r}… is longer than {SIGNAL_BYTES_MAX} bytes: give it a shorter name")
+    check_signal(name)
+    if once is not None:
+        check_row_key(once, "once")
     params = {"row_id": row_id, "named": named, "signal": name, "payload": encode(payload), "once": once}
     return Statement("signal", params, lambda rows: Signalled(*rows[0]))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
+from ...app.key_template import check_template
 from ...app.signature import Signature
 from ...errors import BadSettings
 
@@ -28,6 +30,16 @@ class Definition:
         fields.__signature__ = found.replace(parameters=parameters[1:])  # type: ignore[attr-defined]
         self.signature = Signature(fields, name, None)
         self.promises = found.return_annotation not in (None, type(None), inspect.Signature.empty)  # then it is kept
+
+        if type(cleanup) not in (int, float) or not isfinite(cleanup) or cleanup < 0:
+            raise BadSettings(f"workflow {name!r} has cleanup_seconds={cleanup!r}: it must be a number of 0 or more")
+
+    def name_instances(self, workflow: str, named: object) -> None:
+        """By its input, as "order:{order_id}"; BadSettings if no name can be made so."""
+        if named is not None and not isinstance(named, str):
+            raise BadSettings(f"workflow {workflow!r} has name={named!r}: it must be text, as 'order:{{order_id}}'")
+        check_template(f"workflow {workflow!r} has name={named!r}", named, self.signature.fields)
+        self.named = named
 
     def queue(self, kind: str) -> str:
         """Where instances are that began with it."""

@@ -11,7 +11,7 @@ from uuid import UUID
 from ...app.signature import Signature
 from ...errors import BadSettings
 from ...model.payload import encode
-from ...verbs.steps import Step
+from ...verbs.steps import Step, check_signal
 from .branches import as_tasks, in_threads, nothing_to_close, roots_of
 from .children import NUMBERS, called, codec_of, kind_of, mapped_in_parts, rows_of
 from .core import Core
@@ -170,7 +170,7 @@ class Flow(Stable):
         """The next signal of this name: its payload, or TIMED_OUT. One that came before is waiting already."""
         if not 0 <= timeout_seconds <= WAIT_SECONDS_MAX:
             raise FlowLimit(f"timeout_seconds={timeout_seconds:g} must be between 0 and 400 days: wait again, or anew")
-        return self._wait(f"wait:{signal}", timeout_seconds, None, signalled)
+        return self._wait(f"wait:{check_signal(signal)}", timeout_seconds, None, signalled)
 
     def _wait(self, name: str, seconds: float | None, at: float | None, read: Callable[[Step], Any]) -> Any:
         branch, n = self._reserve(name)

@@ -71,7 +71,10 @@ class Workflow:
         return self.newest.deadline_seconds
 
     def start(self, conn: Any, **fields: Any) -> Any:
-        """Begin an instance in the caller's transaction; awaitable if the connection is. A second start is the same."""
+        """Begin an instance in the caller's transaction; awaitable if the connection is.
+
+        A second start of its name is the same instance; with another input it is refused, as IdempotencyConflict.
+        """
         assert self.handler is not None
         self.newest.signature.payload((), fields)
         options: dict[str, Any] = {"headers": self._headers()}
@@ -143,8 +146,7 @@ class Flows:
     ) -> Callable[[Callable[..., Any]], Workflow]:
         """Make a function a workflow, or a version of one: `@flows.workflow("checkout", name="order:{order_id}")`.
 
-        `name` says which instance is which: a second start of the same name is the same instance. Options are those of
-        a handler: queue, key, priority, lease_seconds.
+        `name` says which instance is which (see `start`). Options are those of a handler.
         """
         check_version(workflow, version)
         check_deadline(workflow, deadline_seconds)
@@ -159,7 +161,8 @@ class Flows:
             if made.versions and is_async(made.newest.function) != is_async(function):
                 raise BadSettings(f"workflow {workflow!r} has async and plain versions: make them all one or the other")
             one = Definition(workflow, version, function, strict, cleanup_seconds)
-            one.named, one.deadline_seconds, one.options = name, deadline_seconds, options
+            one.name_instances(workflow, name)
+            one.deadline_seconds, one.options = deadline_seconds, options
             self._register(made, {**made.versions, version: one})
             self.workflows[workflow] = made
             return made
@@ -266,7 +269,7 @@ def _past(job: Job) -> float:
 def _formatted(workflow: str, named: str, fields: dict[str, Any]) -> str:
     try:
         return named.format_map(fields)
-    except (KeyError, IndexError, AttributeError) as error:
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
         raise InvalidPayload(
             f"name={named!r} of workflow {workflow!r} cannot be made of its input ({error!r})"
         ) from None
