@@ -23,8 +23,8 @@ from ..telemetry.tracing import Tracing
 from ..verbs.lifecycle import LEASE_SECONDS_MAX
 from .author_hooks import Hooks
 from .awaiting import id_of, wait_for_end, wait_for_end_async
-from .calling import Pool
 from .encryption import CLEAR, Encryption
+from .function_kind import Pool
 from .job import Job
 from .key_template import check_key, fields_of_key
 from .sender import Changes, Sender

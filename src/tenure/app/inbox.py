@@ -22,11 +22,11 @@ from ..verbs.statement import Statement
 from .author_hooks import Hooks
 from .awaiting import id_of, wait_for_end, wait_for_end_async
 from .batch import Batch, Then
-from .calling import Pool, check_pool, default_pool
 from .chore import Chore, check_chore
 from .clock_times import Cron, cron_of
 from .codec import Codec
 from .encryption import Encryption
+from .function_kind import Pool, check_pool, default_pool
 from .handler import Decorator, Handler, Handling, Options
 from .kind_limits import Limits, check_limits
 from .lifespan import Lifespan, Opening, check_lifespan

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from ..errors import BadSettings
-from .calling import is_async
+from .function_kind import is_async
 
 _YIELDING = (Iterator, Generator, AsyncIterator, AsyncGenerator)
 

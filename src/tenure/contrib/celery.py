@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn, overload
 from uuid import UUID
 
-from ..app.calling import is_async
+from ..app.function_kind import is_async
 from ..app.inbox import Inbox
 from ..app.job import Job
 from ..embedded.default_database import address

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..app.calling import unrun
+from ..app.function_kind import unrun
 from ..app.handler import Handler
 from ..app.job import Job
 from ..errors import BadSettings, InvalidPayload, StaleLease

@@ -14,7 +14,7 @@ from django.apps import apps
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from ...app.calling import is_async
+from ...app.function_kind import is_async
 from ...app.handler import Handler
 from ...app.inbox import Inbox
 from ...app.job import Job

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import Any
 from uuid import UUID
 
-from ...app.calling import is_async
+from ...app.function_kind import is_async
 from ...errors import InvalidPayload
 from ...verbs.steps import Step
 from .core import Core

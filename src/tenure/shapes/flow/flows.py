@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from ...app.calling import check_runs, is_async
+from ...app.function_kind import check_runs, is_async
 from ...app.handler import Handler
 from ...app.inbox import Inbox
 from ...app.job import Job

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ...app.calling import unrun
+from ...app.function_kind import unrun
 from ...errors import InvalidPayload
 from ...model.as_stored import as_stored
 from ...model.outcome import Fail, Outcome

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 
-from ...app.calling import awaited, check_runs, is_async, unrun
+from ...app.function_kind import awaited, check_runs, is_async, unrun
 from ...errors import BadSettings
 from ...model.journal import Event, like_types
 from ...verbs.projections import plan_projection, queue_of
