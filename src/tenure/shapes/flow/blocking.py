@@ -19,6 +19,7 @@ from ...verbs.lifecycle import enter
 from ...verbs.steps import Recorded, Saying, Step
 from .core import Core
 from .effects import Ask, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
+from .frontier import behind_in_threads
 from .lines import BRANCH
 from .recorder import Done, Recorder, settle
 from .sleepers import Sleepers
@@ -73,7 +74,7 @@ class Blocking:
             effect = next(doing)
             while True:
                 try:
-                    answer = self._do(effect)
+                    answer = behind_in_threads(self, branch, effect, self._do) if self.core.unseen else self._do(effect)
                 except BaseException as error:
                     effect = doing.throw(of_the_attempt(effect, error))
                 else:

@@ -66,6 +66,7 @@ class Core(Knowledge):
         known = self.records.get((path, n))
         if known is not None and known.name != name:
             raise self.differs(path, n, repr(known.name), repr(name))
+        self.unseen.discard((path, n))
         if known is not None and known.state == "cancelled":
             if is_of(self.closed, path, n):
                 raise BranchClosed

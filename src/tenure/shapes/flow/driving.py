@@ -19,6 +19,7 @@ from ...verbs.statement import Statement
 from ...verbs.steps import Recorded, Saying, Step, Wait
 from .core import Core
 from .effects import Ask, Call, Doing, Fenced, Hold, Main, Nap, Recall, Run, Stop, Sub, Tell, Write
+from .frontier import behind
 from .lines import BRANCH
 from .made_late import made_late
 from .recorder import Done, Recorder, settle
@@ -77,7 +78,7 @@ class Awaiting:
             effect = next(doing)
             while True:
                 try:
-                    answer = await self._do(effect)
+                    answer = await (behind(self, branch, effect, self._do) if self.core.unseen else self._do(effect))
                 except BaseException as error:
                     effect = doing.throw(of_the_attempt(effect, error))
                 else:

@@ -11,7 +11,7 @@ from .effects import Call, Instance
 from .failures import Failures
 from .made_late import made_late
 from .moments import Moments
-from .undoing import Root
+from .undoing import Root, is_asked_for
 
 
 class Knowledge:
@@ -26,6 +26,7 @@ class Knowledge:
         self.instance = instance
         self.records: dict[tuple[str, int], Step] = {}
         self.asked: dict[tuple[str, int], int] = {}  # how many were before it
+        self.unseen: set[tuple[str, int]] = set()  # recorded before this attempt, and not looked at by its function yet
         self.closed: tuple[Root, ...] = ()  # where branches are that lost a race
         self.unbegun: dict[tuple[str, int], tuple[Any, Sequence[Root]]] = {}  # not awaited yet, and its roots
         self.riders: list[Step] = []  # recorded with the next step
@@ -37,6 +38,7 @@ class Knowledge:
     def know(self, records: list[Step]) -> None:
         """What is recorded of this run."""
         self.records = {(step.path, step.n): step for step in records}
+        self.unseen = {place for place in self.records if is_asked_for(*place)}
         self._seen, self._seen_at = max([self._seen, *(step.recorded_at for step in records)]), time.monotonic()
 
     def learn(self, answer: Recorded) -> None:

@@ -70,6 +70,11 @@ class Sleepers(LookingAgain):
                 self._works += 1
             self._look()
 
+    def branches(self) -> list[Branch]:
+        """Those that have not ended."""
+        with self._lock:
+            return list(self._branches)
+
     def begin(self, branch: Branch) -> None:
         """A call has begun."""
         if self.ended is not None:
