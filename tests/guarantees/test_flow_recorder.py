@@ -28,6 +28,8 @@ pytestmark = pytest.mark.one_server
 class Away:
     """Lends nothing, each time for another reason."""
 
+    wanted = False
+
     def __init__(self) -> None:
         self.asked = 0
 
@@ -49,6 +51,8 @@ def test_the_recorder_outlives_any_error() -> None:
 
 class Late:
     """Lends a connection when all have asked: what comes after the first is one batch."""
+
+    wanted = False
 
     def __init__(self, world: World) -> None:
         self.world, self.asked = world, threading.Event()
@@ -122,3 +126,43 @@ def test_flows_run_where_another_isolation_is_the_default(world: World, isolatio
         strict.of("strict").signal(world.conn, "go", 7)
         shop.ended(id)
     assert shop.inbox.result_blocking(id, timeout_seconds=60, url=world.url).value == [0, 2, 7]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_fenced_step_gets_the_only_connection_of_its_worker(
+    world: World, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorder kept it until nothing was to be recorded for two seconds: a step beside it could starve it."""
+    monkeypatch.setattr(recording, "IDLE_SECONDS", 600.0)
+    monkeypatch.setattr("tenure.postgres.handler_pool.WAIT_SECONDS_MAX", 600.0)
+    shop = Shop(world)
+
+    @shop.flows.workflow("plain")
+    def in_a_thread(flow: Flow) -> None:
+        for n in range(3):
+            flow.step("step", shop.do, n)
+            flow.fenced("fenced", _select)
+
+    @shop.flows.workflow("async")
+    async def on_the_loop(flow: Flow) -> None:
+        async def ticks() -> None:
+            while "fenced" not in shop.did:
+                await flow.step("tick", shop.ado, "tick")
+
+        async def once() -> None:
+            await flow.step("step", shop.ado, "step")
+            await flow.fenced("fenced", _aselect)
+            shop.do("fenced")
+
+        await flow.parallel(ticks(), once())
+
+    with shop.work(slots=1):
+        shop.ended((in_a_thread if plain else on_the_loop).start(world.conn).id)
+
+
+def _select(tx: Any) -> None:
+    tx.execute("SELECT 1")
+
+
+async def _aselect(tx: Any) -> None:
+    await tx.execute("SELECT 1")

@@ -17,6 +17,10 @@ class Connections(Protocol):
     def awaiting(self) -> Any:
         """The same for `async with`."""
 
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for one: who keeps one for later gives it back then."""
+
 
 class Lent(Protocol):
     """Whoever was made by a worker."""

@@ -47,6 +47,7 @@ class HandlerPool:
         self._room = threading.Semaphore(most)
         self._lock = threading.Lock()
         self._lent = 0  # here and elsewhere
+        self._waiting: list[None] = []  # one for each who asks while all are lent
         self._idle: list[tuple[float, Lent]] = []  # since when; the one used last at the end
         self._tidying: threading.Timer | None = None
         self._closed = False
@@ -56,8 +57,10 @@ class HandlerPool:
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
         """For `with`, from any thread."""
-        if not self._room.acquire(timeout=WAIT_SECONDS_MAX):
-            raise _no_room()
+        if not self._room.acquire(blocking=False):
+            with self._wanting():
+                if not self._room.acquire(timeout=WAIT_SECONDS_MAX):
+                    raise _no_room()
         conn: QueueConnection | None = None
         with self._lock:
             self._lent += 1
@@ -72,11 +75,13 @@ class HandlerPool:
     @asynccontextmanager
     async def awaiting(self) -> AsyncIterator[AsyncConnection[Any]]:
         """For `async with`, on the worker's loop."""
-        by = time.monotonic() + WAIT_SECONDS_MAX
-        while not self._room.acquire(blocking=False):
-            if time.monotonic() > by:
-                raise _no_room()
-            await asyncio.sleep(0.02)
+        if not self._room.acquire(blocking=False):
+            by = time.monotonic() + WAIT_SECONDS_MAX
+            with self._wanting():
+                while not self._room.acquire(blocking=False):
+                    if time.monotonic() > by:
+                        raise _no_room()
+                    await asyncio.sleep(0.02)
         conn: AsyncQueueConnection | None = None
         with self._lock:
             self._lent += 1
@@ -89,6 +94,19 @@ class HandlerPool:
                     await _try_async(conn.rollback())
             finally:
                 self._take_back(conn)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for one, because all are lent."""
+        return bool(self._waiting)
+
+    @contextmanager
+    def _wanting(self) -> Iterator[None]:
+        self._waiting.append(None)
+        try:
+            yield
+        finally:
+            self._waiting.pop()
 
     @contextmanager
     def elsewhere(self) -> Iterator[None]:

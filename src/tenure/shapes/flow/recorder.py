@@ -30,7 +30,9 @@ from .trouble import FlowStops
 
 BATCH_MAX = 500
 PARKS_MAX = 200  # each takes a lock of its own
-IDLE_SECONDS = 2.0  # then its connection is given back
+IDLE_SECONDS = 2.0  # then its connection is given back; at once, if a handler waits for one
+LOOK_SECONDS = 0.02  # between two looks whether one does
+YIELD_SECONDS = 0.1  # it is let first for so long
 AGAIN_SECONDS = 0.02
 SAY_SECONDS = 0.2  # between two writes of what is said
 SAID_MAX = 65_536  # characters of one instance between two writes; more is cut
@@ -90,8 +92,9 @@ class Recorder:
     def _live(self) -> None:
         while True:
             batch = [self._queue.get()]
-            while batch:
+            while batch or self._words:
                 batch = self._with_connection(batch)
+                self._let_others()
 
     def _with_connection(self, batch: list[Request]) -> list[Request]:
         """Work until there is nothing to do for a while, or the connection is lost: what is to be sent again."""
@@ -100,8 +103,8 @@ class Recorder:
                 while True:
                     batch = self._send(conn, batch)
                     batch += self._gathered(AGAIN_SECONDS if batch else SAY_SECONDS if self._words else IDLE_SECONDS)
-                    if not batch and not self._words:
-                        return []
+                    if self._lender.wanted or not (batch or self._words):
+                        return batch
         except psycopg.OperationalError as error:
             time.sleep(0.2)
             return _still_wanted(batch, error)
@@ -111,14 +114,21 @@ class Recorder:
             return []
 
     def _gathered(self, seconds: float) -> list[Request]:
+        """What is asked for within this time, or until a handler wants the connection."""
         found: list[Request] = []
-        try:
-            found.append(self._queue.get(timeout=seconds))
-            while len(found) < BATCH_MAX:
-                found.append(self._queue.get_nowait())
-        except Empty:
-            pass
+        by = time.monotonic() + seconds
+        while not found and (left := by - time.monotonic()) > 0 and not self._lender.wanted:
+            with suppress(Empty):
+                found.append(self._queue.get(timeout=min(left, LOOK_SECONDS)))
+                while len(found) < BATCH_MAX:
+                    found.append(self._queue.get_nowait())
         return found
+
+    def _let_others(self) -> None:
+        """A connection that was given back for a handler is the handler's, also if there is more to record."""
+        by = time.monotonic() + YIELD_SECONDS
+        while self._lender.wanted and time.monotonic() < by:
+            time.sleep(LOOK_SECONDS / 4)
 
     def _send(self, conn: Any, batch: list[Request]) -> list[Request]:
         """Send these; what was locked is returned, to be sent again."""
