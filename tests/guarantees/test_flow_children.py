@@ -13,8 +13,10 @@ from guarantees.facts import Beside, together, waits_for_a_lock
 from guarantees.flow_shop import Shop
 from tenure import Fixed, Snooze
 from tenure.model.rows import Claimed, NewRow
+from tenure.postgres.runner import run
 from tenure.shapes.flow import Flow, Tries
 from tenure.verbs import batches, settle, steps
+from tenure.verbs.lifecycle import cancel
 from tenure.verbs.steps import Parking, Wait
 from world import World
 
@@ -245,3 +247,50 @@ def test_patched_is_true_for_those_who_come_by_and_false_for_those_who_were_past
     assert [what for name, what in shop.did if name == "old"] == ["one", "two", "end"]
     assert [what for name, what in shop.did if name == "new"] == ["one", "both"]
     assert shop.world.sql("SELECT row_id, n FROM steps WHERE name = 'patch:faster'") == [(new, 1)]
+
+
+@pytest.mark.parametrize("how", ["fails", "is cancelled", "is cancelled by its row"])
+def test_a_flow_that_stops_does_not_stand_in_line_behind_its_children(shop: Shop, how: str) -> None:
+    ran, ended = list[int](), list[str]()
+
+    @shop.inbox.handler("child", max_attempts=1)
+    async def child(of: int) -> None:
+        ran.append(of)
+        if of == 3 and how == "fails":
+            raise ValueError("no")
+        if of == 3 and how == "is cancelled":
+            parent.of(ids[0]).cancel(shop.world.connect())
+        if of == 3 and how == "is cancelled by its row":
+            run(shop.world.connect(), cancel([ids[0]], reason="enough"), shop.world.schema)
+
+    @shop.flows.workflow("parent")
+    async def parent(flow: Flow) -> None:
+        ended.extend(end.status for end in await flow.map(child, range(400), stop_on_failure=True))
+
+    ids = [parent.start(shop.world.conn).id]
+    with shop.work(slots=1, poll_seconds=600.0):
+        shop.ended(ids[0], "completed" if how == "fails" else "cancelled")
+    assert len(ran) < 100
+    assert how != "fails" or ended.count("cancelled") > 300
+
+
+def test_a_flow_that_stops_does_not_come_before_rows_that_are_older(shop: Shop) -> None:
+    world = shop.world
+
+    @shop.flows.workflow("waits")
+    async def waits(flow: Flow) -> None:
+        await flow.wait_for("never")
+
+    with shop.work():
+        id = waits.start(world.conn).id
+        shop.asleep(id)
+    late = world.enqueue("k")
+    before = world.enqueue("k")
+    world.sql("UPDATE live SET available_at = '2020-01-01' WHERE id = %s", before)
+    waits.of(id).cancel(world.conn)
+    assert _in_line(world) == [before, id, late]
+    assert world.sql("SELECT count(*) FROM live WHERE available_at <= clock_timestamp()") == [(3,)]
+
+
+def _in_line(world: World) -> list[Any]:
+    return [id for (id,) in world.sql("SELECT id FROM live WHERE status = 'pending' ORDER BY available_at")]
