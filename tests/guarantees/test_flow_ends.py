@@ -204,3 +204,23 @@ def test_a_check_looks_behind_a_map(shop: Shop) -> None:
     found = check(changed, "{}", records, version=2)
     assert found is not None
     assert found.n == 3
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_row_of_a_workflow_that_was_not_started_as_one_runs_nothing(shop: Shop, plain: bool) -> None:
+    """It had steps and undos, and nobody could signal, cancel or see it."""
+
+    @shop.flows.workflow("halves")
+    async def halves(flow: Flow) -> None:
+        await flow.step("step", shop.ado, "step")
+
+    @shop.flows.workflow("plain halves")
+    def plain_halves(flow: Flow) -> None:
+        flow.step("step", shop.do, "step")
+
+    workflow = plain_halves if plain else halves
+    with shop.work():
+        id = shop.world.enqueue(workflow.name)
+        shop.ended(id, "dead_letter")
+    assert shop.did == []
+    assert f"{workflow.name}.start(conn, …)" in (shop.world.row(id).last_error or "")

@@ -14,7 +14,7 @@ from ...app.inbox import Inbox
 from ...app.job import Job
 from ...app.lent import Connections
 from ...errors import BadSettings, InvalidPayload
-from ...model.outcome import Snooze
+from ...model.outcome import DeadLetter, Snooze
 from ...postgres.runner import run
 from ...verbs.flows import FlowState, flow_state
 from ...verbs.steps import cancel_flow, signal
@@ -32,6 +32,9 @@ from .trouble import InputDiffers
 
 CRASHES_MAX = 20
 CLAIM_SECONDS = 3.0  # a claim lasts no longer than this, with the margin of a lease
+NO_FLOW = (
+    "{0!r} is a workflow, and its row was sent as a job: nothing was run. Start it in code, with {0}.start(conn, …)"
+)
 VERSION_SECONDS = 30.0  # how long a row waits whose version this worker does not have
 
 
@@ -213,6 +216,10 @@ class Flows:
 def _driven(made: Workflow, job: Job, recorder: Recorder, *, blocking: bool = False) -> Any:
     """Drive one attempt: its outcome, or an awaitable of it."""
     headers = job.sent_headers
+    if "tenure-flow" not in headers:
+        # Nobody could signal or cancel it, no deadline holds, a delete takes it mid-way. Only start() knows all of it.
+        refused = DeadLetter(NO_FLOW.format(made.name))
+        return refused if blocking else _ready(refused)
     version = int(headers.get("tenure-version", "1"))
     definition = made.versions.get(version)
     if definition is None:
