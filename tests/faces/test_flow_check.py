@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,3 +141,38 @@ def test_a_step_of_a_task_group_that_was_renamed_differs(world: World, app: str)
     checked = _checked(world, app)
     assert checked.exit_code == 1
     assert f"{id}: definition differs: groups version 1 has 'zero' recorded as step 0" in checked.output
+
+
+SAYS = """
+from tenure import Inbox
+from tenure.shapes.flow import Flows
+inbox = Inbox()
+made = Flows(inbox)
+client = None
+@inbox.lifespan
+async def opened():
+    yield
+@made.workflow("sayer")
+async def sayer(flow):
+    flow.say("hello")
+    await flow.step("step", print)
+@made.workflow("uses")
+async def uses(flow):
+    await flow.step("get", client.get)
+@made.workflow("later")
+async def later(flow):
+    await flow.step("get", lambda: client.get())
+"""
+
+
+def test_a_check_opens_no_lifespan_and_says_so(world: World, tmp_path: Path) -> None:
+    """A deploy was held up by a flow that says something, and by one that uses a client of the worker's."""
+    (tmp_path / "says.py").write_text(SAYS)
+    ids = {each: _begun(world, each) for each in ("sayer", "uses", "later")}
+    checked = _checked(world, f"{tmp_path}/says.py:inbox")
+    assert checked.exit_code == 1
+    assert re.search(f"{ids['uses']}: .*'get'; if it uses what a lifespan opens", checked.output)
+    assert checked.output.endswith("\n3 flows, 0 differ, 1 cannot be told\n")
+    world.sql("DELETE FROM live WHERE kind = 'uses'")
+    checked = _checked(world, f"{tmp_path}/says.py:inbox")
+    assert (checked.exit_code, checked.output) == (0, "2 flows, 0 differ\n")

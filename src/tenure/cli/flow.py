@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import click
@@ -19,18 +18,16 @@ from ..model.times import day_and_time
 from ..postgres import migrate
 from ..postgres.connection import QueueConnection
 from ..telemetry.log import printable
-from ..verbs.flows import FlowRow, FlowState, FlowStep, Told, flow_state, flows, said
-from ..verbs.questions import row, why
+from ..verbs.flows import FlowState, FlowStep, Told, flow_state, flows, said
+from ..verbs.questions import why
 from ..verbs.statement import Statement
-from ..verbs.steps import cancel_flow, recall, signal
+from ..verbs.steps import cancel_flow, signal
 from .database import opened, options
+from .flow_check import check_all
 from .operators import answer, me, named, noting
 from .output import as_json as as_document
 from .output import show
 from .suggest import Suggesting
-
-if TYPE_CHECKING:
-    from ..shapes.flow.flows import Workflow
 
 LOOK_SECONDS = 0.3
 NAMES_MAX = 10_000  # live flows among which a name is looked for
@@ -182,63 +179,4 @@ def _change(
         raise click.exceptions.Exit(NO)
 
 
-@command.command("check")
-@click.argument("app")
-@click.option(
-    "--limit", "n", default=10_000, show_default=True, type=click.IntRange(1, 10_000), help="At most so many."
-)
-@options
-def check_all(app: str, n: int, database_url: str | None, schema: str | None) -> None:
-    """Run what is recorded of every live flow through the code of APP, without bodies; exit 1 if some would differ."""
-    from ..shapes.flow.check import StandsStill
-    from ..shapes.flow.flows import workflows_of
-    from .worker import load
-
-    known, differs, seen, unknown = workflows_of(load(app)), 0, 0, Counter[str]()
-    still: dict[tuple[str, int], int] = {}  # by workflow and version: each look takes seconds, and may leave a thread
-    with opened(database_url, schema) as database, postgres.connect(database.url) as conn:
-        migrate.require(conn, database.schema)
-        for each in postgres.run(conn, flows(n=n), database.schema):
-            code = each.workflow, each.version
-            if each.status in ("failed", "cancelled"):
-                continue
-            if each.workflow not in known:
-                unknown[each.workflow] += 1
-                continue
-            if code in still:
-                still[code] += 1
-                continue
-            seen += 1
-            error = _trouble(conn, known[each.workflow], each, database.schema)
-            if isinstance(error, StandsStill):
-                still[code] = 0
-            if error is not None:
-                echo(f"{each.id}: {printable(str(error))}")
-                differs += 1
-    for (name, version), left in sorted(still.items()):
-        if left:
-            echo(f"not looked at: {left} more of {printable(name)} version {version}, whose code stood still")
-    for name, left in sorted(unknown.items()):
-        echo(f"not looked at: {left} of {printable(name)}, a workflow that this code does not have")
-    echo(f"{seen} flows, {differs} differ")
-    if differs:
-        raise click.exceptions.Exit(NO)
-
-
-def _trouble(conn: QueueConnection, workflow: Workflow, flow: FlowRow, schema: str) -> object:
-    """Why this code cannot go on with this flow; None if it can."""
-    from ..shapes.flow.check import StandsStill, check
-
-    if flow.version not in workflow.versions:
-        return f"no version {flow.version} of {flow.workflow} in this code"
-    found = postgres.run(conn, row(flow.id), schema)
-    records = postgres.run(conn, recall([(flow.id, flow.run)]), schema)[flow.id]
-    payload = found.payload if found else "{}"
-    try:
-        return check(workflow, payload, records, version=flow.version, id=flow.id, run=flow.run)
-    except KeyboardInterrupt:
-        raise
-    except StandsStill as error:
-        return error
-    except BaseException as raised:  # by the function itself: the others are looked at all the same
-        return f"its function raises {type(raised).__name__}: {raised}"
+command.add_command(check_all)

@@ -85,6 +85,9 @@ class _Dry:
         """Who asks."""
         return threading.get_ident() if self.blocking else asyncio.current_task()
 
+    def say(self, chunk: str) -> None:
+        """Nobody is told."""
+
     def go(self, doing: Doing) -> Any:
         """The recorded value, or the frontier."""
         return _recorded(doing) if self.blocking else self._go(doing)
