@@ -13,8 +13,8 @@ import pytest
 
 from crew import eventually
 from guarantees.flow_shop import Crash, Shop
-from tenure.shapes.flow import Flow
-from tenure.shapes.flow.step_values import hash_of
+from tenure.shapes.flow import Flow, FlowLimit
+from tenure.shapes.flow.step_values import RESULT_BYTES_MAX, hash_of, written
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -193,3 +193,10 @@ def test_other_arguments_have_another_number(one: Any, other: Any) -> None:
 
 def test_the_order_of_names_does_not_count() -> None:
     assert hash_of(({1: 2, "a": 3},), {}) == hash_of(({"a": 3, 1: 2},), {})
+
+
+def test_a_result_is_measured_in_bytes_as_it_is_kept() -> None:
+    """Letters of two bytes were counted as one: twice as much was kept as is said."""
+    assert written("step", "é" * (RESULT_BYTES_MAX // 2 - 1))
+    with pytest.raises(FlowLimit, match=f"returned {RESULT_BYTES_MAX + 2} bytes"):
+        written("step", "é" * (RESULT_BYTES_MAX // 2))

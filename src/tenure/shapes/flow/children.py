@@ -178,7 +178,7 @@ def kept(ends: Sequence[Ended[Any]], more: dict[str, Any]) -> str:
         lambda: {"each": "".join(map(_letter, ends))},
     )
     texts = (msgspec.json.encode({**form(), **more}).decode() for form in forms)
-    return next(text for text in texts if len(text) <= RESULT_BYTES_MAX)
+    return next(text for text in texts if len(text.encode()) <= RESULT_BYTES_MAX)
 
 
 def as_kept(text: str, ends: Sequence[Ended[Any]]) -> list[Ended[Any]]:

@@ -68,9 +68,9 @@ def read(call: Call, text: str | None) -> Any:
 def written(name: str, value: Any) -> str:
     """A result as JSON text, as it will be read in every later attempt; or FlowLimit."""
     text = as_stored(encode(value))
-    if len(text) > RESULT_BYTES_MAX:
+    if (size := len(text.encode())) > RESULT_BYTES_MAX:
         raise FlowLimit(
-            f"step {name!r} returned {len(text)} bytes, the most is {RESULT_BYTES_MAX}: store it, return its address"
+            f"step {name!r} returned {size} bytes, the most is {RESULT_BYTES_MAX}: store it, return its address"
         )
     return text
 
