@@ -222,3 +222,13 @@ def test_a_flow_is_found_by_its_key_with_or_without_its_workflow(world: World) -
         1,
         f"ended: it takes no more signals and cannot be cancelled, `tenure flow show {ended}` says how it ended\n",
     )
+
+
+def test_a_name_of_two_flows_is_refused_and_the_whole_name_says_which(world: World) -> None:
+    """A signal for the one went to the other: order:1 is the order 1, and what checkout calls order:1."""
+    for workflow, name in (("order", "1"), ("checkout", "order:1")):
+        world.enqueue(workflow, headers={"tenure-flow": workflow}, idempotency_key=f"flow:{workflow}:{name}")
+    refused = _say(flow, world, "signal", "order:1", "go").exception
+    assert "two flows have the name 'order:1': write flow:order:1 or flow:checkout:order:1" in str(refused)
+    for whole in ("flow:order:1", "flow:checkout:order:1"):
+        assert _say(flow, world, "signal", whole, "go").output == "queued\n"

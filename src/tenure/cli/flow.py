@@ -78,10 +78,13 @@ def _id(conn: QueueConnection, given: str, schema: str) -> UUID:
     with contextlib.suppress(ValueError):
         return UUID(given.strip())
     whole = given if given.startswith("flow:") else f"flow:{given}"
-    if (state := postgres.run(conn, flow_state(None, named=whole), schema)) is not None:
-        return state.id
+    state = postgres.run(conn, flow_state(None, named=whole), schema)
     listed = postgres.run(conn, flows(n=NAMES_MAX), schema)
     found = [each for each in listed if each.name == f"flow:{each.workflow}:{given}"]
+    if state is not None and not found:
+        return state.id
+    if state is not None:
+        raise BadSettings(f"two flows have the name {given!r}: write {whole} or {found[0].name}")
     if len({each.workflow for each in found}) > 1:
         raise BadSettings(f"several workflows have a flow {given!r}: name one, {found[0].workflow}:{given}")
     if not found:
