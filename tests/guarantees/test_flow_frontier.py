@@ -27,16 +27,15 @@ def _differs(shop: Shop, id: Any) -> None:
 
 def _branching(shop: Shop, names: list[str], how: str, pause: float = 0.0) -> Any:
     """A flow whose left branch waits for x and does something, beside a right branch that did something before."""
-    undo = {"undo": shop.ado}
 
     async def left(flow: Flow) -> None:
         await flow.wait_for("x")
-        await flow.step("charge", shop.ado, "charge", **undo)
+        await flow.step("charge", shop.ado, "charge", undo=shop.ado)
         await flow.wait_for("never")
 
     async def right(flow: Flow) -> None:
         await asyncio.sleep(pause)
-        await flow.step(names[0], shop.ado, "right", **undo)
+        await flow.step(names[0], shop.ado, "right", undo=shop.ado)
         await flow.wait_for("go")
 
     async def branching(flow: Flow) -> None:

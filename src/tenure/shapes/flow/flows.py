@@ -28,13 +28,10 @@ from .life import life
 from .lines import BRANCH, Branch
 from .recorder import Recorder
 from .terms import check_deadline, check_version, headers_of
-from .trouble import InputDiffers
+from .trouble import NO_FLOW, InputDiffers
 
 CRASHES_MAX = 20
 CLAIM_SECONDS = 3.0  # a claim lasts no longer than this, with the margin of a lease
-NO_FLOW = (
-    "{0!r} is a workflow, and its row was sent as a job: nothing was run. Start it in code, with {0}.start(conn, …)"
-)
 VERSION_SECONDS = 30.0  # how long a row waits whose version this worker does not have
 
 

@@ -7,6 +7,10 @@ from ...model.payload import clean_error
 
 LATE = "its deadline has passed"
 
+NO_FLOW = (
+    "{0!r} is a workflow, and its row was sent as a job: nothing was run. Start it in code, with {0}.start(conn, …)"
+)
+
 
 class StepFailed(TenureError):
     """A step has failed for good. Raised from its record, the first time as in every later run."""
