@@ -15,7 +15,7 @@ from faces.browser.yard import Yard, open_yard
 from tenure.model.declaration import Declaration
 from tenure.model.journal import NewEvent
 from tenure.model.rows import NewRow
-from tenure.verbs import batches, endpoints, steps
+from tenure.verbs import batches, endpoints, lifecycle, steps
 from tenure.verbs.journal import append
 from tenure.verbs.kinds import declare
 from tenure.verbs.projections import plan_projection
@@ -120,6 +120,22 @@ def test_a_projection_shows_what_stopped_it_and_is_paused(visit: Visit, yard: Ya
     page.get_by_role("switch", name="Projection totals").click()
     expect(page.get_by_role("switch", name="Projection totals: paused")).to_be_visible()
     assert yard.deeds("pause_projection")[0][2] == "totals"
+
+
+def test_a_projection_whose_row_was_cancelled_is_brought_back(visit: Visit, yard: Yard) -> None:
+    world = yard.world
+    world.run(plan_projection("gone", shards=1, like=None))
+    (ids,) = zip(*world.sql("SELECT row_id FROM checkpoints WHERE projection = 'gone'"), strict=True)
+    world.run(lifecycle.cancel(list(ids)))
+    page = visit("projections", url=yard.url)
+    expect(page.get_by_role("row").filter(has_text="cancelled")).to_be_visible()
+    assert faults(page) == []
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.get_by_role("button", name="Bring back: gone").click()
+    expect(page.get_by_text("gone: 1 shard has a new row, which goes on where it was.")).to_be_visible()
+    expect(page.get_by_role("button", name="Bring back: gone")).to_have_count(0)
+    assert world.sql("SELECT count(*) FROM live WHERE kind = 'projection:gone'") == [(1,)]
+    assert yard.deeds("resume_projection")[0][2] == "gone"
 
 
 def test_an_outbox_shows_its_lag_and_since_when_its_broker_is_away(visit: Visit, yard: Yard) -> None:
