@@ -169,7 +169,11 @@ function Acts({ each, stopped, gone }) {
         </button>
       `}
       ${gone && can("resume_projection") && html`
-        <button class="button small" aria-label=${`Bring back: ${projection}`} onClick=${() => resume(each)}>
+        <button
+          class="button small"
+          aria-label=${`Bring back: ${projection}`}
+          onClick=${() => resume(each)}
+        >
           Bring back
         </button>
       `}

@@ -110,8 +110,8 @@ function Picture({ ring, only }) {
       ${ring.workers.length > 0 && html`
         <p class="ring-scale quiet">
           Ticks: buckets by owner. Bars: pending rows in ${BUCKETS / ring.depth.length} buckets each, by
-          square root; the deepest has ${number(Math.max(0, ...ring.depth))}. Of unordered rows, those due first
-          are counted.
+          square root; the deepest has ${number(Math.max(0, ...ring.depth))}. Of unordered rows, those
+          due first are counted.
         </p>
       `}
     <//>
