@@ -69,7 +69,7 @@ def test_an_instance_begins_with_the_options_of_the_newest_version(shop: Shop, o
     assert (row.queue, row.priority, msgspec.json.decode(row.headers or "{}").get("tenure-deadline")) == (
         "newq",
         7,
-        "+60",
+        "+60.000",
     )
     assert made.start(shop.world.conn, x=1).id == id  # of the name that an older version gave
     assert shop.inbox.queues == {"default": 1.0, "newq": 1.0}  # what began with version 1 is in the other one

@@ -151,7 +151,7 @@ def test_a_batch_is_entered_by_the_holder_who_locks_its_checkpoint_until_its_lea
         ((left,),) = world.sql(
             "SELECT date_part('epoch', lease_expires_at - clock_timestamp()) FROM live, pg_sleep(0.05)"
         )
-        assert world.run(enter_batch("p", 0, held)) < left
+        assert world.run(enter_batch("p", 0, held)).seconds_left < left
         ((milliseconds,),) = world.sql(
             "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
         )

@@ -20,6 +20,7 @@ from tenure.shapes.projection.rebuilding import Rebuild
 from tenure.shapes.projection.shard import Apply
 from tenure.testing.address import with_schema
 from tenure.verbs.journal import append
+from tenure.verbs.lifecycle import Entered
 from tenure.verbs.projections import projections, reapply, resume_projection, skip_stopped
 from tenure.verbs.rebuild import ask_rebuild
 from world import World
@@ -222,7 +223,7 @@ def test_a_swap_in_which_the_function_ended_its_transaction_comes_after_the_batc
     swapping = rebuild.between(state, 7)
     body = next(swapping).body  # type: ignore[union-attr]
     asked = [next(body)]
-    answers: list[Any] = [9, 1.0, [None], None, {}]
+    answers: list[Any] = [9, Entered(1.0, "mark"), [None], None, {}]
     for answer in [*answers, *([None, {}] if noticed == "at the end" else [])]:
         asked.append(body.send(answer))
     assert getattr(asked[-1], "name", "call") == ("call" if noticed == "by its call" else "swap_shadow")

@@ -2,7 +2,7 @@
 -- kind: expand
 
 ALTER TABLE tenure.projections ADD COLUMN queue text;
-UPDATE tenure.projections SET queue = 'projection:' || projection;
+UPDATE tenure.projections SET queue = format('projection:%s', projection);
 ALTER TABLE tenure.projections ALTER COLUMN queue SET NOT NULL;
 
 -- As in 0031_projections.sql, and rows that are in another queue come to this one, also while they are held: they are given back there.

@@ -4,7 +4,7 @@
 -- why: counted up to the last event that is committed: what an open append holds back cannot be read yet, and is behind all the same. The
 -- lag in seconds is the age of the first event that it has not read; 0 if there is none. Where the job fails, and not an event, the error
 -- is that of its row, until it makes progress; a row that has ended is the state. A rebuild that has not begun has no checkpoint yet.
--- It runs while its row is held; else nobody can run it, or it waits, and the error says why if its row does.
+-- It runs while a worker has its row; else nobody can run it, or it waits, and the error says why if its row does.
 WITH newest AS MATERIALIZED (
   SELECT j.position FROM tenure.journal AS j ORDER BY j.position DESC LIMIT 1
 ), shards AS (
