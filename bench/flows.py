@@ -77,7 +77,7 @@ class Bench:
         began = time.monotonic()
         thread.start()
         while not self.conn.execute(query.encode(), params).fetchone()[0]:
-            time.sleep(0.02)
+            time.sleep(0.05)  # it counts rows: asked more often, it takes a tenth of the server
         seconds = time.monotonic() - began
         worker.stop()
         thread.join()
