@@ -26,6 +26,12 @@ CREATE FUNCTION tenure_door.put_many(
   boolean[], jsonb[]
 ) RETURNS uuid[] LANGUAGE sql AS 'SELECT NULL::uuid[]'
 """
+DECLARE = """
+INSERT INTO tenure.kinds (kind, form, queue, keyed, key_template, ordered, hold, priority, max_attempts, encrypted, worker,
+                          started_at, seen_at)
+SELECT 'by_' || keyed, 'x', 'default', keyed, template, false, false, 0, 10, false, 'A', now(), now()
+FROM (VALUES ('by_template', 'order:{order_id}'), ('in_code', NULL), ('never', NULL)) AS k (keyed, template)
+"""
 SEND = "SELECT row_id, outcome FROM tenure_door.enqueue(%s, %s, %s, idempotency_key => %s)"
 
 
@@ -88,6 +94,15 @@ def test_an_idempotency_key_is_known_on_every_node(cluster: Cluster) -> None:
         assert send(c, "known", None, once="known:1") == (id, "duplicate")
         assert send(b, "known", one, '{"other": 1}', once="known:1") == (id, "conflict")
     assert sum(map(len, cluster.rows("known").values())) == 1
+
+
+def test_a_conflict_with_a_row_that_was_sent_to_its_node_directly_leaves_no_key_behind(cluster: Cluster) -> None:
+    one, _ = two_homes(cluster, "direct")
+    with cluster.at(cluster.home(one)) as there, cluster.at() as conn:
+        direct = "SELECT tenure.enqueue('direct', '{}', %s, idempotency_key => 'direct:1')"
+        there.execute(direct, [one])
+        assert send(conn, "direct", one, '{"other": 1}', once="direct:1")[1] == "conflict"
+        assert conn.execute("SELECT FROM tenure_door.idempotency WHERE key = 'direct:1'").fetchone() is None
 
 
 def test_a_rolled_back_sender_frees_its_idempotency_key(cluster: Cluster) -> None:
@@ -265,6 +280,22 @@ def test_what_python_sends_is_not_completed_by_what_a_handler_has_declared(clust
         assert not heard
         send(conn, "told", one)
         assert heard == ["no worker has declared kind told yet: the row goes to queue default"]
+
+
+def test_sql_gives_the_key_itself_where_the_handler_would_make_one(cluster: Cluster) -> None:
+    """The node is chosen before the key is made: the row would wait where nobody looks for its key."""
+    for place in cluster.nodes:
+        with cluster.at(place) as conn:
+            conn.execute(DECLARE)
+    with cluster.at() as conn:
+        for kind in ("by_by_template", "by_in_code"):
+            with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"{kind} .* give partition_key"):
+                send(conn, kind, None, '{"order_id": 1}')
+            assert send(conn, kind, "order:1", '{"order_id": 1}')[1] == "enqueued"
+        assert send(conn, "by_never", None)[1] == "enqueued"
+    for place in cluster.nodes:
+        with cluster.at(place) as conn:
+            conn.execute("DELETE FROM tenure.kinds WHERE kind LIKE 'by\\_%'")
 
 
 def test_keys_are_forgotten_by_age(cluster: Cluster) -> None:

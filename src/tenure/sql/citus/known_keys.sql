@@ -36,13 +36,9 @@ BEGIN
   VALUES (routing_key, hash, clock_timestamp())  -- implied: keys are kept for days, and no transaction is so long
   ON CONFLICT (key) DO UPDATE SET content_hash = EXCLUDED.content_hash, created_at = EXCLUDED.created_at
     WHERE k.row_id IS NULL;
-  IF NOT FOUND THEN
+  IF NOT FOUND THEN  -- the key has a row; it is locked now, so retention cannot forget it
     RETURN QUERY SELECT k.row_id, CASE WHEN k.content_hash = hash THEN 'duplicate' ELSE 'conflict' END
     FROM tenure_door.idempotency AS k WHERE k.key = routing_key;
-    IF NOT FOUND THEN
-      RAISE EXCEPTION 'an idempotency key was forgotten by retention while it was being sent: send again'
-        USING ERRCODE = 'serialization_failure';
-    END IF;
   END IF;
 END
 $$;
