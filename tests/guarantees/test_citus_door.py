@@ -27,8 +27,8 @@ CREATE FUNCTION tenure_door.put_many(
 ) RETURNS uuid[] LANGUAGE sql AS 'SELECT NULL::uuid[]'
 """
 DECLARE = """
-INSERT INTO tenure.kinds (kind, form, queue, keyed, key_template, ordered, hold, priority, max_attempts, encrypted, worker,
-                          started_at, seen_at)
+INSERT INTO tenure.kinds
+  (kind, form, queue, keyed, key_template, ordered, hold, priority, max_attempts, encrypted, worker, started_at, seen_at)
 SELECT 'by_' || keyed, 'x', 'default', keyed, template, false, false, 0, 10, false, 'A', now(), now()
 FROM (VALUES ('by_template', 'order:{order_id}'), ('in_code', NULL), ('never', NULL)) AS k (keyed, template)
 """

@@ -231,8 +231,9 @@ def test_who_is_led_to_a_node_that_has_lost_the_range_meanwhile_sends_again(clus
     key = cluster.keys("1", 1, "late")[0]
     rest = "NULL, NULL, NULL, 0, NULL, false, NULL, NULL, NULL, NULL"
     put = f"SELECT tenure_door.put(%s, 'given', 'late', '{{}}', %s, {rest})"
-    many = "SELECT tenure_door.put_many(%s, ARRAY[%s], '{late}', '{\"{}\"}', ARRAY[%s], '{NULL}', '{0}', '{NULL}', '{0}', '{NULL}', "
-    many += "'{false}', '{NULL}', '{NULL}', '{NULL}')"
+    none, ours = "'{NULL}'", ["'{late}'", "ARRAY['{}'::jsonb]", "ARRAY[%s]"]
+    rows = ", ".join([*ours, none, "'{0}'", none, "'{0}'", none, "'{false}'", none, none, none])
+    many = f"SELECT tenure_door.put_many(%s, ARRAY[%s], {rows})"
     take = "SELECT tenure_door.take_key(%s, '')"
     note = "SELECT tenure_door.note_key(%s, NULL)"
     led = make_conninfo(cluster.nodes["2"], application_name="citus_internal gpid=10000000001")
