@@ -28,7 +28,8 @@ CREATE FUNCTION tenure_door.put_many(
 """
 DECLARE = """
 INSERT INTO tenure.kinds
-  (kind, form, queue, keyed, key_template, ordered, hold, priority, max_attempts, encrypted, worker, started_at, seen_at)
+  (kind, form, queue, keyed, key_template, ordered, hold, priority, max_attempts, encrypted, worker, started_at,
+   seen_at)
 SELECT 'by_' || keyed, 'x', 'default', keyed, template, false, false, 0, 10, false, 'A', now(), now()
 FROM (VALUES ('by_template', 'order:{order_id}'), ('in_code', NULL), ('never', NULL)) AS k (keyed, template)
 """
