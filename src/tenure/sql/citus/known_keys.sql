@@ -49,7 +49,7 @@ CREATE OR REPLACE FUNCTION tenure_door.note_key(routing_key text, id uuid) RETUR
 AS $$
 BEGIN
   PERFORM tenure_door.check_closed();
-  PERFORM tenure_door.stay(routing_key);
+  PERFORM tenure_door.stay(routing_key);  -- implied: take_key holds the range already
   PERFORM tenure_door.check_home(routing_key);
   IF id IS NULL THEN
     DELETE FROM tenure_door.idempotency AS k WHERE k.key = routing_key

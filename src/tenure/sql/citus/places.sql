@@ -123,7 +123,7 @@ DECLARE
   here CONSTANT int := tenure_door.here();
   near text := current_setting('citus_door.key_here', true);
 BEGIN
-  IF current_setting('citus_door.together', true) = 'yes' THEN
+  IF current_setting('citus_door.together', true) = 'yes' THEN  -- implied: only quicker, one write is enough
     RETURN;
   END IF;
   IF EXISTS (SELECT FROM tenure_door.ranges_here()) THEN
@@ -133,7 +133,8 @@ BEGIN
     PERFORM set_config('citus_door.key_here', near, false);
     DELETE FROM tenure_door.keys AS k WHERE k.partition_key = near;
   ELSIF here <> 0 AND EXISTS (SELECT FROM tenure_door.inboxes AS i WHERE i.group_id = 0) THEN
-    UPDATE tenure_door.inboxes AS i SET group_id = i.group_id WHERE i.group_id = -1;  -- on all nodes: senders wait for each other
+    UPDATE tenure_door.inboxes AS i SET group_id = i.group_id  -- on all nodes: senders wait for each other
+    WHERE i.group_id = -1;  -- implied: else its rows are written, to what they are
   ELSE
     DELETE FROM tenure_door.together AS t WHERE t.n = 0;  -- from another node, the coordinator is a second one: that takes two phases, too
   END IF;
