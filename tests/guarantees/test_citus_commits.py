@@ -140,7 +140,7 @@ def test_a_drained_node_goes_on_though_the_coordinator_has_an_inbox(cluster: Clu
         conn.execute("INSERT INTO tenure_door.inboxes VALUES (0)")
         with phases(conn) as asked:
             conn.execute(ENQUEUE, [key])
-        with phases(conn) as for_one_there:  # a row of the coordinator's own: to write there would be one place, not two
+        with phases(conn) as for_one_there:  # if the row is the coordinator's, a write there is no second place
             conn.execute("SELECT tenure_door.commit_together()")
         conn.execute("DELETE FROM tenure_door.inboxes WHERE group_id = 0")
     assert asked == for_one_there == ["PREPARE", "PREPARE", "COMMIT", "COMMIT"]

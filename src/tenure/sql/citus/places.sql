@@ -136,7 +136,8 @@ BEGIN
     UPDATE tenure_door.inboxes AS i SET group_id = i.group_id  -- on all nodes: senders wait for each other
     WHERE i.group_id = -1;  -- implied: else its rows are written, to what they are
   ELSE
-    DELETE FROM tenure_door.together AS t WHERE t.n = 0;  -- from another node, the coordinator is a second one: that takes two phases, too
+    DELETE FROM tenure_door.together AS t  -- from another node, the coordinator is a second one: that takes two phases, too
+    WHERE t.n = 0;  -- implied: it has no rows
   END IF;
   PERFORM set_config('citus_door.together', 'yes', true);
 END
