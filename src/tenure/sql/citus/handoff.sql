@@ -31,9 +31,9 @@ BEGIN
   END IF;
   IF found.here THEN
     INSERT INTO tenure.waiting AS w (row_id, partition_key, since, available_at)
-    VALUES (NEW.id, NEW.partition_key, clock_timestamp(), NEW.available_at)
+    VALUES (NEW.id, NEW.partition_key, clock_timestamp(), NEW.available_at)  -- implied: since is shown, and a transaction is short beside it
     ON CONFLICT (row_id) DO UPDATE SET since = EXCLUDED.since, available_at = EXCLUDED.available_at;
-    NEW.available_at := clock_timestamp() + interval '3650 days';
+    NEW.available_at := clock_timestamp() + interval '3650 days';  -- implied: as long as nobody waits
     NEW.last_error := 'the range of its key has moved here: other inboxes are asked whether they have rows of it';
   ELSIF NEW.lease_generation > 0 THEN  -- it had ended; a new row that is sent here past the door is this inbox's own affair
     RAISE EXCEPTION 'ordered key % belongs to inbox % now, and its rows do not follow: enqueue this one anew, or leave it', NEW.partition_key, found.inbox
