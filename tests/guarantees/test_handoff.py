@@ -92,6 +92,20 @@ def test_a_row_in_flight_keeps_the_range_away(ranges: Placements) -> None:
     assert ranges.adopt(2).adopted == (1, 1)
 
 
+def test_an_answer_that_is_older_than_a_row_does_not_free_it(ranges: Placements) -> None:
+    """Its transaction may have begun before the others were asked: what counts is when the row came."""
+    ranges.send("k", 0)
+    ranges.move("k", to=2)
+    conn = ranges.conns[2]
+    with conn.transaction():
+        (asked,) = conn.execute("SELECT clock_timestamp()").fetchone() or (None,)
+        ranges.send("k", 1)
+    ours = "ARRAY[tenure_door.range_of('k')], '{0}', '{false}'"
+    free = f"SELECT freed FROM tenure.adopt({ours}, ARRAY[%s::timestamptz], 0)"
+    assert conn.execute(free.encode(), [asked]).fetchone() == (0,)
+    assert conn.execute(free.encode(), ["infinity"]).fetchone() == (1,)
+
+
 def test_rows_without_order_never_wait(ranges: Placements) -> None:
     ranges.send("k", 0)
     ranges.move("k", to=2)

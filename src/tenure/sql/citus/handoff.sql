@@ -31,7 +31,7 @@ BEGIN
   END IF;
   IF found.here THEN
     INSERT INTO tenure.waiting AS w (row_id, partition_key, since, available_at)
-    VALUES (NEW.id, NEW.partition_key, clock_timestamp(), NEW.available_at)  -- implied: since is shown, and a transaction is short beside it
+    VALUES (NEW.id, NEW.partition_key, clock_timestamp(), NEW.available_at)
     ON CONFLICT (row_id) DO UPDATE SET since = EXCLUDED.since, available_at = EXCLUDED.available_at;
     NEW.available_at := clock_timestamp() + interval '3650 days';  -- implied: as long as nobody waits
     NEW.last_error := 'the range of its key has moved here: other inboxes are asked whether they have rows of it';
@@ -93,7 +93,9 @@ BEGIN
     RETURNING w.row_id, w.available_at
   )
   SELECT array_agg(gone.row_id) AS ids, array_agg(gone.available_at) AS times INTO due FROM gone;
-  PERFORM FROM tenure.live AS i WHERE i.id = ANY (due.ids) ORDER BY i.id FOR UPDATE;
+  PERFORM FROM tenure.live AS i
+  WHERE i.id = ANY (due.ids)  -- implied: else all rows are locked, in the same order
+  ORDER BY i.id FOR UPDATE;  -- implied: else the update locks them in another order, a deadlock that no test can time
   WITH back AS (
     UPDATE tenure.live AS i SET available_at = d.at, last_error = NULL
     FROM unnest(due.ids, due.times) AS d (id, at)
