@@ -106,6 +106,15 @@ def test_an_answer_that_is_older_than_a_row_does_not_free_it(ranges: Placements)
     assert conn.execute(free.encode(), ["infinity"]).fetchone() == (1,)
 
 
+def test_nothing_else_is_due_because_a_range_is_at_home(ranges: Placements) -> None:
+    ranges.let_a_row_wait("k")
+    ranges.conns[2].execute("SELECT tenure.enqueue('count', '{}', delay_seconds => 3600)")
+    ranges.work(1)
+    assert ranges.adopt(2).adopted == (1, 1)
+    due = "SELECT partition_key FROM tenure.live WHERE available_at <= clock_timestamp()"
+    assert ranges.conns[2].execute(due).fetchall() == [("k",)]
+
+
 def test_rows_without_order_never_wait(ranges: Placements) -> None:
     ranges.send("k", 0)
     ranges.move("k", to=2)
