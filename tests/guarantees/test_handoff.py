@@ -123,6 +123,13 @@ def test_rows_without_order_never_wait(ranges: Placements) -> None:
     assert number(job) == 1
 
 
+def test_nobody_waits_for_rows_without_order_elsewhere(ranges: Placements) -> None:
+    ranges.send("k", 0, ordered=False)
+    ranges.move("k", to=2)
+    ranges.send("k", 1)
+    assert ranges.adopt(2).adopted == (1, 1)
+
+
 def test_a_range_that_comes_back_goes_on_in_the_order_of_its_stays(ranges: Placements) -> None:
     for n, home in enumerate((1, 2, 1, 2)):
         ranges.move("k", to=home)
