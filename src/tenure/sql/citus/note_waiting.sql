@@ -8,7 +8,7 @@ WITH noted AS (
         JOIN unnest(:ranges::bigint[], :reasons::text[]) AS a (range, reason) ON a.range = tenure_door.range_of(k.partition_key)
         ORDER BY k.since LIMIT 1000) AS w
   WHERE i.id = w.row_id
-    AND i.last_error IS DISTINCT FROM w.reason
+    AND i.last_error IS DISTINCT FROM w.reason  -- implied: else what stands there is written again
   RETURNING 1
 )
 SELECT count(*)::int FROM noted
