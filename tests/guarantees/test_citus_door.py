@@ -307,6 +307,20 @@ def test_keys_are_forgotten_by_age(cluster: Cluster) -> None:
         assert postgres.run(worker, forget_keys()) == 1, "on the connection of a worker, with its fixed plans"
 
 
+def test_a_key_that_is_being_sent_again_is_not_forgotten_meanwhile(cluster: Cluster) -> None:
+    one, _ = two_homes(cluster, "again")
+    with cluster.at() as conn, postgres.connect(next(iter(cluster.nodes.values()))) as worker:
+        send(conn, "kept", one, once="kept:1")
+        conn.execute("UPDATE tenure_door.idempotency SET created_at = '1999-01-01' WHERE key = 'kept:1'")
+        with conn.transaction():
+            assert send(conn, "kept", one, once="kept:1")[1] == "duplicate"
+            worker.execute("SET statement_timeout = '1s'")
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                postgres.run(worker, forget_keys())
+        worker.execute("RESET statement_timeout")
+        assert postgres.run(worker, forget_keys()) == 1
+
+
 def test_rows_of_all_inboxes_are_counted_in_one_question(cluster: Cluster) -> None:
     one, two = two_homes(cluster, "counted")
     with cluster.at() as conn:
