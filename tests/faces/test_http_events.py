@@ -47,8 +47,13 @@ async def never() -> bool:
 
 
 def listeners(world: World) -> int:
-    """How many sessions listen for the web."""
-    return int(world.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure serve events'")[0][0])
+    """How many sessions listen for the web of this test: those of the test before it may not have ended yet."""
+    query = """
+      SELECT count(*) FROM pg_stat_activity AS a, pg_stat_activity AS ours
+      WHERE ours.pid = pg_backend_pid() AND a.backend_start > ours.backend_start
+        AND a.application_name = 'tenure serve events'
+    """
+    return int(world.sql(query)[0][0])
 
 
 def test_every_tab_gets_ticks_with_the_numbers_of_the_overview(world: World) -> None:

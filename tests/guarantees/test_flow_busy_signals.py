@@ -13,7 +13,7 @@ import pytest
 from crew import eventually
 from guarantees.flow_shop import Shop
 from tenure.shapes.flow import Flow
-from tenure.verbs import steps, why
+from tenure.verbs import steps
 from world import World
 
 pytestmark = pytest.mark.one_server
@@ -76,27 +76,3 @@ def test_a_wait_is_over_when_its_time_is_up_while_others_signal(shop: Shop) -> N
         id = busy.start(shop.world.conn).id
         with _busy(shop, id):
             eventually(lambda: shop.world.status(id) == "completed")
-
-
-def test_what_keeps_it_is_said(shop: Shop) -> None:
-    """`tenure why` of a flow that cannot go to sleep, for somebody signals it just now."""
-
-    @shop.flows.workflow("busy")
-    async def busy(flow: Flow) -> None:
-        for _ in range(3):
-            await flow.step("got", shop.ado, await flow.wait_for("s"))
-
-    with shop.work():
-        id = busy.start(shop.world.conn).id
-        shop.asleep(id)
-        with _busy(shop, id):
-            time.sleep(HELD_SECONDS * 2)
-            shop.world.run(steps.signal(id, "s", 0))
-            shop.world.run(steps.signal(id, "s", 1))
-            eventually(lambda: shop.did == [0])
-            time.sleep(4)
-            said = set[str]()
-            for _ in range(40):
-                said.add(str(shop.world.run(why.why(id))))
-                time.sleep(0.1)
-    assert len(shop.did) == 2 or all("signal" in each for each in said), (shop.did, said)
