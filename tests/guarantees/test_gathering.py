@@ -105,7 +105,7 @@ def test_beside_others_claims_wait_until_more_rows_have_begun(world: World, besi
     ahead._limit = 8.0
     while len(ahead) > waiting:
         assert stage.held.room_ahead == 0
-        ahead.next()
+        ahead.next(1)
     assert stage.held.room_ahead == 8 - waiting
 
 

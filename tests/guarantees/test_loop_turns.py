@@ -91,7 +91,7 @@ def test_a_task_is_the_current_one_and_may_set_a_timeout_from_its_first_line_on(
             await asyncio.sleep(0)
 
     async def main() -> None:
-        task = begun(first_lines(), asyncio.get_running_loop())
+        task = begun(first_lines(), loop=asyncio.get_running_loop())
         await task
         assert seen == [task]
 
@@ -105,7 +105,7 @@ def test_the_claimer_hears_all_that_ended_in_the_order_in_which_it_did() -> None
     news.ended(second)
     news.wake("7 default")
     news.ended(third, goes_on=True)
-    assert list(news.take(60)) == [first, second, third, Note("7 default")]
+    assert news.take(60) == ([first, second, third], [Note("7 default")])
     assert news.empty
     news.hurry()
     assert news.empty, "there is nothing to hurry for"

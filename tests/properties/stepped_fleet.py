@@ -195,7 +195,10 @@ class SteppedWorker:
         """Hear the news, do a round, and see how long the claimer would rest."""
         news, self._news = self._news, []
         for each in news:
-            self.claimer._hear(each)
+            if isinstance(each, Attempt):
+                self.claimer.settler.add([each])
+            else:
+                self.claimer._hear(each)
         self.claimer._round(self._stage.conn)
         self._stage.clock.at += ROUND_SECONDS  # the next look tells the database
         self.wake_at = self._stage.clock.at + self.claimer._rest_seconds(self._stage.conn)

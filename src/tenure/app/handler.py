@@ -14,6 +14,7 @@ from ..events import Bus
 from ..model.backoff import Backoff, check_backoff
 from ..model.declaration import Declaration, keyed_by
 from ..model.ended import RESULT_BYTES_MAX, Ended
+from ..model.envelope import MARK
 from ..model.limits import DELAY_SECONDS_MAX
 from ..model.payload import check_row
 from ..model.rows import MAX_ATTEMPTS, Enqueued, NewRow
@@ -165,6 +166,9 @@ class Handler(Generic[C, P, R]):
 
     def arguments(self, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the function for this job; InvalidPayload if its payload does not fit."""
+        payload = job.claimed.payload
+        if MARK not in payload:  # as of most
+            return self.signature.arguments(job, payload)
         text, veil = self.encryption.decrypted(job.claimed)
         if veil is None:
             return self.signature.arguments(job, text)

@@ -8,6 +8,7 @@ from typing import Any, is_typeddict
 
 import msgspec
 import msgspec.inspect
+from msgspec.structs import astuple
 
 from ..errors import BadSettings, InvalidPayload
 from ..model.ended import Ended
@@ -55,7 +56,7 @@ class Signature:
             self.fields = _fields_in_json(payload)
         self._validate = getattr(payload, "model_validate_json", None)  # pydantic, where the user has it
         # Fields that may stand in order are handed over as they were decoded, without their names.
-        self._in_order = not self.injected and all(
+        self._in_order = not (self._whole or self.injected) and all(
             field.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for field in fields
         )
         self._decode = _decoder(kind, Any if self._open or self._validate else self._type).decode
@@ -70,13 +71,14 @@ class Signature:
             value = self._validate(text) if self._validate else self._decode(text)
         except (ValueError, RecursionError) as error:
             raise InvalidPayload(f"the payload does not fit the handler {self.kind!r}: {error}") from None
+        if self._in_order:
+            given = astuple(value)
+            return ((job, *given) if self.takes_job else given), {}
         first = (job,) if self.takes_job else ()
         if self._whole:
             return (first, {self._names[0]: value}) if self.injected else ((*first, value), {})
         if self._open:
             return first, value if isinstance(value, dict) else _not_fields(self.kind, value)
-        if self._in_order:
-            return (*first, *msgspec.structs.astuple(value)), {}
         return first, {name: getattr(value, name) for name in self._names}
 
     def typed(self, ended: Ended[Any]) -> Ended[Any]:

@@ -11,10 +11,10 @@ from ..errors import TenureError
 MEMBER = "$encrypted"  # the name in a payload under which its encrypted part stands
 ENCRYPTED_WITH = "encrypted with key"  # how the reason begins why a worker left a row
 
-_MARK = f'"{MEMBER}"'
+MARK = f'"{MEMBER}"'
 # As Postgres writes it; the end may be missing.
 _ENVELOPE = re.compile(r'"\$encrypted": \{"key": "((?:[^"\\]|\\.)*)", "data": "[A-Za-z0-9+/=]*(?:"[^{}]*\}?)?')
-_SHOWN = re.compile(rf'{re.escape(_MARK)}\s*:\s*"{ENCRYPTED_WITH} ')  # what `shown` writes
+_SHOWN = re.compile(rf'{re.escape(MARK)}\s*:\s*"{ENCRYPTED_WITH} ')  # what `shown` writes
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ _outer = msgspec.json.Decoder(_Outer)
 
 def find(payload: str) -> Envelope | None:
     """The envelope in this JSON text; None if the payload is plain."""
-    if _MARK not in payload:
+    if MARK not in payload:
         return None
     try:
         return _outer.decode(payload).envelope
@@ -58,4 +58,4 @@ def is_shown(payload: str) -> bool:
 
 def shown(payload: str) -> str:
     """The payload for people, as JSON text: in place of the envelope, the name of its key. It may be cut off."""
-    return _ENVELOPE.sub(rf'"{MEMBER}": "{ENCRYPTED_WITH} \1"', payload) if _MARK in payload else payload
+    return _ENVELOPE.sub(rf'"{MEMBER}": "{ENCRYPTED_WITH} \1"', payload) if MARK in payload else payload

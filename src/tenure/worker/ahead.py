@@ -68,18 +68,19 @@ class Ahead:
         for attempt in attempts:
             (self._rows if attempt.source == UNORDERED else self._first).append(attempt)
 
-    def next(self) -> Attempt | None:
-        """The next row, running from now on; those that were given back meanwhile are passed over."""
-        while self._first or self._rows:
+    def next(self, n: int) -> list[Attempt]:
+        """The next rows, up to n, running from now on; those that were given back meanwhile are passed over."""
+        begun: list[Attempt] = []
+        while len(begun) < n and (self._first or self._rows):
             attempt = (self._first or self._rows).popleft()
             if attempt.take_turn():
-                self._one_begun()
-                return attempt
-        return None
+                begun.append(attempt)
+        self._have_begun(len(begun))
+        return begun
 
-    def _one_begun(self) -> None:
-        self._begun += 1
-        if not len(self):
+    def _have_begun(self, n: int) -> None:
+        self._begun += n
+        if n and not len(self):
             self._until = time.monotonic()
 
     def overdue_at(self) -> float:
@@ -100,7 +101,7 @@ class Ahead:
         for attempt in attempts:
             self._lent.pop(attempt, None)
         if begun:
-            self._one_begun()
+            self._have_begun(1)
         if wait:
             self._rows.extendleft(reversed([*attempts]))
 

@@ -30,7 +30,7 @@ from .completer import LARGE, Completer
 from .db_thread import DbThread
 from .gathering import Gathering
 from .held import HeldAttempts
-from .news import GivenBack, Item, News, Note
+from .news import GivenBack, News, Note, Other
 from .settler import Batch, Settler
 from .shared import Shared
 from .sleep import Sleep
@@ -121,13 +121,13 @@ class Claimer(DbThread):
     # -- hearing
 
     def _hear_all(self, seconds: float) -> None:
-        for news in self._news.take(seconds):
+        ended, others = self._news.take(seconds)
+        self.settler.add(ended)
+        for news in others:
             self._hear(news)
 
-    def _hear(self, news: Item) -> None:
-        if isinstance(news, Attempt):
-            self.settler.add([news])
-        elif isinstance(news, GivenBack):
+    def _hear(self, news: Other) -> None:
+        if isinstance(news, GivenBack):
             self._take_back(news)
         elif isinstance(news, Note):
             self._hear_note(news)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
 from ..events import Bus, LeaseLost
 from .ahead import Ahead
@@ -41,14 +41,10 @@ class HeldAttempts:
             self._slots.took(self)
             self._leased.update(attempts)
             free, left = self._slots.room(self)
-            for attempt in attempts:
-                if attempt.state is State.WAITING:
-                    continue
-                if free > 0:
-                    self._give_slot(attempt, left)
-                    free -= 1
-                else:
-                    attempt.wait_ahead()
+            in_turn = [attempt for attempt in attempts if attempt.state is not State.WAITING]
+            self._give_slots(in_turn[: max(0, free)], left)
+            for attempt in in_turn[max(0, free) :]:
+                attempt.wait_ahead()
 
     def queue(self, attempts: Iterable[Attempt]) -> list[Attempt]:
         """Those without a slot wait ahead; returns those that have one by now."""
@@ -129,22 +125,21 @@ class HeldAttempts:
 
     def _begun(self) -> list[Attempt]:
         """Rows ahead that have a slot now."""
-        begun: list[Attempt] = []
         if not len(self.ahead):
-            return begun
+            return []
         free, left = self._slots.room(self)
-        while len(begun) < free and (attempt := self.ahead.next()) is not None:
-            self._give_slot(attempt, left)
-            begun.append(attempt)
+        begun = self.ahead.next(free)
+        self._give_slots(begun, left)
         return begun
 
-    def _give_slot(self, attempt: Attempt, left: int) -> None:
-        """It may be the slot of a handler that has returned, if the others have left no more than so many."""
-        if len(self._busy) >= left:
+    def _give_slots(self, attempts: Collection[Attempt], left: int) -> None:
+        """They may be the slots of handlers that have returned, if the others have left no more than so many."""
+        n = len(attempts)
+        for _ in range(min(n, len(self._busy) + n - left)):
             passed = self._returned.pop()
             self._busy.discard(passed)
             self._passed.add(passed)
-        self._busy.add(attempt)
+        self._busy.update(attempts)
 
     def vacate(self, attempts: Iterable[Attempt]) -> None:
         """The handlers of these have returned and their rows are being settled: others may use their slots."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from .attempt import Attempt
 from .held import HeldAttempts
 from .news import News
 from .next_turn import NextTurn
+
+begun: Callable[..., asyncio.Task[None]] = asyncio.Task
+if sys.version_info >= (3, 12):
+    begun = partial(asyncio.Task, eager_start=True)  # it has run up to its first wait: most never wait
 
 
 class LoopTurns:
@@ -30,7 +35,7 @@ class LoopTurns:
 
     def begin(self, attempt: Attempt, coro: Coroutine[Any, Any, None]) -> None:
         """Run this in a task."""
-        running = begun(coro, asyncio.get_running_loop())
+        running = begun(coro, loop=asyncio.get_running_loop())
         if not running.done():
             attempt.call_on_loop, attempt.task = self._call_on_loop, running
             if attempt.job.lost or attempt.job.cancel_asked:  # asked to stop before there was a way
@@ -58,10 +63,3 @@ class LoopTurns:
                 self._elsewhere([each])
             else:
                 self._next_turn.add(each)
-
-
-def begun(coro: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-    """A task for this coroutine. From Python 3.12 on it has run up to its first wait: most never wait."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(coro, loop=loop, eager_start=True)
-    return loop.create_task(coro)

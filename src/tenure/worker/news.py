@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class GivenBack(NamedTuple):
     refused: bool
 
 
-Item = Attempt | Note | Buckets | GivenBack
+Other = Note | Buckets | GivenBack
 
 
 class News:
@@ -52,7 +52,7 @@ class News:
     """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Note | Buckets | GivenBack | None] = SimpleQueue()
+        self._queue: SimpleQueue[Other | None] = SimpleQueue()
         self._ended: deque[Attempt] = deque()  # in the order in which they ended: a run is settled in its own
         self._told = self._hurried = False  # that there are some; that there is nothing to wait for
 
@@ -92,9 +92,9 @@ class News:
         """True if everything was taken."""
         return self._queue.empty() and not self._ended
 
-    def take(self, seconds: float) -> Iterator[Item]:
-        """All news; waits at most these seconds for the first."""
-        found: list[Item] = []
+    def take(self, seconds: float) -> tuple[list[Attempt], list[Other]]:
+        """All news, what ended and the rest; waits at most these seconds for the first."""
+        found: list[Other] = []
         try:
             first = self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
             if first is None and seconds > 0 and not self._hurried:  # else there is something to do meanwhile
@@ -107,6 +107,4 @@ class News:
             pass
         # Told first: what comes now tells again.
         self._told = self._hurried = False
-        while self._ended:
-            yield self._ended.popleft()
-        yield from found
+        return [self._ended.popleft() for _ in range(len(self._ended))], found

@@ -116,7 +116,7 @@ class Pools:
     def _called(self, attempt: Attempt) -> Any:
         """Call the handler of an attempt that begins now."""
         handler, job = self._begin(attempt), attempt.job
-        if attempt.timeout_seconds:
+        if handler.handling.timeout_seconds:
             self._set_timer(attempt)
         args, fields = arguments(handler, job)
         # Asked here: to cancel a task before it begins would skip its end, and its slot would stay taken.
@@ -124,7 +124,8 @@ class Pools:
         return handler.run(job, args, fields)
 
     def _ended_on_loop(self, attempt: Attempt, outcome: Outcome | None) -> None:
-        self._turns.follow(self._end(attempt, outcome, on_loop=True))
+        if begun := self._end(attempt, outcome, on_loop=True):
+            self._turns.follow(begun)
 
     # -- in threads
 
@@ -230,11 +231,12 @@ class Pools:
         if job.completion == "committed" and (error := after_completion(outcome)):
             told = (self._shared.worker_id, job.id, job.token, job.kind, job.queue, error, place(error))
             self._bus.emit(RaisedAfterCompletion(*told))
-        if attempt.timeout_seconds:
+        if attempt.handler is not None and attempt.handler.handling.timeout_seconds:
             self._call_on_loop(attempt.disarm)
         following = None
         if before is State.RUNNING:
-            following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
+            if attempt.following is not None:
+                following = self._next_of_run(attempt, completed=isinstance(outcome, Completed))
         elif before is State.ABANDONED:
             self._held.free([attempt])
             self._news.wake()

@@ -70,7 +70,7 @@ class Settler:
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
         # Asked once each: a handler that was let go may commit at any moment.
-        itself = {each for each in self._unsettled if each.completed_itself}
+        itself = {each for each in self._unsettled if each.job.completion == "committed"}
         over = [each for each in self._unsettled if each.outcome is None or each in itself]
         if not over:
             return
@@ -237,7 +237,7 @@ def _statement(
     held = [attempt.job.claimed for attempt in attempts]
     if kind is Completed:
         results = [attempt.outcome.result for attempt in attempts]
-        how = {"results": results} if any(result is not None for result in results) else {}
+        how = {"results": results} if results.count(None) < len(results) else {}
         return settle.complete_all(held, accept_late=late, ordered=ordered, keep_payload=keep, **how)
     if kind is Retry:
         return settle.retry(held, _errors(attempts), delays=[_delay(attempt) for attempt in attempts])
