@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..events import (
@@ -81,19 +82,19 @@ class Tally:
 
     # -- counting
 
-    def took(self, attempts: Iterable[Counted], lease_seconds: float) -> None:
+    def took(self, rows: Iterable[Claimed], lease_seconds: float) -> None:
         """These rows were claimed, under leases of this length."""
         with self._lock:
             period = self._period()
-            for queue, these in groupby(attempts, _queue):
-                counts, rows = period.get(queue) or _opened(period, queue), [attempt.claimed for attempt in these]
-                counts["acquired"] += len(rows)
+            for queue, some in groupby(rows, attrgetter("queue")):
+                counts, these = period.get(queue) or _opened(period, queue), [*some]
+                counts["acquired"] += len(these)
                 waits = counts["waits"]
-                for row in rows:
+                for row in these:
                     waits[bisect_left(BOUNDS_SECONDS, row.waited_seconds(lease_seconds))] += 1
-                    if row.generation > 1 and len(counts["again"]) < AGAIN_MAX:
-                        counts["again"].append(row.id.hex)
-                        counts["generations"].append(row.generation)
+                for row in [row for row in these if row.generation > 1][: AGAIN_MAX - len(counts["again"])]:
+                    counts["again"].append(row.id.hex)
+                    counts["generations"].append(row.generation)
 
     def settled(self, attempts: Iterable[Counted], answers: Iterable[Settled], at: float) -> None:
         """The database has answered: count the completions; the rest comes as events."""
@@ -111,7 +112,7 @@ class Tally:
             return
         with self._lock:
             period = self._period()
-            for queue, these in groupby(attempts, _queue):
+            for queue, these in groupby(attempts, attrgetter("claimed.queue")):
                 counts = period.get(queue) or _opened(period, queue)
                 took = [bisect_left(BOUNDS_SECONDS, at - attempt.started) for attempt in these]
                 counts["completed"] += len(took)
@@ -228,10 +229,6 @@ class Tally:
                 ours = self._periods.setdefault(number, {})
                 for queue, counts in period.items():
                     _add_up(ours.get(queue) or _opened(ours, queue), counts)
-
-
-def _queue(attempt: Counted) -> str:
-    return attempt.claimed.queue
 
 
 def _opened(period: dict[str, Counts], queue: str) -> Counts:

@@ -156,7 +156,7 @@ def woken(shared: Shared, source: str) -> None:
 
 def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
     """Count the claimed rows in the tally, and tell subscribers of each, with how long it had waited."""
-    shared.tally.took(attempts, shared.terms.lease_seconds)
+    shared.tally.took([attempt.job.claimed for attempt in attempts], shared.terms.lease_seconds)
     for attempt in attempts if shared.bus.each_job else ():
         row = attempt.claimed
         waited = row.waited_seconds(shared.terms.lease_seconds)

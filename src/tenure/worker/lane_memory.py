@@ -52,13 +52,11 @@ class LaneMemory:
         return [self._floors.get(lane, float("-inf")) - late for lane in lanes]
 
     def taken(self, lanes: Sequence[Lane], rows: Sequence[Claimed]) -> None:
-        """These rows were the oldest of their lanes: all before the newest of each lane are claimed."""
+        """These were the oldest rows of their lanes, in order: all before the last of each lane are claimed."""
         of_queue: dict[str, list[Lane]] = {}
         for lane in lanes:
             of_queue.setdefault(lane.queue, []).append(lane)
-        newest: dict[str, float] = {}
-        for row in rows:
-            newest[row.queue] = max(row.available_seconds, newest.get(row.queue, row.available_seconds))
+        newest = {row.queue: row.available_seconds for row in rows}  # the last of each queue
         for queue, at in newest.items():
             if len(found := of_queue.get(queue, [])) == 1:  # rows do not say their priority
                 self._floors[found[0]] = max(self._floors.get(found[0], float("-inf")), at - FLOOR_MARGIN_SECONDS)

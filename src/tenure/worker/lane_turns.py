@@ -105,5 +105,5 @@ class LaneTurns:
         first: dict[str, int] = {}  # rows do not say their priority: of their queue, the first lane
         for at, lane in enumerate(lanes):
             first.setdefault(lane.queue, at)
-        last = max((first[row.queue] for row in rows if row.queue in first), default=0)
+        last = max((first[queue] for queue in {row.queue for row in rows} if queue in first), default=0)
         self._passed.update(lanes[:last])

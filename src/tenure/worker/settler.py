@@ -70,7 +70,7 @@ class Settler:
     def skip_settled(self) -> None:
         """Some need no statement: completed in their own transaction, or lost to another worker."""
         # Asked once each: a handler that was let go may commit at any moment.
-        itself = {each for each in self._unsettled if each.job.completion == "committed"}
+        itself = {each for each in self._unsettled if each.completed_itself}
         over = [each for each in self._unsettled if each.outcome is None or each in itself]
         if not over:
             return
