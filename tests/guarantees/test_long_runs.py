@@ -216,7 +216,7 @@ def test_the_end_of_a_row_in_a_run_is_never_told_after_that_of_a_later_one() -> 
             news.ended(row, goes_on=n % 100 != 99)
 
     def all_told() -> bool:
-        told.extend(news.take(0.001)[0])
+        news.take(0.001, told.extend)
         return len(told) == len(rows)
 
     thread = threading.Thread(target=end)

@@ -105,7 +105,19 @@ def test_the_claimer_hears_all_that_ended_in_the_order_in_which_it_did() -> None
     news.ended(second)
     news.wake("7 default")
     news.ended(third, goes_on=True)
-    assert news.take(60) == ([first, second, third], [Note("7 default")])
+    ended: list[Attempt] = []
+    assert news.take(60, ended.extend) == [Note("7 default")]
+    assert ended == [first, second, third]
     assert news.empty
     news.hurry()
     assert news.empty, "there is nothing to hurry for"
+
+
+def test_what_ended_is_with_the_news_until_the_claimer_has_it() -> None:
+    """Else a drain that looks in between would find nothing left to settle."""
+    news, told = News(), []
+    news.ended(Attempt(None))  # type: ignore[arg-type]
+    news.ended(Attempt(None))  # type: ignore[arg-type]
+    news.take(0, lambda ended: told.append((len(ended), news.empty)))
+    assert told == [(2, False)]
+    assert news.empty

@@ -121,9 +121,7 @@ class Claimer(DbThread):
     # -- hearing
 
     def _hear_all(self, seconds: float) -> None:
-        ended, others = self._news.take(seconds)
-        self.settler.add(ended)
-        for news in others:
+        for news in self._news.take(seconds, self.settler.add):
             self._hear(news)
 
     def _hear(self, news: Other) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -92,8 +92,8 @@ class News:
         """True if everything was taken."""
         return self._queue.empty() and not self._ended
 
-    def take(self, seconds: float) -> tuple[list[Attempt], list[Other]]:
-        """All news, what ended and the rest; waits at most these seconds for the first."""
+    def take(self, seconds: float, told: Callable[[Collection[Attempt]], object]) -> list[Other]:
+        """All news; waits at most these seconds for the first. What ended is told first, and is here until it was."""
         found: list[Other] = []
         try:
             first = self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
@@ -107,4 +107,8 @@ class News:
             pass
         # Told first: what comes now tells again.
         self._told = self._hurried = False
-        return [self._ended.popleft() for _ in range(len(self._ended))], found
+        ended = self._ended.copy()
+        told(ended)
+        for _ in ended:
+            self._ended.popleft()
+        return found

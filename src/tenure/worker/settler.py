@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..app.fence import NOT_ITS_TURN
@@ -37,7 +37,7 @@ class Settler:
         self._put_off = PutOff()
         self.one_by_one = False  # a row of the batch may be locked: the others must not wait for it
 
-    def add(self, attempts: Sequence[Attempt]) -> None:
+    def add(self, attempts: Collection[Attempt]) -> None:
         """These attempts ended, or were let go."""
         self._unsettled += attempts
 
