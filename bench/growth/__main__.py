@@ -1,8 +1,9 @@
 """Does the rate stay as things grow? `make bench-growth`, some curves: ONLY=backlog,keys, a quick look: SCALE=0.01.
 
-One worker with the best settings (a curve of sessions aside) drains beside what has grown. Of each curve the slowest
-point must reach 0.8 of the fastest (payload sizes aside), and the memory of a worker at the start 0.8 of that at the
-end: exit 1 when not.
+One worker with the best settings (a curve of sessions aside) drains beside what has grown, in turns with a plain loop
+on a table that does not grow: a point is the rate as a share of that loop's. Of each curve the slowest point must reach
+0.8 of the fastest (payload sizes aside), and the memory of a worker at the start 0.8 of that at the end: exit 1 when
+not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from pathlib import Path
 from tenure import postgres
 from tenure.postgres import migrate
 
-from ..cpu import Taken
 from ..plots import Curve as Drawn
 from ..plots import curves as draw
 from ..report import Bar, Report, opened
@@ -64,22 +64,29 @@ def measured(report: Report, name: str, curve: Curve, run: Run) -> list[Point]:
     points, began = [], time.monotonic()
     for point in curve.points(run):
         points.append(point)
-        taken = [Taken(rate, point.client, point.server) for rate in (point.low, point.rate, point.high)]
-        report.turns(f"{point.x:,.0f} {curve.x}", taken)
+        share = f", {point.of_plain:.2f} of the plain loop" if point.plain else ""
+        report.turns(f"{point.x:,.0f} {curve.x}{share}", point.turns)
     report.say(f"{time.monotonic() - began:.0f} s")
     if curve.judged:
-        rates = [point.rate for point in points]
+        rates = [level(point) for point in points]
         judged = rates[rates.index(max(rates)) :] if curve.from_the_top else rates
         report.ratio("slowest / fastest", [min(judged)], [max(judged) or 1.0], FLAT)
     return points
 
 
+def level(point: Point) -> float:
+    """Where it stands: by the plain loop, where that ran."""
+    return point.of_plain if point.plain else point.rate
+
+
 def drawn(folder: str, name: str, report: Report, points: list[Point]) -> None:
     """Its picture, with the command for this one."""
-    flat: dict[str, Drawn] = {name: [(point.x, point.rate) for point in points]}
+    beside = CURVES[name].judged and all(point.plain for point in points)
+    flat: dict[str, Drawn] = {name: [(point.x, point.of_plain if beside else point.rate) for point in points]}
     about = {**report.about, "command": re.sub(r"ONLY=\S+", f"ONLY={name}", report.about["command"])}
-    x = CURVES[name].x
-    draw(Path(folder) / f"growth-{name}.svg", f"Jobs a second: {x}", about, flat, x=x, y="jobs/s")
+    x, y = CURVES[name].x, "of the plain loop" if beside else "jobs/s"
+    title = f"Rate of a worker as a share of the plain loop's: {x}" if beside else f"Jobs a second: {x}"
+    draw(Path(folder) / f"growth-{name}.svg", title, about, flat, x=x, y=y)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -13,17 +14,35 @@ import psutil  # type: ignore[import-untyped]
 from psycopg import Connection
 
 from tenure import postgres, verbs
+from tenure.model.rows import Lane
 from tenure.verbs import settle
+from tenure.verbs.lifecycle import LEASE_SECONDS
+from tenure.worker.lane_memory import LaneMemory
 
 from .. import snapshot
-from ..cpu import session_seconds
+from ..cpu import Taken, session_seconds
 from ..crew import WorkerProcess, eventually
-from .ground import Point, clear, counted, drained, fill, history, one_worker, waited, windows
+from .ground import (
+    BATCH,
+    Point,
+    clear,
+    counted,
+    drained,
+    fill,
+    history,
+    in_turns,
+    now,
+    one_worker,
+    plain_rate,
+    rate_since,
+    top_up,
+    waited,
+)
 
-BATCH = 100
 JOBS = 30_000
 START_SECONDS = 3.0
 LEAST_TURNS = 10  # of a session
+LANES = (Lane(),)
 WARM_TURNS = 6  # psycopg prepares what it sends for the sixth time
 _IN = "SELECT clock_timestamp() + make_interval(secs => %s)"
 
@@ -43,16 +62,23 @@ class Run:
 
     @property
     def jobs(self) -> int:
-        """Jobs of one point."""
+        """Jobs of one turn."""
         return self.n(JOBS, least=1_000)
+
+    def drained(
+        self, x: float, *options: str, behind: int = 0, jobs: int = 0, spare: float = 1.5, **rows: Any
+    ) -> Point:
+        """One worker, in turns, over jobs of such rows; some more are there, so that it does not run dry."""
+        jobs = jobs or self.jobs
+        ready = partial(top_up, self.conn, behind + round(spare * jobs), **rows)
+        return in_turns(self.conn, x, ready, lambda: drained(self.url, self.conn, jobs, *options))
 
 
 def backlog(run: Run) -> Iterator[Point]:
     """Rows that wait behind those that are measured."""
     for rows in (1e3, 1e4, 1e5, 1e6, 5e6):
         clear(run.conn)
-        fill(run.conn, run.n(rows) + run.jobs + run.jobs // 2)
-        yield drained(run.url, run.conn, run.n(rows), run.jobs)
+        yield run.drained(run.n(rows), behind=run.n(rows))
 
 
 def archive(run: Run) -> Iterator[Point]:
@@ -62,8 +88,7 @@ def archive(run: Run) -> Iterator[Point]:
     for rows in (1e3, 1e5, 1e6, 1e7):
         history(run.conn, run.n(rows) - before)
         run.conn.execute("TRUNCATE tenure.live")
-        fill(run.conn, run.jobs + run.jobs // 2)
-        yield drained(run.url, run.conn, run.n(rows), run.jobs)
+        yield run.drained(run.n(rows))
         before = run.n(rows)
 
 
@@ -72,25 +97,22 @@ def scheduled(run: Run) -> Iterator[Point]:
     for rows in (1e3, 1e4, 1e5, 1e6):
         clear(run.conn)
         fill(run.conn, run.n(rows), later=86_400.0)
-        fill(run.conn, run.jobs + run.jobs // 2)
-        yield drained(run.url, run.conn, run.n(rows), run.jobs)
+        yield run.drained(run.n(rows))
 
 
 def keys(run: Run) -> Iterator[Point]:
     """Ordered keys that share the rows."""
     for count in (1, 10, 100, 1_000, 10_000, 100_000):
         clear(run.conn)
-        fill(run.conn, 2 * run.jobs, keys=min(count, run.n(100_000)), ordered=True)
-        yield drained(run.url, run.conn, count, run.jobs)
+        yield run.drained(count, spare=2, keys=min(count, run.n(100_000)), ordered=True)
 
 
 def queues(run: Run) -> Iterator[Point]:
     """Queues that share the rows; one worker serves them all."""
     for count in (1, 10, 100, 1_000, 5_000):
         clear(run.conn)
-        fill(run.conn, 2 * run.jobs, queues=count)
         names = "default" if count == 1 else ",".join(f"q{n}" for n in range(count))
-        yield drained(run.url, run.conn, count, run.jobs, "--queues", names)
+        yield run.drained(count, "--queues", names, spare=2, queues=count)
 
 
 def payload(run: Run) -> Iterator[Point]:
@@ -98,25 +120,31 @@ def payload(run: Run) -> Iterator[Point]:
     for size in (100, 1_000, 10_000, 100_000):
         clear(run.conn)
         jobs = max(600, min(run.jobs, round(run.jobs * 3_000 / size)))
-        fill(run.conn, 2 * jobs, note=size - 40)
-        yield drained(run.url, run.conn, size, jobs)
+        yield run.drained(size, spare=2, jobs=jobs, note=size - 40)
 
 
 def claimers(run: Run) -> Iterator[Point]:
     """Sessions that claim and complete at once, through our verbs; two processes share them."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for count in (1, 2, 4, 8, 16, 32, 64):
-            clear(run.conn)
             turns = max(LEAST_TURNS, run.jobs // count // BATCH)
-            fill(run.conn, (turns + 1) * count * BATCH)
-            wait = START_SECONDS + count * 0.1
-            since, at = run.conn.execute(_IN, [wait]).fetchone(), time.monotonic() + wait
-            halves = [half for half in ((count + 1) // 2, count // 2) if half]
-            shares = [pool.submit(claim_in_threads, run.url, half, turns, at) for half in halves]
-            client, server = (sum(part) for part in zip(*(share.result() for share in shares), strict=True))
-            each = 1e6 / (turns * count * BATCH)
-            point = windows(run.conn, count, since[0] if since else None, turns * count * BATCH)
-            yield replace(point, client=each * client, server=each * server)
+
+            def ready(rows: int = (turns + 1) * count * BATCH) -> None:
+                clear(run.conn)
+                fill(run.conn, rows)
+
+            yield in_turns(run.conn, count, ready, partial(claimed, run, pool, count, turns))
+
+
+def claimed(run: Run, pool: ProcessPoolExecutor, count: int, turns: int) -> Taken:
+    """So many sessions, each over so many batches, all from the same moment on."""
+    wait = START_SECONDS + count * 0.1
+    (since,), at = run.conn.execute(_IN, [wait]).fetchone() or (None,), time.monotonic() + wait
+    halves = [half for half in ((count + 1) // 2, count // 2) if half]
+    shares = [pool.submit(claim_in_threads, run.url, half, turns, at) for half in halves]
+    client, server = (sum(part) for part in zip(*(share.result() for share in shares), strict=True))
+    jobs = turns * count * BATCH
+    return Taken(rate_since(run.conn, since, jobs), 1e6 * client / jobs, 1e6 * server / jobs)
 
 
 def claim_in_threads(url: str, count: int, turns: int, at: float) -> tuple[float, float]:
@@ -127,17 +155,20 @@ def claim_in_threads(url: str, count: int, turns: int, at: float) -> tuple[float
 
 
 def claim_loop(url: str, turns: int, at: float) -> tuple[float, float]:
-    """One session: end the last batch and claim the next in one trip."""
+    """One session: end the last batch and claim the next in one trip, from where the last one ended, as workers do."""
     with postgres.connect(url, application_name="tenure bench claimer") as conn:
         for _ in range(WARM_TURNS):
             taken = postgres.run(conn, verbs.claim("bench", 1))
             postgres.run(conn, settle.complete(taken, ordered=False))
         time.sleep(max(0.0, at - time.monotonic()))
-        pid, held = conn.info.backend_pid, list[Any]()
+        pid, held, memory = conn.info.backend_pid, list[Any](), LaneMemory()
         client, server = time.thread_time(), session_seconds(pid)
         for _ in range(turns):
             ending = settle.complete(held, ordered=False)
-            _, held = postgres.run_both(conn, ending, verbs.claim("bench", BATCH))
+            claim = verbs.claim("bench", BATCH, lanes=LANES, floors=memory.floors(LANES))
+            _, held = postgres.run_both(conn, ending, claim)
+            if held:
+                memory.taken(LANES, held, held[0].ends_seconds - LEASE_SECONDS)
         postgres.run(conn, settle.complete(held, ordered=False))
         return time.thread_time() - client, session_seconds(pid) - server
 
@@ -147,14 +178,17 @@ def memory(run: Run) -> Iterator[Point]:
     part, total = run.n(500_000, least=1_000), 0
     clear(run.conn)
     with one_worker(run.url) as worker:
+        before = plain_rate(run.conn)
         for nth in range(10):
-            (since,) = run.conn.execute("SELECT clock_timestamp()").fetchone() or (None,)
+            since = now(run.conn)
             fill(run.conn, part)
             eventually(lambda: run.conn.execute("SELECT 1 FROM tenure.live LIMIT 1").fetchone() is None, seconds=900)
             total += part
             told_memory.append((total, resident(worker)))
             print(f"    {total:>12,} jobs   {told_memory[-1][1]:.0f} MB", flush=True)
-            yield windows(run.conn, total, since, part)
+            after = plain_rate(run.conn)
+            yield Point(total, (Taken(rate_since(run.conn, since, part), 0.0, 0.0),), ((before + after) / 2,))
+            before = after
             if nth % 2:
                 run.conn.execute("TRUNCATE tenure.archive")
 
@@ -171,7 +205,7 @@ def held(run: Run) -> Iterator[Point]:
     """Seconds for which another session has held a snapshot, at half of the full rate."""
     clear(run.conn)
     fill(run.conn, run.jobs + run.jobs // 2)
-    rate = int(drained(run.url, run.conn, 1, run.jobs).rate / 2)
+    rate = int(drained(run.url, run.conn, run.jobs).rate / 2)
     clear(run.conn)
     every = run.hold_seconds / 10
     print(f"    {rate:,} rows a second", flush=True)
@@ -180,7 +214,7 @@ def held(run: Run) -> Iterator[Point]:
         with snapshot.held_snapshot(run.url):
             began = time.monotonic()
             for nth in range(10):
-                (since,) = run.conn.execute("SELECT clock_timestamp()").fetchone() or (None,)
+                since = now(run.conn)
                 waited((nth + 1) * every, began)
                 yield counted(run.conn, (nth + 1) * every, since, every)
 

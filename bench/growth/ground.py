@@ -1,4 +1,8 @@
-"""The ground a curve stands on: rows that wait, history, rows of later, and one worker that drains beside them."""
+"""The ground a curve stands on: rows that wait, history, rows of later, and one worker that drains beside them.
+
+A machine is twice as quick at one minute as at the next. So a plain loop without guards runs before and after every
+turn, on a table of its own that does not grow, and a point is what we make of that loop's rate.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,30 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection
 
-from ..cpu import Sessions
+from .. import plain
+from ..cpu import Sessions, Taken
 from ..crew import WorkerProcess, eventually, hired
 
-WINDOWS = 3
-WINDOWED = 20_000  # jobs
+TURNS = 3
+BATCH = 100
+PLAIN_ROWS = 20_000  # of the plain loop, before and after each turn
 BEST = ("--slots", "500")
 FILL_ROWS = 100_000  # a transaction
 NOTE_BYTES = 60  # with the rest of the payload about a hundred
 
 _TABLES = "tenure.live, tenure.archive, tenure.attempts, tenure.claims, tenure.arrivals, tenure.heads"
+# They came one after the other, as from producers who send a hundred thousand a second.
 _FILL = """
 INSERT INTO tenure.live (kind, queue, partition_key, ordered, available_at, payload)
 SELECT 'nothing', CASE %(queues)s WHEN 1 THEN 'default' ELSE 'q' || k %% %(queues)s END, 'order:' || k %% %(keys)s,
-       %(ordered)s, statement_timestamp() + make_interval(secs => %(later)s),
+       %(ordered)s,
+       statement_timestamp() - (%(last)s - k) * interval '10 microseconds' + %(later)s * interval '1 second',
        jsonb_build_object('order_id', k, 'email', 'someone@example.com', 'note', %(note)s::text)
 FROM generate_series(%(first)s::int, %(last)s::int) AS k
 """
@@ -38,25 +46,30 @@ SELECT gen_random_uuid(), t, t, t, t, 1, k, 1, 10, 0, false, 'nothing', 'default
 FROM generate_series(%s::int, %s::int) AS k, (SELECT clock_timestamp() AS t) AS now
 """
 _DONE = "SELECT count(*) FROM tenure.archive WHERE completed_at > %s"
-_WINDOWS = """
-SELECT count(*), date_part('epoch', min(claimed_at)), date_part('epoch', max(completed_at)) FROM (
-  SELECT claimed_at, completed_at, ntile(%(windows)s) OVER (ORDER BY completed_at) AS part FROM (
-    SELECT claimed_at, completed_at FROM tenure.archive WHERE completed_at > %(since)s
-    ORDER BY completed_at LIMIT %(jobs)s) AS first) AS parts
-GROUP BY part ORDER BY part
+_DUE = "SELECT count(*) FROM tenure.live WHERE available_at <= clock_timestamp()"
+_RATE = """
+SELECT count(*) / date_part('epoch', max(completed_at) - min(claimed_at)) FROM (
+  SELECT claimed_at, completed_at FROM tenure.archive WHERE completed_at > %s ORDER BY completed_at LIMIT %s) AS first
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One place on a curve: the median of some windows, the smallest and the largest."""
+    """One place on a curve: its turns, and what the plain loop made of the machine around each."""
 
     x: float
-    rate: float
-    low: float
-    high: float
-    client: float = 0.0  # µs of processor time a job, where one worker drains
-    server: float = 0.0
+    turns: tuple[Taken, ...]
+    plain: tuple[float, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """Jobs a second."""
+        return statistics.median(turn.rate for turn in self.turns)
+
+    @property
+    def of_plain(self) -> float:
+        """The same as a share of the plain loop's."""
+        return statistics.median(turn.rate / plain for turn, plain in zip(self.turns, self.plain, strict=True))
 
 
 def clear(conn: Connection[Any]) -> None:
@@ -82,6 +95,12 @@ def fill(
     conn.execute("VACUUM ANALYZE tenure.live")
 
 
+def top_up(conn: Connection[Any], rows: int, **how: Any) -> None:
+    """So many rows are due."""
+    (due,) = conn.execute(_DUE).fetchone() or (0,)
+    fill(conn, rows - due, **how)
+
+
 def history(conn: Connection[Any], rows: int) -> None:
     """So many rows completed."""
     for first in range(1, rows + 1, FILL_ROWS):
@@ -103,15 +122,40 @@ def one_worker(url: str, *options: str) -> Iterator[WorkerProcess]:
             print("  the worker did not leave within a minute of SIGTERM", flush=True)
 
 
-def drained(url: str, conn: Connection[Any], x: float, jobs: int, *options: str) -> Point:
-    """The rate of a worker over the next so many jobs of what waits, by the database's clock, in windows."""
-    (since,) = conn.execute("SELECT clock_timestamp()").fetchone() or (None,)
+def in_turns(conn: Connection[Any], x: float, ready: Callable[[], object], turn: Callable[[], Taken]) -> Point:
+    """Some turns of ours, each made ready, and then between two of the plain loop."""
+    taken, around = [], []
+    for _ in range(TURNS):
+        ready()
+        before = plain_rate(conn)
+        taken.append(turn())
+        around.append((before + plain_rate(conn)) / 2)
+    return Point(x, tuple(taken), tuple(around))
+
+
+def plain_rate(conn: Connection[Any]) -> float:
+    """What the machine makes of the plain loop, now."""
+    plain.make(conn, PLAIN_ROWS)
+    loop, began = plain.Plain(conn, batch=BATCH), time.perf_counter()
+    for _ in range(PLAIN_ROWS // BATCH):
+        loop.turn()
+    return PLAIN_ROWS / (time.perf_counter() - began)
+
+
+def drained(url: str, conn: Connection[Any], jobs: int, *options: str) -> Taken:
+    """A worker over the next so many jobs of what waits, by the database's clock."""
+    since = now(conn)
     with one_worker(url, *options) as worker:
         sessions, client, before = Sessions(conn), worker.cpu_seconds(), done(conn, since)
         eventually(lambda: done(conn, since) >= jobs, seconds=900)
         server, client, more = sessions.seconds(), worker.cpu_seconds() - client, done(conn, since) - before
     each = 1e6 / max(more, 1)  # what it did before we looked was not looked at
-    return replace(windows(conn, x, since, jobs), client=each * client, server=each * server)
+    return Taken(rate_since(conn, since, jobs), each * client, each * server)
+
+
+def now(conn: Connection[Any]) -> Any:
+    """By the database's clock."""
+    return (conn.execute("SELECT clock_timestamp()").fetchone() or (None,))[0]
 
 
 def done(conn: Connection[Any], since: Any) -> int:
@@ -120,19 +164,14 @@ def done(conn: Connection[Any], since: Any) -> int:
     return int(count)
 
 
-def windows(conn: Connection[Any], x: float, since: Any, jobs: int) -> Point:
-    """What was completed since then, as a point: in windows where each has many batches, else as a whole."""
-    parts = {"windows": WINDOWS if jobs >= WINDOWED else 1, "since": since, "jobs": jobs}
-    rows = conn.execute(_WINDOWS.encode(), parts).fetchall()
-    ends = [rows[0][1], *(end for _, _, end in rows)]
-    rates = [n / (end - start) for (n, _, _), start, end in zip(rows, ends, ends[1:], strict=False)]
-    return Point(x, statistics.median(rates), min(rates), max(rates))
+def rate_since(conn: Connection[Any], since: Any, jobs: int) -> float:
+    """Of the first so many jobs that were completed since then, from the first claim to the last completion."""
+    return float((conn.execute(_RATE, [since, jobs]).fetchone() or (0.0,))[0])
 
 
 def counted(conn: Connection[Any], x: float, since: Any, seconds: float) -> Point:
     """What was completed since then, so many seconds ago."""
-    rate = done(conn, since) / seconds
-    return Point(x, rate, rate, rate)
+    return Point(x, (Taken(done(conn, since) / seconds, 0.0, 0.0),))
 
 
 def waited(seconds: float, began: float) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tenure.model.rows import Claimed, Lane, Offer
 from tenure.worker.claim_rule import UNORDERED, ClaimRule, SentClaim
-from tenure.worker.lane_memory import FLOOR_MARGIN_SECONDS, LANES_MAX, LATE_SECONDS, LaneMemory
+from tenure.worker.lane_memory import COMMIT_SECONDS, FLOOR_SLACK_SECONDS, LANES_MAX, LATE_SECONDS, LaneMemory
 
 NOON = 1_800_000_000.0  # the database's clock; ours is at zero
 MAIL, WEB = Lane("mail", 0), Lane("web", 0)
@@ -40,7 +40,7 @@ def test_a_floor_is_the_time_of_the_first_row_that_waits_or_the_time_of_the_boar
     memory = LaneMemory()
     memory.board_was_read([offer(MAIL, -7.0), offer(WEB, 60.0), offer(Lane("empty"), None)])
     assert memory.floors([MAIL, WEB, Lane("empty"), Lane("new")]) == [
-        NOON - 7 - FLOOR_MARGIN_SECONDS, NOON - FLOOR_MARGIN_SECONDS, NOON - FLOOR_MARGIN_SECONDS, float("-inf"),
+        NOON - 7 - FLOOR_SLACK_SECONDS, NOON - COMMIT_SECONDS, NOON - COMMIT_SECONDS, float("-inf"),
     ]  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_a_poll_has_no_floor_neither_on_the_board_nor_in_its_claim() -> None:
     claimer.learn([offer(MAIL, -7.0)])
     assert claimer.lanes.known(poll=False)
     assert claimer.lanes.known(poll=True) == {}
-    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
+    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_SLACK_SECONDS}
     assert floors(sent(claimer, everywhere=True)) == {MAIL: float("-inf")}
     shared = rule(1, 2, 3)
     shared.learn([offer(MAIL, -7.0)])
@@ -61,18 +61,18 @@ def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything()
     claimer = rule()
     claimer.learn([offer(MAIL, None)])
     claimer.look_again("mail")
-    assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS - LATE_SECONDS}
+    assert floors(sent(claimer)) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
     assert claimer.lanes.known(poll=False) == {}
     claimer.learn([offer(MAIL, None)])
-    assert floors(sent(claimer)) == {MAIL: NOON - FLOOR_MARGIN_SECONDS}
-    assert claimer.lanes.known(poll=False) == {MAIL: NOON - FLOOR_MARGIN_SECONDS}
+    assert floors(sent(claimer)) == {MAIL: NOON - COMMIT_SECONDS}
+    assert claimer.lanes.known(poll=False) == {MAIL: NOON - COMMIT_SECONDS}
 
 
 def test_the_floor_of_a_board_that_says_less_is_taken_back() -> None:
     claimer = rule()
     claimer.learn([offer(MAIL, -1.0)])
     claimer.learn([offer(MAIL, -1.0, NOON - 300)])
-    assert floors(sent(claimer)) == {MAIL: NOON - 301 - FLOOR_MARGIN_SECONDS}
+    assert floors(sent(claimer)) == {MAIL: NOON - 301 - FLOOR_SLACK_SECONDS}
 
 
 def test_rows_in_order_of_time_move_the_floor_of_claims_and_not_that_of_the_board() -> None:
@@ -81,9 +81,21 @@ def test_rows_in_order_of_time_move_the_floor_of_claims_and_not_that_of_the_boar
     claim = sent(claimer, 3)
     claimer.answered(claim, [row("mail", NOON - 6), row("mail", NOON - 4), row("web", NOON - 2)])
     moved = floors(sent(claimer))
-    assert moved[MAIL] == NOON - 4 - FLOOR_MARGIN_SECONDS
-    assert moved[WEB] == moved[Lane("web", 3)] == NOON - 7 - FLOOR_MARGIN_SECONDS, "which of both is not known"
-    assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - FLOOR_MARGIN_SECONDS
+    assert moved[MAIL] == NOON - 4 - FLOOR_SLACK_SECONDS
+    assert moved[WEB] == moved[Lane("web", 3)] == NOON - 7 - FLOOR_SLACK_SECONDS, "which of both is not known"
+    assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - FLOOR_SLACK_SECONDS
+
+
+def test_a_floor_is_no_younger_than_a_second_before_it_was_seen() -> None:
+    """Of two rows sent at nearly the same time, the later one may commit first."""
+    claimer = rule()
+    claimer.learn([offer(MAIL, -7.0)])
+    claimer.answered(sent(claimer), [row("mail", NOON - 0.2)])
+    assert floors(sent(claimer)) == {MAIL: NOON - COMMIT_SECONDS}
+    slow = rule()
+    slow.learn([offer(MAIL, -7.0)])
+    slow.answered(sent(slow), [row("mail", NOON - 0.2)], 3.0)
+    assert floors(sent(slow)) == {MAIL: NOON - 3 - COMMIT_SECONDS}, "what committed while it searched was not seen"
 
 
 def test_a_worker_with_a_share_of_the_ring_claims_by_time_like_one_that_has_it_all() -> None:
@@ -96,14 +108,14 @@ def test_a_worker_with_a_share_of_the_ring_claims_by_time_like_one_that_has_it_a
         claimer.answered(claim, [row("mail", NOON - 2)])
         assert claimer.dry_until() == float("inf")
         claimer.learn([offer(MAIL, -7.0), offer(WEB, 60.0)])
-        assert floors(sent(claimer))[MAIL] == NOON - 7 - FLOOR_MARGIN_SECONDS, "a row that came back is found again"
+        assert floors(sent(claimer))[MAIL] == NOON - 7 - FLOOR_SLACK_SECONDS, "a row that came back is found again"
 
 
 def test_a_ring_that_changed_leaves_the_floors_as_they_were() -> None:
     claimer = rule(1, 2)
     claimer.learn([offer(MAIL, -7.0)])
     claimer.own((3, 4))
-    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_MARGIN_SECONDS}
+    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_SLACK_SECONDS}
 
 
 def test_a_lane_that_the_board_does_not_show_is_remembered_without_a_floor_while_there_are_few() -> None:
@@ -123,4 +135,4 @@ def test_a_board_of_many_lanes_is_not_told_what_is_known() -> None:
     assert len(memory.known(poll=False)) == LANES_MAX
     memory.board_was_read([offer(Lane(f"q{n}"), -7.0) for n in range(LANES_MAX + 1)])
     assert memory.known(poll=False) == {}
-    assert memory.floors([Lane("q3")]) == [NOON - 7 - FLOOR_MARGIN_SECONDS], "claims keep theirs"
+    assert memory.floors([Lane("q3")]) == [NOON - 7 - FLOOR_SLACK_SECONDS], "claims keep theirs"

@@ -155,15 +155,16 @@ class ClaimRule:
             statement = claim_limited(worker, free, source, floors=known or None, **keys._asdict(), **common)
         return SentClaim(source, free, claim_id, at, statement, lanes)
 
-    def answered(self, claim: SentClaim, rows: Sequence[Claimed]) -> None:
-        """Learn from the reply to a claim: fewer rows than asked for mean that its source is dry."""
+    def answered(self, claim: SentClaim, rows: Sequence[Claimed], seconds: float = 0.0) -> None:
+        """Learn from the reply to a claim, after so long: fewer rows than asked for mean that its source is dry."""
         if rows:
             self.seen_epoch = max(self.seen_epoch, rows[0].fence >> 40)
         if claim.source == ORDERED:
             if len({(row.queue, row.partition_key) for row in rows}) < claim.n:
                 self._dry[ORDERED] = float("inf")
         elif claim.source == UNORDERED:
-            self.lanes.taken(claim.lanes, rows)
+            if rows:
+                self.lanes.taken(claim.lanes, rows, rows[0].ends_seconds - self.lease_seconds - seconds)
             self._turns.answered(claim.lanes, rows, claim.n)
             if len(rows) < claim.n and not self._turns.left:
                 self._dry[UNORDERED] = float("inf")

@@ -65,7 +65,7 @@ class Claims:
         """The reply has come."""
         self._sent = None
         at = time.monotonic()
-        self.rule.answered(claim, rows)
+        self.rule.answered(claim, rows, at - claim.sent)
         self._shared.tracing.claimed(self._shared.worker_id, rows, at - claim.sent)
         if self._shared.bus.each_job:
             self._shared.bus.emit(ClaimAnswered(self._shared.worker_id, len(rows), at - claim.sent))

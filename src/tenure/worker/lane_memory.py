@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 
 from ..model.rows import Claimed, Lane, Offer
 
-FLOOR_MARGIN_SECONDS = 1.0
+FLOOR_SLACK_SECONDS = 0.001  # times come and go as floats
+COMMIT_SECONDS = 1.0  # a row whose transaction took no longer than this stands above every floor
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
-LANES_MAX = (
-    256  # told to a board, which compares each with all of its queues; and remembered when it shows them no more
-)
+LANES_MAX = 256  # told to a board, which compares each with all of its queues; and remembered when it shows no more
 
 
 @dataclass(slots=True)
 class LaneMemory:
     """Floors are times of the database that it has just told: a clock that is set back, or another server, has others.
 
-    What lies below them all the same (committed late, sent with a past time) is found by a poll, which has no floor.
+    A row may commit later than one that is due after it, but then both are young. So a floor is the last row that was
+    seen, however many are due at nearly its time, and never within the last second before it was seen.
+    What lies below all the same (committed late, sent with a past time) is found by a poll, which has no floor.
     """
 
     _seen: dict[Lane, float] = field(default_factory=dict)  # where the next board may begin
@@ -35,8 +36,8 @@ class LaneMemory:
         shown = {}
         for offer in offers:
             if not offer.ordered and offer.at_seconds is not None:
-                first = offer.at_seconds + min(0.0, offer.due_seconds or 0.0)
-                shown[Lane(offer.queue, offer.priority)] = first - FLOOR_MARGIN_SECONDS
+                first = offer.at_seconds + (offer.due_seconds or 0.0)
+                shown[Lane(offer.queue, offer.priority)] = _floor(first, offer.at_seconds)
         if len(self._seen) < LANES_MAX:
             # A lane that is paused, or empty: its rows may still fill the index. The next board asks for it by name.
             shown = {**dict.fromkeys(self._seen, float("-inf")), **shown}
@@ -51,12 +52,17 @@ class LaneMemory:
         late = LATE_SECONDS if self._noted else 0.0
         return [self._floors.get(lane, float("-inf")) - late for lane in lanes]
 
-    def taken(self, lanes: Sequence[Lane], rows: Sequence[Claimed]) -> None:
-        """These were the oldest rows of their lanes, in order: all before the last of each lane are claimed."""
+    def taken(self, lanes: Sequence[Lane], rows: Sequence[Claimed], at_seconds: float) -> None:
+        """These were the oldest rows of their lanes at that time, in order: none is left before the last of each."""
         of_queue: dict[str, list[Lane]] = {}
         for lane in lanes:
             of_queue.setdefault(lane.queue, []).append(lane)
         newest = {row.queue: row.available_seconds for row in rows}  # the last of each queue
         for queue, at in newest.items():
             if len(found := of_queue.get(queue, [])) == 1:  # rows do not say their priority
-                self._floors[found[0]] = max(self._floors.get(found[0], float("-inf")), at - FLOOR_MARGIN_SECONDS)
+                known = self._floors.get(found[0], float("-inf"))
+                self._floors[found[0]] = max(known, _floor(at, at_seconds))
+
+
+def _floor(seen: float, at: float) -> float:
+    return min(seen - FLOOR_SLACK_SECONDS, at - COMMIT_SECONDS)
