@@ -83,7 +83,7 @@ def test_rows_in_order_of_time_move_the_floor_of_claims_and_not_that_of_the_boar
     moved = floors(sent(claimer))
     assert moved[MAIL] == NOON - 4 - FLOOR_SLACK_SECONDS
     assert moved[WEB] == moved[Lane("web", 3)] == NOON - 7 - FLOOR_SLACK_SECONDS, "which of both is not known"
-    assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - FLOOR_SLACK_SECONDS
+    assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - COMMIT_SECONDS
 
 
 def test_a_floor_is_no_younger_than_a_second_before_it_was_seen() -> None:

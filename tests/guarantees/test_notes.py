@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tenure import verbs
-from tenure.model.rows import NewRow, Offer
-from tenure.verbs import fleet, questions
+from tenure.model.rows import Lane, NewRow, Offer
+from tenure.verbs import batches, fleet, questions
 from tenure.worker.claim_rule import ClaimRule, SentClaim
 from tenure.worker.news import Note
 from world import World
+
+FLOW = {"tenure-flow": "checkout"}
 
 
 class Listener:
@@ -145,3 +147,23 @@ def test_a_note_about_a_limited_queue_asks_that_queue_alone() -> None:
     for ordered in (False, True, None):
         rule.look_again("default", ordered)
         assert claims_of(rule) == ["claim_limited"]
+
+
+@pytest.mark.parametrize("how", ["asked", "child failed"])
+def test_busy_workers_are_told_too_of_a_flow_that_comes_first_in_line(world: World, how: str) -> None:
+    """They search from the last row that they have seen, and this one is put before it."""
+    listener = Listener(world)
+    flow = world.enqueue("checkout", queue="mail", headers=FLOW)
+    world.enqueue("work", queue="mail")
+    if how == "child failed":
+        child = NewRow("child", queue="children", max_attempts=1)
+        world.run(batches.open_group([child, child], then_row=flow, stop_on_failure=True))
+    world.run(fleet.set_waiting("W", waiting=False))
+    listener.notes()
+    if how == "child failed":
+        (job,) = world.claim("A", 1, lanes=[Lane("children")])
+        world.dead_letter(job.lease)
+    else:
+        world.sql("SELECT stop_flow(%s, NULL, 'changed my mind')", flow)
+    assert "* mail" in listener.notes()
+    assert world.sql("SELECT id FROM live WHERE queue = 'mail' ORDER BY available_at")[0] == (flow,)

@@ -17,8 +17,9 @@ LANES_MAX = 256  # told to a board, which compares each with all of its queues; 
 class LaneMemory:
     """Floors are times of the database that it has just told: a clock that is set back, or another server, has others.
 
-    A row may commit later than one that is due after it, but then both are young. So a floor is the last row that was
-    seen, however many are due at nearly its time, and never within the last second before it was seen.
+    A row may commit later than one that is due after it, but then both are young. So a claim begins at the last row
+    that was seen, however many are due at nearly its time, and never within the last second before it was seen.
+    A board, which comes once in a while, begins a second before: it finds a row that was locked, or put first in line.
     What lies below all the same (committed late, sent with a past time) is found by a poll, which has no floor.
     """
 
@@ -33,15 +34,14 @@ class LaneMemory:
     def board_was_read(self, offers: Iterable[Offer]) -> None:
         """The first row that waits in each lane is known, by the database's own clock."""
         self._noted = False
-        shown = {}
+        # A lane that is paused, or empty: its rows may still fill the index. The next board asks for it by name.
+        known = dict.fromkeys(self._seen if len(self._seen) < LANES_MAX else (), float("-inf"))
+        self._seen, self._floors = known, dict(known)
         for offer in offers:
             if not offer.ordered and offer.at_seconds is not None:
-                first = offer.at_seconds + (offer.due_seconds or 0.0)
-                shown[Lane(offer.queue, offer.priority)] = _floor(first, offer.at_seconds)
-        if len(self._seen) < LANES_MAX:
-            # A lane that is paused, or empty: its rows may still fill the index. The next board asks for it by name.
-            shown = {**dict.fromkeys(self._seen, float("-inf")), **shown}
-        self._seen, self._floors = shown, dict(shown)
+                lane, first = Lane(offer.queue, offer.priority), offer.at_seconds + min(0.0, offer.due_seconds or 0.0)
+                self._seen[lane] = first - COMMIT_SECONDS
+                self._floors[lane] = _floor(first, offer.at_seconds)
 
     def note(self) -> None:
         """A producer says that there is a row."""
@@ -53,7 +53,7 @@ class LaneMemory:
         return [self._floors.get(lane, float("-inf")) - late for lane in lanes]
 
     def taken(self, lanes: Sequence[Lane], rows: Sequence[Claimed], at_seconds: float) -> None:
-        """These were the oldest rows of their lanes at that time, in order: none is left before the last of each."""
+        """These were the oldest rows of their lanes at that time, in order, but for those that were locked."""
         of_queue: dict[str, list[Lane]] = {}
         for lane in lanes:
             of_queue.setdefault(lane.queue, []).append(lane)
