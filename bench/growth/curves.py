@@ -139,7 +139,8 @@ def claimers(run: Run) -> Iterator[Point]:
 def claimed(run: Run, pool: ProcessPoolExecutor, count: int, turns: int) -> Taken:
     """So many sessions, each over so many batches, all from the same moment on."""
     wait = START_SECONDS + count * 0.1
-    (since,), at = run.conn.execute(_IN, [wait]).fetchone() or (None,), time.monotonic() + wait
+    (begins,), at = run.conn.execute(_IN, [wait]).fetchone() or (None,), time.monotonic() + wait
+    since = now(run.conn)._replace(at=begins)
     halves = [half for half in ((count + 1) // 2, count // 2) if half]
     shares = [pool.submit(claim_in_threads, run.url, half, turns, at) for half in halves]
     client, server = (sum(part) for part in zip(*(share.result() for share in shares), strict=True))

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import Connection
 
@@ -45,12 +45,22 @@ SELECT gen_random_uuid(), t, t, t, t, 1, k, 1, 10, 0, false, 'nothing', 'default
        jsonb_build_object('order_id', k, 'email', 'someone@example.com', 'note', repeat('x', 60))
 FROM generate_series(%s::int, %s::int) AS k, (SELECT clock_timestamp() AS t) AS now
 """
-_DONE = "SELECT count(*) FROM tenure.archive WHERE completed_at > %s"
+# From where the archive ended on: rows come to its end alone, and a look at all of it would slow down what is measured.
+_SINCE = "SELECT clock_timestamp(), format('(%s,0)', pg_relation_size('tenure.archive') / 8192)"
+_DONE = "SELECT count(*) FROM tenure.archive WHERE completed_at > %s AND ctid >= %s::tid"
 _DUE = "SELECT count(*) FROM tenure.live WHERE available_at <= clock_timestamp()"
 _RATE = """
 SELECT count(*) / date_part('epoch', max(completed_at) - min(claimed_at)) FROM (
-  SELECT claimed_at, completed_at FROM tenure.archive WHERE completed_at > %s ORDER BY completed_at LIMIT %s) AS first
+  SELECT claimed_at, completed_at FROM tenure.archive WHERE completed_at > %s AND ctid >= %s::tid
+  ORDER BY completed_at LIMIT %s) AS first
 """
+
+
+class Since(NamedTuple):
+    """A moment, and where the archive ended."""
+
+    at: Any
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,23 +163,24 @@ def drained(url: str, conn: Connection[Any], jobs: int, *options: str) -> Taken:
     return Taken(rate_since(conn, since, jobs), each * client, each * server)
 
 
-def now(conn: Connection[Any]) -> Any:
+def now(conn: Connection[Any]) -> Since:
     """By the database's clock."""
-    return (conn.execute("SELECT clock_timestamp()").fetchone() or (None,))[0]
+    at, end = conn.execute(_SINCE).fetchone() or (None, "")
+    return Since(at, end)
 
 
-def done(conn: Connection[Any], since: Any) -> int:
+def done(conn: Connection[Any], since: Since) -> int:
     """Jobs completed since then."""
-    (count,) = conn.execute(_DONE, [since]).fetchone() or (0,)
+    (count,) = conn.execute(_DONE, since).fetchone() or (0,)
     return int(count)
 
 
-def rate_since(conn: Connection[Any], since: Any, jobs: int) -> float:
+def rate_since(conn: Connection[Any], since: Since, jobs: int) -> float:
     """Of the first so many jobs that were completed since then, from the first claim to the last completion."""
-    return float((conn.execute(_RATE, [since, jobs]).fetchone() or (0.0,))[0])
+    return float((conn.execute(_RATE, [*since, jobs]).fetchone() or (0.0,))[0])
 
 
-def counted(conn: Connection[Any], x: float, since: Any, seconds: float) -> Point:
+def counted(conn: Connection[Any], x: float, since: Since, seconds: float) -> Point:
     """What was completed since then, so many seconds ago."""
     return Point(x, (Taken(done(conn, since) / seconds, 0.0, 0.0),))
 
