@@ -85,7 +85,7 @@ def drawn(folder: str, name: str, report: Report, points: list[Point]) -> None:
     flat: dict[str, Drawn] = {name: [(point.x, point.of_plain if beside else point.rate) for point in points]}
     about = {**report.about, "command": re.sub(r"ONLY=\S+", f"ONLY={name}", report.about["command"])}
     x, y = CURVES[name].x, "of the plain loop" if beside else "jobs/s"
-    title = f"Rate of a worker as a share of the plain loop's: {x}" if beside else f"Jobs a second: {x}"
+    title = f"Rate as a share of the plain loop's: {x}" if beside else f"Jobs a second: {x}"
     draw(Path(folder) / f"growth-{name}.svg", title, about, flat, x=x, y=y)
 
 
