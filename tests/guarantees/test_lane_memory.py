@@ -44,17 +44,15 @@ def test_a_floor_is_the_time_of_the_first_row_that_waits_or_the_time_of_the_boar
     ]  # fmt: skip
 
 
-def test_a_poll_has_no_floor_neither_on_the_board_nor_in_its_claim() -> None:
-    claimer = rule()
-    claimer.learn([offer(MAIL, -7.0)])
-    assert claimer.lanes.known(poll=False)
-    assert claimer.lanes.known(poll=True) == {}
-    assert floors(sent(claimer)) == {MAIL: NOON - 7 - FLOOR_SLACK_SECONDS}
-    assert floors(sent(claimer, everywhere=True)) == {MAIL: float("-inf")}
-    shared = rule(1, 2, 3)
-    shared.learn([offer(MAIL, -7.0)])
-    assert sent(shared, everywhere=True).statement.name == "claim"
-    assert floors(sent(shared, everywhere=True)) == {MAIL: float("-inf")}
+def test_the_board_of_a_poll_has_no_floor_and_its_claim_begins_where_that_board_saw_the_first_row() -> None:
+    for claimer in (rule(), rule(1, 2, 3)):
+        claimer.learn([offer(MAIL, -7.0)])
+        assert claimer.lanes.known(poll=False)
+        assert claimer.lanes.known(poll=True) == {}
+        claimer.learn([offer(MAIL, -300.0)])
+        claim = sent(claimer, everywhere=True)
+        assert claim.statement.name == "claim"
+        assert floors(claim) == {MAIL: NOON - 300 - FLOOR_SLACK_SECONDS}
 
 
 def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything() -> None:
@@ -66,6 +64,16 @@ def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything()
     claimer.learn([offer(MAIL, None)])
     assert floors(sent(claimer)) == {MAIL: NOON - COMMIT_SECONDS}
     assert claimer.lanes.known(poll=False) == {MAIL: NOON - COMMIT_SECONDS}
+
+
+def test_a_board_that_would_be_too_dear_without_floors_looks_as_far_back_as_a_claim_after_a_note() -> None:
+    claimer = rule()
+    claimer.learn([offer(MAIL, None)])
+    claimer.look_again("mail")
+    assert claimer.lanes.known(poll=False, deep=False) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
+    claimer.learn([offer(MAIL, None)])
+    assert claimer.lanes.known(poll=False, deep=False) == {MAIL: NOON - COMMIT_SECONDS}
+    assert claimer.lanes.known(poll=True, deep=False) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
 
 
 def test_the_floor_of_a_board_that_says_less_is_taken_back() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tenure.worker.sleep import SOON_SECONDS, Sleep
+from tenure.worker.sleep import BOARD_SECONDS, DEEP_SECONDS_MAX, DEEP_SHARE, SOON_SECONDS, Sleep
 
 
 def read(sleep: Sleep, at: float) -> None:
@@ -46,3 +46,23 @@ def test_while_a_note_puts_the_board_off_the_worker_rests_and_does_not_spin() ->
         rest = sleep.next(at, work=False, free=True, draining=False, dry_until=float("inf"), ears="w")
         assert rest.seconds > SOON_SECONDS / 10, "a round that reads nothing ends in a rest"
         at += rest.seconds + 1e-6
+
+
+def test_boards_without_floors_take_a_tenth_of_the_time_however_many_dead_versions_they_pass() -> None:
+    sleep = Sleep(1.0)
+    at = time.monotonic() - 2.0
+    sleep.board_was_read(at, None, 0.5, deep=True)  # it took two seconds
+    assert not sleep.may_look_deep(at + 2.0 * DEEP_SHARE - 1.0)
+    assert sleep.may_look_deep(at + 2.0 * DEEP_SHARE + 1.0)
+    assert sleep.is_time_to_poll(at + 2.0 + BOARD_SECONDS), "polls from floors come as often as ever"
+    read(sleep, time.monotonic())
+    assert not sleep.may_look_deep(at + 2.0 * DEEP_SHARE - 1.0)
+    sleep.connection_lost()
+    assert sleep.may_look_deep(at), "another server has another clock"
+
+
+def test_a_server_that_was_away_puts_no_look_off_for_long() -> None:
+    sleep = Sleep(1.0)
+    at = time.monotonic() - 1000.0
+    sleep.board_was_read(at, None, 0.5, deep=True)
+    assert sleep.may_look_deep(at + DEEP_SECONDS_MAX + 1.0)

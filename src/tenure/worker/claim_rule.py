@@ -144,8 +144,8 @@ class ClaimRule:
         lanes: tuple[Lane, ...] = ()
         if source == UNORDERED:
             lanes = self._turns.next(free)
-            # By time, whatever the bucket: nothing about them needs an owner. A poll has no floor.
-            statement = claim(worker, free, lanes=lanes, floors=None if wide else self.lanes.floors(lanes), **common)
+            # By time, whatever the bucket: nothing about them needs an owner. A poll begins where its board saw a row.
+            statement = claim(worker, free, lanes=lanes, floors=self.lanes.floors(lanes), **common)
         elif source == ORDERED:
             statement = self._ordered(worker, free, wide, common)
         else:

@@ -197,12 +197,13 @@ class Claimer(DbThread):
         rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
         ordered, floors = rule.keys.known(poll=poll)
         asks = {"known_ordered": ordered, "begun": rule.keys.asks(at), **floors._asdict()}
-        asked = board(list(rule.queues), rule.lanes.known(poll=poll), **asks)
+        lanes = rule.lanes.known(poll=poll, deep=self.sleep.may_look_deep(at))
+        asked = board(list(rule.queues), lanes, **asks)
         offers = self._turns.with_poll(conn, asked) if poll else run(conn, asked)
         if poll:
             self.claims.poll()
         due_seconds = rule.learn(offers)
-        self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None)
+        self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None, deep=not lanes)
 
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:

@@ -20,16 +20,23 @@ class LaneMemory:
     A row may commit later than one that is due after it, but then both are young. So a claim begins at the last row
     that was seen, however many are due at nearly its time, and never within the last second before it was seen.
     A board, which comes once in a while, begins a second before: it finds a row that was locked, or put first in line.
-    What lies below all the same (committed late, sent with a past time) is found by a poll, which has no floor.
+    What lies below all the same (committed late, sent with a past time) is found by a poll, whose board has no floor
+    as often as it can be afforded.
     """
 
     _seen: dict[Lane, float] = field(default_factory=dict)  # where the next board may begin
     _floors: dict[Lane, float] = field(default_factory=dict)  # where the next claim may begin
     _noted: bool = False  # NOTIFY arrives at commit: the row may be as old as its transaction, or as its producer says
 
-    def known(self, *, poll: bool) -> dict[Lane, float]:
-        """The lanes and floors for the next board; none in a poll, nor after a note, nor if there are many."""
-        return {} if poll or self._noted or len(self._seen) > LANES_MAX else self._seen
+    def known(self, *, poll: bool, deep: bool = True) -> dict[Lane, float]:
+        """The lanes and floors for the next board; none in a poll, nor after a note, nor if there are many.
+
+        If that would be too dear now, it looks as far back as a claim after a note.
+        """
+        late = poll or self._noted
+        if len(self._seen) > LANES_MAX or (late and deep):
+            return {}
+        return {lane: floor - LATE_SECONDS for lane, floor in self._seen.items()} if late else self._seen
 
     def board_was_read(self, offers: Iterable[Offer]) -> None:
         """The first row that waits in each lane is known, by the database's own clock."""

@@ -17,7 +17,9 @@ from typing import NamedTuple
 from ..model.jitter import jittered
 
 BOARD_SECONDS = 1.0  # how old the board may be while there is work
-BOARD_SHARE = 50  # a board that is slow to read (dead versions) is read less often
+BOARD_SHARE = 50  # a board that is slow to read (many queues) is read less often
+DEEP_SHARE = 10  # and so is one without floors, which passes every row that is gone and that a snapshot still sees
+DEEP_SECONDS_MAX = 30.0  # but no less often than that: perhaps the server was away for a while
 SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
 AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
 DRAIN_SECONDS = 0.1  # its longest sleep while it drains
@@ -38,6 +40,7 @@ class Sleep:
         self._poll_seconds = poll_seconds
         self.board_at = 0.0  # when to read the board again
         self._poll_at = 0.0  # when to poll beyond our own buckets
+        self._deep_at = 0.0  # when a board without floors may be read again
         self._due_at = 0.0  # when the next row is due, as far as the board knew
         self._noted_at = 0.0  # when a note said where there is a row
         self.told = ""  # the ears under which producers were told to wake us
@@ -82,11 +85,22 @@ class Sleep:
         """True if the board that is read now begins a poll."""
         return at >= self._poll_at
 
-    def board_was_read(self, at: float, due_seconds: float | None, poll_chance: float | None) -> None:
+    def may_look_deep(self, at: float) -> bool:
+        """True if the last board without floors was quick, or long ago."""
+        return at >= self._deep_at
+
+    def board_was_read(
+        self, at: float, due_seconds: float | None, poll_chance: float | None, *, deep: bool = False
+    ) -> None:
         """The board was read at this time; it knows when the next row is due. With a chance, it began a poll."""
+        took = time.monotonic() - at
+        if deep:
+            self._deep_at = at + min(DEEP_SECONDS_MAX, DEEP_SHARE * took)
         if poll_chance is not None:
             self._poll_at = at + jittered(self._poll_seconds, poll_chance)
-        self.board_at = min(at + max(BOARD_SECONDS, BOARD_SHARE * (time.monotonic() - at)), self._poll_at)
+        self.board_at = min(
+            at + (took + BOARD_SECONDS if deep else max(BOARD_SECONDS, BOARD_SHARE * took)), self._poll_at
+        )
         if due_seconds is not None and due_seconds < BOARD_SECONDS:
             self.board_at = at + max(0.0, due_seconds)
         self._due_at = at + (due_seconds if due_seconds is not None else self._poll_seconds)
@@ -105,5 +119,5 @@ class Sleep:
         self.look_soon()
 
     def connection_lost(self) -> None:
-        """Anything may have happened meanwhile: tell producers again, and poll."""
-        self.told, self._poll_at = "", 0.0
+        """Anything may have happened meanwhile: tell producers again, and poll without floors."""
+        self.told, self._poll_at, self._deep_at = "", 0.0, 0.0
