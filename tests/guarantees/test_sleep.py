@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tenure.worker.sleep import BOARD_SECONDS, DEEP_SECONDS_MAX, DEEP_SHARE, SOON_SECONDS, Sleep
+from tenure.worker.sleep import DEEP_SECONDS_MAX, DEEP_SHARE, SOON_SECONDS, Sleep
 
 
 def read(sleep: Sleep, at: float) -> None:
@@ -54,7 +54,7 @@ def test_boards_without_floors_take_a_tenth_of_the_time_however_many_dead_versio
     sleep.board_was_read(at, None, 0.5, deep=True)  # it took two seconds
     assert not sleep.may_look_deep(at + 2.0 * DEEP_SHARE - 1.0)
     assert sleep.may_look_deep(at + 2.0 * DEEP_SHARE + 1.0)
-    assert sleep.is_time_to_poll(at + 2.0 + BOARD_SECONDS), "polls from floors come as often as ever"
+    assert sleep.is_time_to_poll(at + 2.0), "polls from floors come as often as ever"
     read(sleep, time.monotonic())
     assert not sleep.may_look_deep(at + 2.0 * DEEP_SHARE - 1.0)
     sleep.connection_lost()

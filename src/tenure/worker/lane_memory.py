@@ -10,7 +10,7 @@ from ..model.rows import Claimed, Lane, Offer
 FLOOR_SLACK_SECONDS = 0.001  # times come and go as floats
 COMMIT_SECONDS = 1.0  # a row whose transaction took no longer than this stands above every floor
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
-LANES_MAX = 256  # told to a board, which compares each with all of its queues; and remembered when it shows no more
+LANES_MAX = 256  # told to a board; and remembered when it shows no more
 
 
 @dataclass(slots=True)
@@ -24,8 +24,9 @@ class LaneMemory:
     as often as it can be afforded.
     """
 
-    _seen: dict[Lane, float] = field(default_factory=dict)  # where the next board may begin
-    _floors: dict[Lane, float] = field(default_factory=dict)  # where the next claim may begin
+    _firsts: dict[Lane, float] = field(default_factory=dict)  # where the board saw the first row that waits
+    _at: float = 0.0  # the database's time when it was read
+    _taken: dict[Lane, float] = field(default_factory=dict)  # where claims have ended since
     _noted: bool = False  # NOTIFY arrives at commit: the row may be as old as its transaction, or as its producer says
 
     def known(self, *, poll: bool, deep: bool = True) -> dict[Lane, float]:
@@ -34,21 +35,23 @@ class LaneMemory:
         If that would be too dear now, it looks as far back as a claim after a note.
         """
         late = poll or self._noted
-        if len(self._seen) > LANES_MAX or (late and deep):
+        if len(self._firsts) > LANES_MAX or (late and deep):
             return {}
-        return {lane: floor - LATE_SECONDS for lane, floor in self._seen.items()} if late else self._seen
+        back = COMMIT_SECONDS + LATE_SECONDS if late else COMMIT_SECONDS
+        return {lane: first - back for lane, first in self._firsts.items()}
 
     def board_was_read(self, offers: Iterable[Offer]) -> None:
         """The first row that waits in each lane is known, by the database's own clock."""
         self._noted = False
+        self._taken.clear()
         # A lane that is paused, or empty: its rows may still fill the index. The next board asks for it by name.
-        known = dict.fromkeys(self._seen if len(self._seen) < LANES_MAX else (), float("-inf"))
-        self._seen, self._floors = known, dict(known)
+        firsts = dict.fromkeys(self._firsts if len(self._firsts) < LANES_MAX else (), float("-inf"))
         for offer in offers:
-            if not offer.ordered and offer.at_seconds is not None:
-                lane, first = Lane(offer.queue, offer.priority), offer.at_seconds + min(0.0, offer.due_seconds or 0.0)
-                self._seen[lane] = first - COMMIT_SECONDS
-                self._floors[lane] = _floor(first, offer.at_seconds)
+            at = offer.at_seconds
+            if at is not None and not offer.ordered:
+                self._at = at
+                firsts[Lane(offer.queue, offer.priority)] = at + min(0.0, offer.due_seconds or 0.0)
+        self._firsts = firsts
 
     def note(self) -> None:
         """A producer says that there is a row."""
@@ -57,7 +60,11 @@ class LaneMemory:
     def floors(self, lanes: Sequence[Lane]) -> list[float]:
         """Where to begin in each lane."""
         late = LATE_SECONDS if self._noted else 0.0
-        return [self._floors.get(lane, float("-inf")) - late for lane in lanes]
+        return [self._floor(lane) - late for lane in lanes]
+
+    def _floor(self, lane: Lane) -> float:
+        taken = self._taken.get(lane)
+        return _floor(self._firsts.get(lane, float("-inf")), self._at) if taken is None else taken
 
     def taken(self, lanes: Sequence[Lane], rows: Sequence[Claimed], at_seconds: float) -> None:
         """These were the oldest rows of their lanes at that time, in order, but for those that were locked."""
@@ -67,8 +74,7 @@ class LaneMemory:
         newest = {row.queue: row.available_seconds for row in rows}  # the last of each queue
         for queue, at in newest.items():
             if len(found := of_queue.get(queue, [])) == 1:  # rows do not say their priority
-                known = self._floors.get(found[0], float("-inf"))
-                self._floors[found[0]] = max(known, _floor(at, at_seconds))
+                self._taken[found[0]] = max(self._floor(found[0]), _floor(at, at_seconds))
 
 
 def _floor(seen: float, at: float) -> float:

@@ -18,7 +18,7 @@ from ..model.jitter import jittered
 
 BOARD_SECONDS = 1.0  # how old the board may be while there is work
 BOARD_SHARE = 50  # a board that is slow to read (many queues) is read less often
-DEEP_SHARE = 10  # and so is one without floors, which passes every row that is gone and that a snapshot still sees
+DEEP_SHARE = 10  # so is one without floors, which passes every row that is gone and that a snapshot still sees
 DEEP_SECONDS_MAX = 30.0  # but no less often than that: perhaps the server was away for a while
 SOON_SECONDS = 0.05  # how soon it is read after something that it may not show yet
 AWAKE_SECONDS = 1.0  # how long a worker works before it asks producers not to wake it
@@ -98,9 +98,7 @@ class Sleep:
             self._deep_at = at + min(DEEP_SECONDS_MAX, DEEP_SHARE * took)
         if poll_chance is not None:
             self._poll_at = at + jittered(self._poll_seconds, poll_chance)
-        self.board_at = min(
-            at + (took + BOARD_SECONDS if deep else max(BOARD_SECONDS, BOARD_SHARE * took)), self._poll_at
-        )
+        self.board_at = min(at + max(BOARD_SECONDS, BOARD_SHARE * took), self._poll_at)
         if due_seconds is not None and due_seconds < BOARD_SECONDS:
             self.board_at = at + max(0.0, due_seconds)
         self._due_at = at + (due_seconds if due_seconds is not None else self._poll_seconds)

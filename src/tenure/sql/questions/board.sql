@@ -7,37 +7,39 @@
 -- out: oldest_open, next_begun bigint (every transaction before the one is over, none from the other on had begun; NULL: not asked for)
 -- why: paused queues are not on it. One probe a lane, however long the backlog, and no look at the queues of others. A lane that
 -- is known is asked from its floor on, which passes index entries of rows already gone; others are found by a loose walk.
-SELECT q.queue, lane.priority, false, COALESCE(s.limited, false),
-       date_part('epoch', first.available_at) - date_part('epoch', statement_timestamp()), date_part('epoch', statement_timestamp()),
+SELECT lane.queue, lane.priority, false, COALESCE(s.limited, false),
+       date_part('epoch', lane.first) - date_part('epoch', statement_timestamp()), date_part('epoch', statement_timestamp()),
        NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
-FROM unnest(:queues::text[]) AS q (queue)
-LEFT JOIN tenure.queues AS s ON s.queue = q.queue
-CROSS JOIN LATERAL (
+FROM (
   WITH RECURSIVE known AS (
-    SELECT k.priority, k.floor FROM unnest(:known_queues::text[], :known_priorities::smallint[], :floors::float8[]) AS k (queue, priority, floor)
-    WHERE k.queue = q.queue
-  ), lane AS (
-    SELECT 32768 AS priority
+    SELECT k.queue, k.priority::int AS priority, k.floor
+    FROM unnest(:known_queues::text[], :known_priorities::smallint[], :floors::float8[]) AS k (queue, priority, floor)
+    WHERE k.queue IN (SELECT q.queue FROM unnest(:queues::text[]) AS q (queue))
+  ), walk AS (  -- from the end of the scale, and from each known lane, up to the next one that is known
+    SELECT e.queue, e.priority, COALESCE(lead(e.priority) OVER (PARTITION BY e.queue ORDER BY e.priority), 32768) AS below,
+           NULL::text AS status, NULL::timestamptz AS available_at
+    FROM (SELECT q.queue, -32769 AS priority FROM unnest(:queues::text[]) AS q (queue) UNION ALL SELECT k.queue, k.priority FROM known AS k) AS e
     UNION ALL
-    SELECT COALESCE(unknown.priority, next.priority) FROM lane
-    CROSS JOIN LATERAL (SELECT max(k.priority)::int AS priority FROM known AS k WHERE k.priority < lane.priority) AS next
-    LEFT JOIN LATERAL (
-      SELECT r.priority::int AS priority FROM tenure.live AS r
-      WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = q.queue
-        AND r.priority < lane.priority AND r.priority > COALESCE(next.priority, -32769)
-      ORDER BY r.priority DESC LIMIT 1
-    ) AS unknown ON true
-    WHERE COALESCE(unknown.priority, next.priority) IS NOT NULL
+    SELECT walk.queue, next.priority, walk.below, next.status, next.available_at FROM walk
+    CROSS JOIN LATERAL (
+      SELECT r.priority::int AS priority, r.status, r.available_at FROM tenure.live AS r
+      WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = walk.queue
+        AND r.priority > walk.priority AND r.priority < walk.below
+      ORDER BY r.priority, r.available_at LIMIT 1
+    ) AS next
   )
-  SELECT lane.priority, tenure.since((SELECT k.floor FROM known AS k WHERE k.priority = lane.priority LIMIT 1)) AS since
-  FROM lane WHERE lane.priority < 32768
+  SELECT lane.queue, lane.priority, CASE WHEN lane.status = 'pending' THEN lane.available_at ELSE (  -- implied: only spares the look
+    SELECT r.available_at FROM tenure.live AS r
+    WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = lane.queue AND r.priority = lane.priority
+      AND r.available_at >= tenure.since(lane.floor) AND r.status = 'pending'
+    ORDER BY r.available_at LIMIT 1) END AS first
+  FROM (
+    SELECT walk.queue, walk.priority, walk.status, walk.available_at, '-infinity'::float8 AS floor FROM walk WHERE walk.status IS NOT NULL
+    UNION ALL
+    SELECT known.queue, known.priority, NULL, NULL, known.floor FROM known
+  ) AS lane
 ) AS lane
-LEFT JOIN LATERAL (
-  SELECT r.available_at FROM tenure.live AS r
-  WHERE NOT r.ordered AND r.seq < 9223372036854775807 AND r.queue = q.queue AND r.priority = lane.priority
-    AND r.available_at >= lane.since AND r.status = 'pending'
-  ORDER BY r.available_at LIMIT 1
-) AS first ON true
+LEFT JOIN tenure.queues AS s ON s.queue = lane.queue
 WHERE s.paused IS NOT TRUE
 UNION ALL
 SELECT q.queue, 0, true, COALESCE(s.limited, false),
