@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -159,12 +160,20 @@ def opened(conn: psycopg.Connection[Any], **settings: object) -> Report:
 
 
 def in_turns(rounds: int, contenders: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:
-    """What each contender measured in each round; they take turns, and every other round begins with the last."""
+    """What each contender measured in each round; they take turns, in an order that is drawn anew for each round.
+
+    Nobody follows himself, nor the same neighbour each time: who does finds the machine as it suits him.
+    """
     taken: dict[str, list[Any]] = {name: [] for name in contenders}
-    for n in range(rounds):
-        names: Iterable[str] = contenders if n % 2 == 0 else reversed(list(contenders))
+    names, drawn = list(contenders), random.Random(rounds)
+    last = None
+    for _ in range(rounds):
+        drawn.shuffle(names)
+        while len(names) > 1 and names[0] == last:
+            drawn.shuffle(names)
         for name in names:
             taken[name].append(contenders[name]())
+        last = names[-1]
     return taken
 
 
