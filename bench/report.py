@@ -162,18 +162,18 @@ def opened(conn: psycopg.Connection[Any], **settings: object) -> Report:
 def in_turns(rounds: int, contenders: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:
     """What each contender measured in each round; they take turns, in an order that is drawn anew for each round.
 
-    Nobody follows himself, nor the same neighbour each time: who does finds the machine as it suits him.
+    Nobody follows himself, who would find the machine as it suits him; so two of them simply alternate.
     """
     taken: dict[str, list[Any]] = {name: [] for name in contenders}
     names, drawn = list(contenders), random.Random(rounds)
-    last = None
+    last: list[str] = []
     for _ in range(rounds):
         drawn.shuffle(names)
-        while len(names) > 1 and names[0] == last:
+        while len(names) > 1 and names[:1] == last:
             drawn.shuffle(names)
         for name in names:
             taken[name].append(contenders[name]())
-        last = names[-1]
+        last = names[-1:]
     return taken
 
 

@@ -291,13 +291,11 @@ def test_claims_and_board_stay_flat_under_a_held_snapshot(world: World) -> None:
         )
         world.sql("UPDATE live SET available_at = clock_timestamp()")
         plans, rule = Plans(world), ClaimRule({"default": 1.0}, 90.0)
-        plans.of(questions.board(["default"], rule.lanes.known(poll=True)))
+        plans.of(questions.board(["default"], rule.lanes.known(deep=True)))
         poll = plans.buffers
-        offers = world.run(questions.board(["default"], rule.lanes.known(poll=True)))
+        offers = world.run(questions.board(["default"], rule.lanes.known(deep=True)))
         rule.learn(offers)
-        known = {
-            lane: floor + 1.0 for lane, floor in rule.lanes.known(poll=False).items()
-        }  # the margin is for producers
+        known = {lane: floor + 1.0 for lane, floor in rule.lanes.known().items()}  # the margin is for producers
         plans.of(questions.board(["default"], known))
         assert plans.buffers < 200 < poll
         floors = [known[Lane()]]

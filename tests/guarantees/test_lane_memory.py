@@ -47,8 +47,8 @@ def test_a_floor_is_the_time_of_the_first_row_that_waits_or_the_time_of_the_boar
 def test_the_board_of_a_poll_has_no_floor_and_its_claim_begins_where_that_board_saw_the_first_row() -> None:
     for claimer in (rule(), rule(1, 2, 3)):
         claimer.learn([offer(MAIL, -7.0)])
-        assert claimer.lanes.known(poll=False)
-        assert claimer.lanes.known(poll=True) == {}
+        assert claimer.lanes.known() == {MAIL: NOON - 7 - COMMIT_SECONDS}
+        assert claimer.lanes.known(late=True, deep=True) == {MAIL: float("-inf")}
         claimer.learn([offer(MAIL, -300.0)])
         claim = sent(claimer, everywhere=True)
         assert claim.statement.name == "claim"
@@ -60,20 +60,17 @@ def test_after_a_note_the_claim_looks_further_back_and_the_board_at_everything()
     claimer.learn([offer(MAIL, None)])
     claimer.look_again("mail")
     assert floors(sent(claimer)) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
-    assert claimer.lanes.known(poll=False) == {}
+    assert claimer.lanes.noted
     claimer.learn([offer(MAIL, None)])
+    assert not claimer.lanes.noted
     assert floors(sent(claimer)) == {MAIL: NOON - COMMIT_SECONDS}
-    assert claimer.lanes.known(poll=False) == {MAIL: NOON - COMMIT_SECONDS}
+    assert claimer.lanes.known() == {MAIL: NOON - COMMIT_SECONDS}
 
 
 def test_a_board_that_would_be_too_dear_without_floors_looks_as_far_back_as_a_claim_after_a_note() -> None:
     claimer = rule()
     claimer.learn([offer(MAIL, None)])
-    claimer.look_again("mail")
-    assert claimer.lanes.known(poll=False, deep=False) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
-    claimer.learn([offer(MAIL, None)])
-    assert claimer.lanes.known(poll=False, deep=False) == {MAIL: NOON - COMMIT_SECONDS}
-    assert claimer.lanes.known(poll=True, deep=False) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
+    assert claimer.lanes.known(late=True, deep=False) == {MAIL: NOON - COMMIT_SECONDS - LATE_SECONDS}
 
 
 def test_the_floor_of_a_board_that_says_less_is_taken_back() -> None:
@@ -91,7 +88,7 @@ def test_rows_in_order_of_time_move_the_floor_of_claims_and_not_that_of_the_boar
     moved = floors(sent(claimer))
     assert moved[MAIL] == NOON - 4 - FLOOR_SLACK_SECONDS
     assert moved[WEB] == moved[Lane("web", 3)] == NOON - 7 - FLOOR_SLACK_SECONDS, "which of both is not known"
-    assert claimer.lanes.known(poll=False)[MAIL] == NOON - 7 - COMMIT_SECONDS
+    assert claimer.lanes.known()[MAIL] == NOON - 7 - COMMIT_SECONDS
 
 
 def test_a_floor_is_no_younger_than_a_second_before_it_was_seen() -> None:
@@ -130,17 +127,17 @@ def test_a_lane_that_the_board_does_not_show_is_remembered_without_a_floor_while
     memory = LaneMemory()
     memory.board_was_read([offer(MAIL, -7.0)])
     memory.board_was_read([offer(WEB, -7.0, NOON + 1)])  # the queue mail is paused, perhaps
-    assert memory.known(poll=False)[MAIL] == float("-inf")
+    assert memory.known()[MAIL] == float("-inf")
     memory.board_was_read([offer(Lane("web", n), None) for n in range(LANES_MAX)])
     memory.board_was_read([offer(WEB, -7.0)])
-    assert list(memory.known(poll=False)) == [WEB]
+    assert list(memory.known()) == [WEB]
 
 
 def test_a_board_of_many_lanes_is_not_told_what_is_known() -> None:
     """To tell thousands takes longer than what their floors save."""
     memory = LaneMemory()
     memory.board_was_read([offer(Lane(f"q{n}"), -7.0) for n in range(LANES_MAX)])
-    assert len(memory.known(poll=False)) == LANES_MAX
+    assert len(memory.known()) == LANES_MAX
     memory.board_was_read([offer(Lane(f"q{n}"), -7.0) for n in range(LANES_MAX + 1)])
-    assert memory.known(poll=False) == {}
+    assert memory.known() == {}
     assert memory.floors([Lane("q3")]) == [NOON - 7 - FLOOR_SLACK_SECONDS], "claims keep theirs"

@@ -143,3 +143,16 @@ def test_the_urgent_lane_of_a_queue_is_asked_before_its_others() -> None:
     rule.answered(claim, [row(claim.lanes[0].queue)] * 10)
     again = {lane for _ in range(200) for lane in (rule.next("A", 10, 0.0, everywhere=set()) or claim).lanes}
     assert set(claim.lanes[:3]) <= again
+
+
+@pytest.mark.parametrize(("heavy", "weight"), [(100, 100.0), (10, 1e6), (1, 1e5)])
+def test_heavy_queues_that_are_empty_keep_nobody_from_the_others(heavy: int, weight: float) -> None:
+    tables = Tables(names(MANY), 1)
+    tables.rule = ClaimRule(
+        {queue: weight if n < heavy else 1.0 for n, queue in enumerate(names(MANY))},
+        90.0,
+        chance=random.Random(5).random,
+    )
+    tables.rule.learn(board(names(MANY)))
+    assert tables.drain(100) <= MANY / 100 + MANY / FEW + 8
+    assert not +tables.rows

@@ -194,16 +194,16 @@ class Claimer(DbThread):
         self.settler.skip_settled()
 
     def _read_board(self, conn: QueueConnection, at: float) -> None:
-        rule, poll = self.claims.rule, self.sleep.is_time_to_poll(at)
+        rule = self.claims.rule
+        poll, late, deep = self.sleep.look(at, noted=rule.lanes.noted)
         ordered, floors = rule.keys.known(poll=poll)
         asks = {"known_ordered": ordered, "begun": rule.keys.asks(at), **floors._asdict()}
-        lanes = rule.lanes.known(poll=poll, deep=self.sleep.may_look_deep(at))
-        asked = board(list(rule.queues), lanes, **asks)
+        asked = board(list(rule.queues), rule.lanes.known(late=late, deep=deep), **asks)
         offers = self._turns.with_poll(conn, asked) if poll else run(conn, asked)
         if poll:
             self.claims.poll()
         due_seconds = rule.learn(offers)
-        self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None, deep=not lanes)
+        self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None)
 
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:

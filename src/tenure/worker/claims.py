@@ -37,8 +37,8 @@ class Claims:
         self._everywhere: set[str] = set()  # sources to scan beyond our own buckets, once
 
     def poll(self) -> None:
-        """Scan everything once: every source, and beyond our own buckets."""
-        self._everywhere = {UNORDERED, ORDERED}
+        """Scan everything once: every source, and of ordered keys beyond our own buckets."""
+        self._everywhere = {ORDERED}
         self.rule.look_again()
         woken(self._shared, "poll")
 

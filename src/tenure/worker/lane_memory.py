@@ -20,8 +20,8 @@ class LaneMemory:
     A row may commit later than one that is due after it, but then both are young. So a claim begins at the last row
     that was seen, however many are due at nearly its time, and never within the last second before it was seen.
     A board, which comes once in a while, begins a second before: it finds a row that was locked, or put first in line.
-    What lies below all the same (committed late, sent with a past time) is found by a poll, whose board has no floor
-    as often as it can be afforded.
+    What lies below all the same (committed late, sent with a past time) is found by a board without floors: after a
+    note, in a poll, or as soon as it can be afforded.
     """
 
     _firsts: dict[Lane, float] = field(default_factory=dict)  # where the board saw the first row that waits
@@ -29,14 +29,20 @@ class LaneMemory:
     _taken: dict[Lane, float] = field(default_factory=dict)  # where claims have ended since
     _noted: bool = False  # NOTIFY arrives at commit: the row may be as old as its transaction, or as its producer says
 
-    def known(self, *, poll: bool, deep: bool = True) -> dict[Lane, float]:
-        """The lanes and floors for the next board; none in a poll, nor after a note, nor if there are many.
+    @property
+    def noted(self) -> bool:
+        """True if there may be a row below the floors."""
+        return self._noted
 
-        If that would be too dear now, it looks as far back as a claim after a note.
+    def known(self, *, late: bool = False, deep: bool = False) -> dict[Lane, float]:
+        """The lanes and floors for the next board; none if there are many: to tell them takes longer than it saves.
+
+        Deep: each from its beginning, so that one that is empty is shown. Late: as far back as a claim after a note.
         """
-        late = poll or self._noted
-        if len(self._firsts) > LANES_MAX or (late and deep):
+        if len(self._firsts) > LANES_MAX:
             return {}
+        if deep:
+            return dict.fromkeys(self._firsts, float("-inf"))
         back = COMMIT_SECONDS + LATE_SECONDS if late else COMMIT_SECONDS
         return {lane: first - back for lane, first in self._firsts.items()}
 

@@ -116,7 +116,8 @@ class LaneTurns:
             if self._is_wet(queue):
                 found[queue] = None
                 if len(found) == n:
-                    break
+                    return list(found)
+        self._then = -1  # the heavy ones are passed over, perhaps: look again who is left
         return list(found) or [next(queue for queue in pool if self._is_wet(queue))]
 
     def answered(self, lanes: Sequence[Lane], rows: Sequence[Claimed], n: int) -> None:

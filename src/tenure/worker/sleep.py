@@ -33,6 +33,14 @@ class Rest(NamedTuple):
     wake_us: bool | None = None  # tell producers to wake this worker (True) or not to (False); None: tell nothing
 
 
+class Look(NamedTuple):
+    """How to read the board: as a poll, for rows that may lie below the floors, and without any floor."""
+
+    poll: bool
+    late: bool
+    deep: bool
+
+
 class Sleep:
     """Knows when to read the board, when to poll, when the next row is due, and what producers were told."""
 
@@ -41,6 +49,8 @@ class Sleep:
         self.board_at = 0.0  # when to read the board again
         self._poll_at = 0.0  # when to poll beyond our own buckets
         self._deep_at = 0.0  # when a board without floors may be read again
+        self._deep = False  # the board that was asked last had none
+        self._owed = False  # there was reason for one, and it was too early
         self._due_at = 0.0  # when the next row is due, as far as the board knew
         self._noted_at = 0.0  # when a note said where there is a row
         self.told = ""  # the ears under which producers were told to wake us
@@ -60,7 +70,7 @@ class Sleep:
         if ears and self.told != ears:
             return Rest(0.0, True)
         self._awake_since = float("inf")
-        self.board_at = min(self._poll_at, self._due_at)
+        self.board_at = min(self._poll_at, self._due_at, self._debt_due_at())
         return Rest(max(0.0, min(self._board_due_at(), dry_until) - at))
 
     def _awake(self, at: float) -> bool | None:
@@ -85,23 +95,30 @@ class Sleep:
         """True if the board that is read now begins a poll."""
         return at >= self._poll_at
 
-    def may_look_deep(self, at: float) -> bool:
-        """True if the last board without floors was quick, or long ago."""
-        return at >= self._deep_at
+    def look(self, at: float, *, noted: bool) -> Look:
+        """How to read the board now. If it should look deep, and that would be too dear, it does so later."""
+        poll = self.is_time_to_poll(at)
+        late = poll or noted or self._owed
+        self._deep = late and at >= self._deep_at
+        self._owed = late and not self._deep
+        if self._deep:
+            self._deep_at = at + DEEP_SECONDS_MAX  # should it be refused, because it takes too long: not again at once
+        return Look(poll, late, self._deep)
 
-    def board_was_read(
-        self, at: float, due_seconds: float | None, poll_chance: float | None, *, deep: bool = False
-    ) -> None:
+    def board_was_read(self, at: float, due_seconds: float | None, poll_chance: float | None) -> None:
         """The board was read at this time; it knows when the next row is due. With a chance, it began a poll."""
         took = time.monotonic() - at
-        if deep:
+        if self._deep:
             self._deep_at = at + min(DEEP_SECONDS_MAX, DEEP_SHARE * took)
         if poll_chance is not None:
             self._poll_at = at + jittered(self._poll_seconds, poll_chance)
-        self.board_at = min(at + max(BOARD_SECONDS, BOARD_SHARE * took), self._poll_at)
+        self.board_at = min(at + max(BOARD_SECONDS, BOARD_SHARE * took), self._poll_at, self._debt_due_at())
         if due_seconds is not None and due_seconds < BOARD_SECONDS:
             self.board_at = at + max(0.0, due_seconds)
         self._due_at = at + (due_seconds if due_seconds is not None else self._poll_seconds)
+
+    def _debt_due_at(self) -> float:
+        return self._deep_at if self._owed else float("inf")
 
     def look_now(self) -> None:
         """Read the board in the next round."""

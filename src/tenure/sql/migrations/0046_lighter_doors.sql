@@ -2,7 +2,7 @@
 -- kind: expand
 
 -- As in 0042_rows_looked_at.sql. Nearly every row is new, short, pending, due at once, not ordered and without headers: the first look
--- says so, and every row that is to be refused fails it.
+-- says so, and every row that is to be refused fails it, but for a NULL where the column itself refuses one.
 CREATE OR REPLACE FUNCTION tenure.refuse_row() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   fault text;

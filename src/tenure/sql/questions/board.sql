@@ -1,5 +1,5 @@
 -- board: what there is to claim in these queues, by priority, and when the next row of each lane is due
--- in: queues text[], known_queues text[], known_priorities smallint[], floors float8[] (lanes known before, and their floors in epoch seconds)
+-- in: queues text[], known_queues text[], known_priorities smallint[], floors float8[] (lanes known before, each once, and their floors in epoch seconds)
 -- in: known_ordered text[] (queues known to have ordered keys), from_arrival bigint, from_due float8 (epoch seconds): floors of their arrivals and heads
 -- out: queue, priority, ordered, limited, due_seconds (from now; NULL: not known), at_seconds (the clock when it was read)
 -- out: first_due (epoch seconds), first_arrival, last_arrival (the highest number given so far): where ordered keys begin now
@@ -15,10 +15,13 @@ FROM (
     SELECT k.queue, k.priority::int AS priority, k.floor
     FROM unnest(:known_queues::text[], :known_priorities::smallint[], :floors::float8[]) AS k (queue, priority, floor)
     WHERE k.queue IN (SELECT q.queue FROM unnest(:queues::text[]) AS q (queue))
+      AND NOT EXISTS (SELECT FROM tenure.queues AS s WHERE s.queue = k.queue AND s.paused)
   ), walk AS (  -- from the end of the scale, and from each known lane, up to the next one that is known
     SELECT e.queue, e.priority, COALESCE(lead(e.priority) OVER (PARTITION BY e.queue ORDER BY e.priority), 32768) AS below,
            NULL::text AS status, NULL::timestamptz AS available_at
-    FROM (SELECT q.queue, -32769 AS priority FROM unnest(:queues::text[]) AS q (queue) UNION ALL SELECT k.queue, k.priority FROM known AS k) AS e
+    FROM (SELECT q.queue, -32769 AS priority FROM unnest(:queues::text[]) AS q (queue)
+          WHERE NOT EXISTS (SELECT FROM tenure.queues AS s WHERE s.queue = q.queue AND s.paused)
+          UNION ALL SELECT k.queue, k.priority FROM known AS k) AS e
     UNION ALL
     SELECT walk.queue, next.priority, walk.below, next.status, next.available_at FROM walk
     CROSS JOIN LATERAL (
@@ -40,7 +43,6 @@ FROM (
   ) AS lane
 ) AS lane
 LEFT JOIN tenure.queues AS s ON s.queue = lane.queue
-WHERE s.paused IS NOT TRUE
 UNION ALL
 SELECT q.queue, 0, true, COALESCE(s.limited, false),
        CASE WHEN arrived.id IS NOT NULL THEN 0
