@@ -11,17 +11,17 @@ SELECT lane.queue, lane.priority, false, COALESCE(s.limited, false),
        date_part('epoch', lane.first) - date_part('epoch', statement_timestamp()), date_part('epoch', statement_timestamp()),
        NULL::float8, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
 FROM (
-  WITH RECURSIVE known AS (
+  WITH RECURSIVE asked AS (
+    SELECT q.queue FROM unnest(:queues::text[]) AS q (queue)
+    WHERE NOT EXISTS (SELECT FROM tenure.queues AS s WHERE s.queue = q.queue AND s.paused)
+  ), known AS (
     SELECT k.queue, k.priority::int AS priority, k.floor
     FROM unnest(:known_queues::text[], :known_priorities::smallint[], :floors::float8[]) AS k (queue, priority, floor)
-    WHERE k.queue IN (SELECT q.queue FROM unnest(:queues::text[]) AS q (queue))
-      AND NOT EXISTS (SELECT FROM tenure.queues AS s WHERE s.queue = k.queue AND s.paused)
+    WHERE k.queue IN (SELECT asked.queue FROM asked)
   ), walk AS (  -- from the end of the scale, and from each known lane, up to the next one that is known
     SELECT e.queue, e.priority, COALESCE(lead(e.priority) OVER (PARTITION BY e.queue ORDER BY e.priority), 32768) AS below,
            NULL::text AS status, NULL::timestamptz AS available_at
-    FROM (SELECT q.queue, -32769 AS priority FROM unnest(:queues::text[]) AS q (queue)
-          WHERE NOT EXISTS (SELECT FROM tenure.queues AS s WHERE s.queue = q.queue AND s.paused)
-          UNION ALL SELECT k.queue, k.priority FROM known AS k) AS e
+    FROM (SELECT asked.queue, -32769 AS priority FROM asked UNION ALL SELECT k.queue, k.priority FROM known AS k) AS e
     UNION ALL
     SELECT walk.queue, next.priority, walk.below, next.status, next.available_at FROM walk
     CROSS JOIN LATERAL (
