@@ -10,7 +10,7 @@ from ..model.rows import Claimed, Lane, Offer
 FLOOR_SLACK_SECONDS = 0.001  # times come and go as floats
 COMMIT_SECONDS = 1.0  # a row whose transaction took no longer than this stands above every floor
 LATE_SECONDS = 5.0  # a row of a producer's transaction up to this long is found at once by its note
-LANES_MAX = 256  # told to a board; and remembered when it shows no more
+LANES_MAX = 256  # told to a board: to tell more takes longer than it saves; and remembered when it shows no more
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class LaneMemory:
         return self._noted
 
     def known(self, *, late: bool = False, deep: bool = False) -> dict[Lane, float]:
-        """The lanes and floors for the next board; none if there are many: to tell them takes longer than it saves.
+        """The lanes and floors for the next board; none if there are many.
 
         Deep: each from its beginning, so that one that is empty is shown. Late: as far back as a claim after a note.
         """
