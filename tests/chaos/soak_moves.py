@@ -15,10 +15,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 from psycopg.errors import SerializationFailure
 
@@ -127,7 +128,9 @@ def _send(cluster: Cluster, keys: list[str], rate: float, over: threading.Event,
             group = []
             for at, key in enumerate(chance.sample(keys, GROUP)):
                 row = moved.row(key=key, n=tally.sent[key], sent_ns=time.monotonic_ns())
-                group.append(replace(row, idempotency_key=f"{key}:{tally.sent[key]}") if at < NAMED else row)
+                group.append(
+                    msgspec.structs.replace(row, idempotency_key=f"{key}:{tally.sent[key]}") if at < NAMED else row
+                )
             first = _enqueue(conn, group, tally)
             for row in group:
                 tally.sent[str(row.key)] += 1

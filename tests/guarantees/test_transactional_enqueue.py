@@ -177,6 +177,18 @@ def test_copy_carries_every_option(shop: World) -> None:
     assert timedelta(0) < second[4] - datetime.now(UTC) <= timedelta(seconds=60)
 
 
+def test_what_comes_by_copy_is_due_when_it_was_sent_by_the_clock_of_the_server(shop: World) -> None:
+    assert postgres.copy(shop.conn, [NewRow("send_receipt") for _ in range(3)], shop.schema) == 3
+    assert shop.sql("SELECT count(*) FROM live WHERE available_at = created_at") == [(3,)]
+
+
+def test_what_comes_by_copy_late_in_a_transaction_is_not_due_since_that_began(shop: World) -> None:
+    with shop.conn.transaction():
+        shop.sql("SELECT pg_sleep(0.2)")
+        postgres.copy(shop.conn, [NewRow("send_receipt")], shop.schema)
+        assert shop.sql("SELECT available_at > now() + interval '0.1 seconds' FROM live") == [(True,)]
+
+
 def test_a_copy_that_meets_a_bad_row_leaves_nothing(shop: World) -> None:
     for bad in (NewRow("send_receipt", idempotency_key="k"), NewRow(""), NewRow("send_receipt", {"a": "\0"})):
         with pytest.raises(InvalidPayload):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tenure import postgres, verbs
 from tenure.errors import InvalidPayload
 from tenure.model import payload
-from tenure.model.copy_line import copy_line
+from tenure.model.copy_column import column
 from tenure.model.plain_json import BYTES_MAX, plain_json
 from tenure.model.rows import NewRow
 from tenure.verbs.statement import text_array
@@ -52,7 +52,7 @@ def test_a_line_of_copy_is_read_as_it_was(world: World, rows: list[tuple[str | N
     with world.conn.transaction(force_rollback=True):
         world.sql("CREATE TEMP TABLE read (n int GENERATED ALWAYS AS IDENTITY, a text, b text)")
         with world.conn.cursor().copy("COPY read (a, b) FROM STDIN") as stream:
-            stream.write("".join(map(copy_line, rows)))
+            stream.write("".join(f"{column(a)}\t{column(b)}\n" for a, b in rows))
         assert world.sql("SELECT a, b FROM read ORDER BY n") == rows
 
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
@@ -138,7 +137,7 @@ class Hooks:
             raise InvalidPayload(
                 f"a context variable that is carried is not JSON ({error}): carry text or numbers"
             ) from None
-        return replace(row, headers={**texts, **(row.headers or {})}) if texts else row
+        return msgspec.structs.replace(row, headers={**texts, **(row.headers or {})}) if texts else row
 
     def around_sending(self, kind: str, *, awaits: bool) -> list[Around]:
         """What is around sending this kind; BadSettings if a plain connection would have to await."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, ParamSpec
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ..errors import BadSettings, InvalidPayload
 from ..model.rows import NewRow

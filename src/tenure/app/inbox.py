@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Never, ParamSpec, cast, overload
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ..errors import BadSettings, UnknownHandler
 from ..events import Bus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypedDict, overload
 
@@ -127,7 +126,7 @@ class Sender(Generic[P]):
     def _traced(self, row: NewRow) -> NewRow:
         """The row with the current trace context in its headers."""
         headers = self.handler.tracing.carried(row.headers)
-        return row if headers is row.headers else replace(row, headers=headers)
+        return row if headers is row.headers else msgspec.structs.replace(row, headers=headers)
 
     def _row(self, sent: Any, key: str | None) -> NewRow:
         """The row in clear, with the context variables that are carried."""

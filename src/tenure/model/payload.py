@@ -19,7 +19,7 @@ import msgspec
 
 from ..errors import InvalidPayload, PayloadTooLarge
 from . import limits, numbers
-from .copy_line import copy_line
+from .copy_column import column
 from .plain_json import plain_json
 from .rows import NewRow
 
@@ -198,32 +198,36 @@ def check_row(row: NewRow) -> None:
     """Refuse options that contradict each other or exceed a limit, with the value and the next step."""
     if not isinstance(row, NewRow):
         raise InvalidPayload(f"{row!r} is not a row: pass handler.row(…), or NewRow(kind, payload)")
+    alike = (row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds, row.ordered, row.hold)
     try:
-        _check_options(row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds)
+        _check_options(*alike)
     except TypeError:  # something that has no hash
-        _check_options.__wrapped__(row.kind, row.queue, row.priority, row.max_attempts, row.delay_seconds)
-    for key, name in ((row.key, "key"), (row.idempotency_key, "idempotency_key")):
-        if key is not None:
-            check_row_key(key, name)
-    if row.at is not None and (not isinstance(row.at, datetime) or row.at.tzinfo is None):
-        raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
-    if row.at is not None and abs(row.at.timestamp() - time.time()) > limits.DELAY_SECONDS_MAX:
-        raise InvalidPayload(f"at={row.at} must be within ten years from now")
-    if row.at is not None and row.delay_seconds:
-        both = f"at={row.at} and delay_seconds={row.delay_seconds}"
-        raise InvalidPayload(f"{both} both say when the row is due: give only one")
-    for flag, name in ((row.ordered, "ordered"), (row.hold, "hold")):
-        if not isinstance(flag, bool):
-            raise InvalidPayload(f"{name}={flag!r} must be True or False")
-    if row.ordered and row.key is None:
+        _check_options.__wrapped__(*alike)
+    if row.key is not None:
+        check_row_key(row.key)
+    elif row.ordered:
         raise InvalidPayload("ordered=True needs a key: order is kept per key")
-    if row.hold and not row.ordered:
-        raise InvalidPayload("hold=True needs ordered=True: after a dead letter, the key waits for an operator")
+    if row.idempotency_key is not None:
+        check_row_key(row.idempotency_key, "idempotency_key")
+    if row.at is not None:
+        _check_at(row)
     encode_headers(row.headers)
 
 
+def _check_at(row: NewRow) -> None:
+    if not isinstance(row.at, datetime) or row.at.tzinfo is None:
+        raise InvalidPayload(f"at={row.at!r} must be a datetime with a time zone: add tzinfo=timezone.utc")
+    if abs(row.at.timestamp() - time.time()) > limits.DELAY_SECONDS_MAX:
+        raise InvalidPayload(f"at={row.at} must be within ten years from now")
+    if row.delay_seconds:
+        both = f"at={row.at} and delay_seconds={row.delay_seconds}"
+        raise InvalidPayload(f"{both} both say when the row is due: give only one")
+
+
 @lru_cache(typed=True)
-def _check_options(kind: str, queue: str, priority: int, max_attempts: int, delay_seconds: float) -> None:
+def _check_options(
+    kind: str, queue: str, priority: int, max_attempts: int, delay_seconds: float, ordered: bool, hold: bool
+) -> None:
     """What the rows of a handler have in common, looked at once."""
     check_name(kind, "kind")
     check_name(queue, "queue")
@@ -232,16 +236,29 @@ def _check_options(kind: str, queue: str, priority: int, max_attempts: int, dela
     most = limits.DELAY_SECONDS_MAX
     if not isinstance(delay_seconds, int | float) or not 0 <= delay_seconds <= most:
         raise InvalidPayload(f"delay_seconds={delay_seconds!r} must be between 0 and {most:.0f}: a number, 0 is none")
+    for flag, name in ((ordered, "ordered"), (hold, "hold")):
+        if not isinstance(flag, bool):
+            raise InvalidPayload(f"{name}={flag!r} must be True or False")
+    if hold and not ordered:
+        raise InvalidPayload("hold=True needs ordered=True: after a dead letter, the key waits for an operator")
 
 
-def copy_row(row: NewRow) -> str:
-    """One row as a line of COPY, checked like any other; a delay counts from now, on the producer's clock."""
+def copy_row(row: NewRow, now: str = "now") -> str:
+    """One row as a line of COPY, checked like any other; a delay counts from now, on the producer's clock.
+
+    What is due at once is due `now`: a time, or Postgres' own word for when its transaction began.
+    """
     check_row(row)
     if row.idempotency_key is not None:
         raise InvalidPayload(f"idempotency_key={row.idempotency_key!r} cannot go through COPY: use enqueue_many")
-    at = row.at.astimezone(UTC) if row.at else datetime.now(UTC) + timedelta(seconds=row.delay_seconds)
-    plain = (str(row.priority), at.isoformat(), str(row.max_attempts), str(row.ordered), str(row.hold))
-    return copy_line((row.kind, encode(row.payload), row.key, row.queue, *plain, encode_headers(row.headers)))
+    at = _due(row) if row.at or row.delay_seconds else now
+    texts = f"{column(row.kind)}\t{column(encode(row.payload))}\t{column(row.key)}\t{column(row.queue)}"
+    plain = f"{row.priority}\t{at}\t{row.max_attempts}\t{row.ordered}\t{row.hold}"
+    return f"{texts}\t{plain}\t{column(encode_headers(row.headers))}\n"
+
+
+def _due(row: NewRow) -> str:
+    return (row.at.astimezone(UTC) if row.at else datetime.now(UTC) + timedelta(seconds=row.delay_seconds)).isoformat()
 
 
 def check_name(name: str, what: str) -> str:

@@ -9,10 +9,12 @@ from uuid import UUID
 
 import msgspec
 
-from . import limits
+from . import limits, numbers
 
 BYTES_MAX = limits.PAYLOAD_BYTES_MAX // 3  # with a space after each comma and colon it still fits
 _FINE = frozenset({str, bool, type(None), datetime, date, time, timedelta, UUID})  # whatever their value
+_SIMPLE = _FINE | {int}  # as long as the text is short: no number in it can be too long
+_NAMES = frozenset({str})
 _INT = range(-(1 << 63), 1 << 63)
 _encode = msgspec.json.Encoder().encode
 
@@ -26,19 +28,24 @@ def plain_json(payload: Any) -> str | None:
     if payload is None:
         return "null"
     values = _values(payload)
-    if values is None or not _are_plain(values, lists=True):
+    if values is None:
+        return None
+    simple = _SIMPLE.issuperset(map(type, values))
+    if not simple and not _are_plain(values, lists=True):
         return None
     try:
         data = _encode(payload)
     except (TypeError, ValueError):  # a lone surrogate
         return None
-    return None if len(data) > BYTES_MAX or rb"\u0000" in data else data.decode()
+    if len(data) > numbers.DIGITS_MAX and (len(data) > BYTES_MAX or (simple and not _are_plain(values, lists=False))):
+        return None
+    return None if rb"\u0000" in data else data.decode()
 
 
 def _values(payload: Any) -> Collection[Any] | None:
     kind = type(payload)
     if kind is dict:
-        return payload.values() if set(map(type, payload)) <= {str} else None
+        return payload.values() if _NAMES.issuperset(map(type, payload)) else None
     if issubclass(kind, msgspec.Struct):
         return msgspec.structs.astuple(payload)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -101,12 +100,11 @@ NO_HANDLER = "no handler for kind"  # how the reason begins why a worker gave a 
 MAX_ATTEMPTS = 10  # with the default backoff 17 minutes: docs/decisions/0011-retry-budget.md
 
 
-@dataclass(frozen=True, slots=True)
-class NewRow:
-    """What a producer sends: one row, not yet in the inbox."""
+class NewRow(msgspec.Struct, frozen=True):
+    """What a producer sends: one row, not yet in the inbox. `msgspec.structs.replace` makes another like it."""
 
     kind: str
-    payload: Any = field(default_factory=dict)
+    payload: Any = msgspec.field(default_factory=dict)
     key: str | None = None
     queue: str = "default"
     priority: int = 0

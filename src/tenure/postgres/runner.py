@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, overload
 
 import psycopg
@@ -195,9 +196,9 @@ def _translate(error: psycopg.Error) -> None:
 
 def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
     """Add rows by COPY, in the caller's transaction: the fastest way, without idempotency keys."""
-    n = 0
+    n, now = 0, _now(conn)
     with OwnCursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
-        for lines in _some(map(copy_row, rows)):
+        for lines in _some(rows, now):
             stream.write("".join(lines))
             n += len(lines)
     return n
@@ -205,19 +206,25 @@ def copy(conn: Connection[Any], rows: Iterable[NewRow], schema: str | None = Non
 
 async def copy_async(conn: AsyncConnection[Any], rows: Iterable[NewRow], schema: str | None = None) -> int:
     """The same, awaiting."""
-    n = 0
+    n, now = 0, _now(conn)
     async with OwnAsyncCursor(conn).copy(sql.prepared("copy", _schema_of(conn, schema))) as stream:
-        for lines in _some(map(copy_row, rows)):
+        for lines in _some(rows, now):
             await stream.write("".join(lines))
             n += len(lines)
     return n
 
 
-def _some(lines: Iterator[str]) -> Iterator[list[str]]:
-    """The lines, some at a time: few writes, and no more than some megabytes at once."""
+def _now(conn: Connection[Any] | AsyncConnection[Any]) -> str:
+    """When rows without a delay are due: by the clock of the server, unless a transaction began who knows when."""
+    idle = conn.info.transaction_status == pq.TransactionStatus.IDLE
+    return "now" if idle else datetime.now(UTC).isoformat()
+
+
+def _some(rows: Iterable[NewRow], now: str) -> Iterator[list[str]]:
+    """Their lines, some at a time: few writes, and no more than some megabytes at once."""
     size, some = 0, []
-    for line in lines:
-        some.append(line)
+    for row in rows:
+        some.append(line := copy_row(row, now))
         size += len(line)
         if size > COPY_CHARS:
             yield some
