@@ -8,12 +8,12 @@ import random
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import InternalError_, SerializationFailure
 

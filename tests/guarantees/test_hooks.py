@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from apps import hooked
 from crew import working
