@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, of {', '.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
     parser.add_argument("--jobs", type=int, default=30_000, help="jobs of a turn of draining")
-    parser.add_argument("--rows", type=int, default=400, help="rows of a turn of enqueueing one by one")
+    parser.add_argument("--rows", type=int, default=400, help="rows of a round of enqueueing one by one")
     parser.add_argument("--starts", type=int, default=100, help="rows of a turn of commit → start")
     parser.add_argument("--idle-seconds", type=float, default=20.0, help="how long an idle fleet is counted")
     parser.add_argument("--fleets", type=int, nargs="+", default=[1, 8], help="workers of the idle fleets")

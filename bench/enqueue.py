@@ -2,7 +2,8 @@
 
 One a transaction: by a handler on a connection of Tenure's own, on a plain one where nothing is ever prepared (as
 behind a pooler), and with an idempotency key. Inside a larger transaction: the server's time for a row. In bulk: a
-thousand rows with one statement, and by COPY.
+thousand rows with one statement, and by COPY. A round is cut into short turns: a disk that is slow for a second is slow
+for all of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .cpu import Stopwatch, Taken
 from .report import Bar, Report, in_turns
 
 BULK = 1_000
+TURNS = 5  # of each contender in a round
 BARE, BARE_UNPREPARED = "bare INSERT", "bare INSERT, never prepared"
 ONE, UNPREPARED, KEYED = "tenure", "tenure, never prepared", "tenure, with an idempotency key"
 UNNEST, MANY, COPY = "INSERT from arrays", "tenure, enqueue_many", "tenure, COPY"
@@ -35,7 +37,8 @@ _numbers = itertools.count()
 
 
 def measure(url: str, report: Report, rounds: int, rows: int) -> None:
-    """Both tables: `rows` a turn one by one, and thirty times as many in bulk."""
+    """Both tables: `rows` a round one by one, and thirty times as many in bulk."""
+    rounds, rows = rounds * TURNS, max(1, rows // TURNS)
     with ExitStack() as open_:
         theirs = open_.enter_context(psycopg.connect(url, autocommit=True))
         user = open_.enter_context(psycopg.connect(url, autocommit=True))
