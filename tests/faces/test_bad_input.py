@@ -33,6 +33,7 @@ from tenure.errors import (
     TenureError,
 )
 from tenure.model import limits, payload
+from tenure.model.copy_line import copy_line
 from tenure.model.rows import Lane, NewRow
 from tenure.postgres import migrate
 from world import World
@@ -176,7 +177,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", PAYLOADS)
 def test_a_payload_that_could_not_be_given_back_is_refused_before_anything_is_sent(case: str) -> None:
     value, words = PAYLOADS[case]
-    for attempt in (lambda: verbs.enqueue(NewRow("k", value)), lambda: payload.copy_row(NewRow("k", value))):
+    for attempt in (lambda: verbs.enqueue(NewRow("k", value)), lambda: copy_line(NewRow("k", value))):
         with pytest.raises(InvalidPayload, match=words) as refused:
             attempt()
         _is_one_sentence(str(refused.value))
@@ -185,7 +186,7 @@ def test_a_payload_that_could_not_be_given_back_is_refused_before_anything_is_se
 @pytest.mark.parametrize("case", RAW)
 def test_json_that_was_written_elsewhere_is_refused_for_the_same_reasons(case: str) -> None:
     written, words = RAW[case]
-    for attempt in (verbs.enqueue, payload.copy_row):
+    for attempt in (verbs.enqueue, copy_line):
         with pytest.raises(InvalidPayload, match=words) as refused:
             attempt(NewRow("k", msgspec.Raw(written)))
         _is_one_sentence(str(refused.value))
@@ -195,7 +196,7 @@ def test_json_that_was_written_elsewhere_is_refused_for_the_same_reasons(case: s
 def test_an_option_that_cannot_be_is_refused_before_anything_is_sent(case: str) -> None:
     options, words = ROWS[case]
     row = NewRow(**{"kind": "send_receipt", **options})
-    for attempt in (lambda: verbs.enqueue(row), lambda: payload.copy_row(row)):
+    for attempt in (lambda: verbs.enqueue(row), lambda: copy_line(row)):
         with pytest.raises(InvalidPayload, match=words) as refused:
             attempt()
         _is_one_sentence(str(refused.value))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tenure import postgres, verbs
 from tenure.errors import InvalidPayload
 from tenure.model import payload
-from tenure.model.copy_column import column
+from tenure.model.copy_line import column
 from tenure.model.plain_json import BYTES_MAX, plain_json
 from tenure.model.rows import NewRow
 from tenure.verbs.statement import text_array

@@ -181,29 +181,28 @@ class Inbox:
     def _scheduled(
         self, name: str, when: Cron, handler: AnyHandler, payload: tuple[Any, ...], fields: dict[str, Any]
     ) -> Schedule:
-        cron, zone, misfire, tick_as = when.text, when.zone, when.misfire, when.tick_as
         if name in self.schedules:
             raise BadSettings(f"schedule {name!r} exists already: {self.schedules[name].cron}")
         if not isinstance(handler, Handler):
             raise BadSettings(f"schedule {name!r} calls {handler!r}: give it a handler, made with @inbox.handler(…)")
-        tick = {tick_as: _SOME_TICK} if tick_as is not None and not payload else {}
+        tick = {when.tick_as: _SOME_TICK} if when.tick_as is not None and not payload else {}
         row = handler.row(*payload, **fields, **tick)
         if tick:
             row = handler.encryption.encrypted(replace(row, payload=fields))  # the tick is added in the database
         _check_can_tick(name, row)
         self.schedules[name] = Schedule(
             name,
-            cron,
+            when.text,
             row.kind,
             row.payload,
-            zone=zone,
+            zone=when.zone,
             queue=row.queue,
             key=row.key,
             priority=row.priority,
             max_attempts=row.max_attempts,
             ordered=row.ordered,
-            misfire=misfire,
-            tick_as=tick_as,
+            misfire=when.misfire,
+            tick_as=when.tick_as,
         )
         return self.schedules[name]
 

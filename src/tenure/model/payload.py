@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from datetime import time as clock
 from decimal import Decimal
 from functools import lru_cache
@@ -19,7 +19,6 @@ import msgspec
 
 from ..errors import InvalidPayload, PayloadTooLarge
 from . import limits, numbers
-from .copy_column import column
 from .plain_json import plain_json
 from .rows import NewRow
 
@@ -241,24 +240,6 @@ def _check_options(
             raise InvalidPayload(f"{name}={flag!r} must be True or False")
     if hold and not ordered:
         raise InvalidPayload("hold=True needs ordered=True: after a dead letter, the key waits for an operator")
-
-
-def copy_row(row: NewRow, now: str = "now") -> str:
-    """One row as a line of COPY, checked like any other; a delay counts from now, on the producer's clock.
-
-    What is due at once is due `now`: a time, or Postgres' own word for when its transaction began.
-    """
-    check_row(row)
-    if row.idempotency_key is not None:
-        raise InvalidPayload(f"idempotency_key={row.idempotency_key!r} cannot go through COPY: use enqueue_many")
-    at = _due(row) if row.at or row.delay_seconds else now
-    texts = f"{column(row.kind)}\t{column(encode(row.payload))}\t{column(row.key)}\t{column(row.queue)}"
-    plain = f"{row.priority}\t{at}\t{row.max_attempts}\t{row.ordered}\t{row.hold}"
-    return f"{texts}\t{plain}\t{column(encode_headers(row.headers))}\n"
-
-
-def _due(row: NewRow) -> str:
-    return (row.at.astimezone(UTC) if row.at else datetime.now(UTC) + timedelta(seconds=row.delay_seconds)).isoformat()
 
 
 def check_name(name: str, what: str) -> str:

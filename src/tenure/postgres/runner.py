@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 
 from .. import sql
 from ..errors import ServerBehind
-from ..model.payload import copy_row
+from ..model.copy_line import copy_line
 from ..model.rows import NewRow
 from ..settings import DEFAULT_SCHEMA, DOOR
 from ..verbs.statement import Statement
@@ -224,7 +224,7 @@ def _some(rows: Iterable[NewRow], now: str) -> Iterator[list[str]]:
     """Their lines, some at a time: few writes, and no more than some megabytes at once."""
     size, some = 0, []
     for row in rows:
-        some.append(line := copy_row(row, now))
+        some.append(line := copy_line(row, now))
         size += len(line)
         if size > COPY_CHARS:
             yield some

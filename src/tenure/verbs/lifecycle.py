@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
@@ -18,6 +19,8 @@ LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
 ORDERED_MAX = 2000  # rows of one claim of ordered keys, as long as each key has one
 FORGOTTEN_MAX = 1000  # of each table, in one round of archive
+_available = itemgetter(Claimed._fields.index("available_seconds"))
+_priority = itemgetter(-1)
 
 
 def claim(
@@ -46,7 +49,12 @@ def claim(
         "floors": array(["-inf"] * len(lanes) if floors is None else floors),
         "buckets": None if buckets is None else array(buckets),
     }
-    return Statement("claim", params, claimed_by(worker))
+    return Statement("claim", params, _in_order(claimed_by(worker)))
+
+
+def _in_order(read: Callable[[Rows], list[Claimed]]) -> Callable[[Rows], list[Claimed]]:
+    """The same for rows as they lie, each with its priority: the most urgent first, then by time."""
+    return lambda rows: read([row[:-1] for row in sorted(sorted(rows, key=_available), key=_priority, reverse=True)])
 
 
 def claim_ordered(
