@@ -163,3 +163,81 @@ def test_a_claim_in_order_leaves_queues_with_limits_to_others_and_only_those(wor
     sent = {send(world, "a", "free"), send(world, "a")}
     found = world.claim_ordered(queues=["limited", "free", "default"])
     assert {row.id for row in found} == sent
+
+
+# -- keys that are new are taken at once
+
+
+def send_keys(world: World, n: int, name: str = "new", *, at: str = "clock_timestamp()") -> None:
+    """A row for each of so many keys, in one statement."""
+    world.sql(
+        "INSERT INTO live (kind, payload, queue, partition_key, ordered, available_at)"
+        f" SELECT 'work', '{{}}', 'default', %s || n, true, {at} FROM generate_series(1, %s) AS n",
+        name,
+        n,
+    )
+
+
+def test_a_claim_hears_of_no_more_new_keys_than_it_takes_by_the_page(world: World) -> None:
+    """It made the heads of ten thousand keys, however few it took."""
+    send_keys(world, 3000)
+    assert len(world.claim_ordered(n=10)) == 10
+    assert world.count("arrivals") == 2500
+    assert world.count("heads") == 500
+    assert len(world.claim_ordered(n=900)) == 900
+    assert world.count("arrivals") > 0
+    assert len(world.claim_ordered(n=2000)) == 2000, "the rest is found as soon as it is needed"
+
+
+@pytest.mark.parametrize("what", ["later", "blocked"])
+def test_new_keys_that_cannot_go_on_keep_back_none_that_can(world: World, what: str) -> None:
+    if what == "blocked":
+        send_keys(world, 600, "held")
+        world.sql("UPDATE live SET hold = true")
+        for job in world.claim_ordered(n=600):
+            world.dead_letter(job.lease)
+    send_keys(
+        world, 600, "held", at="clock_timestamp() + interval '1 hour'" if what == "later" else "clock_timestamp()"
+    )
+    world.sql("DELETE FROM heads")
+    free = send(world, "free")
+    assert [row.id for row in world.claim_ordered(n=1)] == [free]
+
+
+def test_a_new_key_goes_before_later_ones_and_behind_those_that_are_known(world: World) -> None:
+    one, other = send(world, "known 1"), send(world, "known 2")
+    known(world)
+    first = send(world, "b")
+    second, last = send(world, "a"), send(world, "c")
+    assert {row.id for row in world.claim_ordered(n=3)} == {one, other, first}
+    assert [row.id for row in world.claim_ordered(n=1)] == [second]
+    assert [row.id for row in world.claim_ordered(n=1)] == [last]
+
+
+def test_a_new_key_whose_row_somebody_looks_at_is_known_and_taken_later(world: World) -> None:
+    id = send(world, "a")
+    other = user_connection(world)
+    other.execute("SELECT FROM live FOR UPDATE")
+    assert Beside(lambda: world.claim_ordered()).result() == []
+    assert world.sql("SELECT partition_key, run_to FROM heads") == [("a", None)]
+    other.rollback()
+    assert [row.id for row in world.claim_ordered()] == [id]
+
+
+def test_a_new_key_of_a_bucket_that_was_not_asked_for_is_left_to_others(world: World) -> None:
+    a, b = send(world, "a"), send(world, "b")
+    (bucket,) = world.sql("SELECT bucket('b')")[0]
+    assert [row.id for row in world.claim_ordered(buckets=[bucket])] == [b]
+    assert [row.id for row in world.claim_ordered()] == [a]
+
+
+def test_a_new_key_that_was_taken_is_no_other_claims(world: World) -> None:
+    """A row that was committed late, with an earlier number, does not run beside the one that has begun."""
+    late = user_connection(world)
+    early = world.run(verbs.enqueue(NewRow("work", key="a", ordered=True)), late).id
+    begun = send(world, "a")
+    assert [row.id for row in world.claim_ordered()] == [begun]
+    late.commit()
+    assert world.claim_ordered() == []
+    assert world.sql("SELECT run_to IS NULL FROM heads") == [(False,)]
+    assert world.status(early) == "pending"
