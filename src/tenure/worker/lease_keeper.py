@@ -154,8 +154,11 @@ class LeaseKeeper(DbThread):
         if not self._ears.channel or conn.pooled:
             self.ended.wait(min(seconds, TICK_SECONDS))
             return
-        for note in self._ears.notes(conn, min(seconds, TICK_SECONDS)):
-            self._hear(note)
+        until = self.ticked_at + min(seconds, TICK_SECONDS)
+        while (left := until - time.monotonic()) > 0:
+            for_claimer = [self._hear(note) for note in self._ears.notes(conn, left)]
+            if not for_claimer or not all(for_claimer):  # silence, an echo, or something that is due now
+                break
         if self._ears.echo_heard:
             self._hear_echo()
 
@@ -165,7 +168,8 @@ class LeaseKeeper(DbThread):
         every_seconds = jittered(ECHO_EVERY_SECONDS, random.random()) if self.listening else 0.0  # noqa: S311
         self._due["echo"] = time.monotonic() + every_seconds
 
-    def _hear(self, note: str) -> None:
+    def _hear(self, note: str) -> bool:
+        """True if it is for the claimer, who waits for the interpreter: nothing more is done here than to listen on."""
         us = self.shared.worker_id
         bring_on = {"ring": "ring", f"cancel {us}": "renew", f"drain {us}": "heartbeat"}
         if note in bring_on:
@@ -174,6 +178,8 @@ class LeaseKeeper(DbThread):
             self._tailer.hear(time.monotonic())
         else:
             self._news.wake(note)
+            return True
+        return False
 
     def _hear_from(self, source: str, reason: str) -> None:
         if self.listening != (source == "notify"):
