@@ -198,7 +198,7 @@ class SteppedWorker:
             if isinstance(each, Attempt):
                 self.claimer.settler.add([each])
             else:
-                self.claimer._hear(each)
+                self.claimer._hear([each])
         self.claimer._round(self._stage.conn)
         self._stage.clock.at += ROUND_SECONDS  # the next look tells the database
         self.wake_at = self._stage.clock.at + self.claimer._rest_seconds(self._stage.conn)

@@ -11,11 +11,14 @@ from typing import Any
 
 from ..model.rows import Claimed, Lane, Offer
 from ..verbs.lifecycle import claim, claim_ordered
+from ..verbs.questions import board
 from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
 from .key_memory import NO_FLOORS, KeyMemory
 from .lane_memory import LaneMemory
 from .lane_turns import LaneTurns
+from .news import Note
+from .sleep import Look
 
 UNORDERED, ORDERED = "\0unordered", "\0ordered"  # no queue has such a name: names contain no NUL
 RUN_SECONDS = 0.5  # how long the rows of a key that are claimed together may take
@@ -33,6 +36,10 @@ class SentClaim:
     sent: float
     statement: Statement[list[Claimed]]
     lanes: tuple[Lane, ...] = ()  # those it searches
+
+    def sent_at(self, at: float) -> SentClaim:
+        """The same, made before and sent now."""
+        return SentClaim(self.source, self.n, self.claim_id, at, self.statement, self.lanes)
 
 
 @dataclass(slots=True)
@@ -71,6 +78,12 @@ class ClaimRule:
                 self._dry.pop(offer.queue if offer.limited else ORDERED if offer.ordered else UNORDERED, None)
         return min(later, default=None)
 
+    def asks(self, look: Look, at: float) -> Statement[list[Offer]]:
+        """The board to read."""
+        ordered, floors = self.keys.known(poll=look.poll)
+        lanes, begun = self.lanes.known(late=look.late, deep=look.deep), self.keys.asks(at)
+        return board(list(self.queues), lanes, known_ordered=ordered, begun=begun, **floors._asdict())
+
     def look_again(self, queue: str | None = None, ordered: bool | None = None) -> None:
         """There may be rows again: no source is dry, or none of one queue, of either kind or of one."""
         if queue is None:
@@ -108,9 +121,10 @@ class ClaimRule:
         """These buckets are ours from now on: we hear of rows in them, and claim their ordered keys first."""
         self.buckets = buckets
 
-    def owns(self, bucket: int) -> bool:
-        """True if this is one of our buckets."""
-        return self.buckets is None or bucket in self.buckets
+    def hears(self, note: Note) -> bool:
+        """True if a row came to one of our buckets, or rows came to any."""
+        bucket = note.bucket
+        return bucket == "*" or (bucket.isdigit() and (self.buckets is None or int(bucket) in self.buckets))
 
     def dry_until(self) -> float:
         """Until when all sources are dry; zero if there may be rows now."""
@@ -136,11 +150,7 @@ class ClaimRule:
         free = of[source]
         claim_id, wide = secrets.randbits(62), source in everywhere
         everywhere.discard(source)
-        common: dict[str, Any] = {
-            "lease_seconds": self.lease_seconds,
-            "claim_id": claim_id,
-            "seen_epoch": self.seen_epoch,
-        }
+        common = self._common(claim_id)
         lanes: tuple[Lane, ...] = ()
         if source == UNORDERED:
             lanes = self._turns.next(free)
@@ -154,6 +164,21 @@ class ClaimRule:
             keys = self.keys.floors()
             statement = claim_limited(worker, free, source, floors=known or None, **keys._asdict(), **common)
         return SentClaim(source, free, claim_id, at, statement, lanes)
+
+    def after_note(self, worker: str, n: int) -> SentClaim | None:
+        """The claim of n unordered rows that the next note would bring on; None if nobody can say it now."""
+        if n < 1 or not self._turns.all_are_asked:
+            return None
+        lanes, claim_id = self._turns.next(n), secrets.randbits(62)
+        if not lanes and len(self.queues) == 1 and not any(offer.limited for offer in self._offers):
+            lanes = (
+                Lane(next(iter(self.queues))),
+            )  # the board has shown no row, and it can be told of this queue alone
+        if not lanes:
+            return None
+        floors = self.lanes.floors(lanes, noted=True)
+        statement = claim(worker, n, lanes=lanes, floors=floors, **self._common(claim_id))
+        return SentClaim(UNORDERED, n, claim_id, 0.0, statement, lanes)
 
     def answered(self, claim: SentClaim, rows: Sequence[Claimed], seconds: float = 0.0) -> None:
         """Learn from the reply to a claim, after so long: fewer rows than asked for mean that its source is dry."""
@@ -170,6 +195,9 @@ class ClaimRule:
                 self._dry[UNORDERED] = float("inf")
         elif len(rows) < claim.n:
             self._dry[claim.source] = claim.sent + LIMITED_SECONDS
+
+    def _common(self, claim_id: int) -> dict[str, Any]:
+        return {"lease_seconds": self.lease_seconds, "claim_id": claim_id, "seen_epoch": self.seen_epoch}
 
     def _know_sources(self) -> None:
         offers = self._offers

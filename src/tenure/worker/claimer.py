@@ -14,27 +14,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from ..model.outcome import Release
 from ..model.rows import Claimed, Settled
 from ..postgres import Patience, QueueConnection
 from ..postgres.runner import run, run_both
 from ..verbs.fleet import set_waiting, tell
-from ..verbs.questions import board, claimed
+from ..verbs.questions import claimed
 from .attempt import Attempt
 from .chore_turns import ChoreTurns
 from .claim_rule import SentClaim
-from .claims import STATEMENT_SECONDS, Claims, announce, woken
-from .completer import LARGE, Completer
+from .claims import STATEMENT_SECONDS, Claims, announce, count
+from .completer import Completer
 from .db_thread import DbThread
 from .gathering import Gathering
+from .hearing import hear
 from .held import HeldAttempts
-from .news import GivenBack, News, Note, Other
+from .news import GivenBack, News, Other
+from .ready import Ready
 from .settler import Batch, Settler
 from .shared import Shared
 from .sleep import Sleep
 from .watchdog import Presence
+
+BEGIN_SECONDS = 0.002  # how long it waits for what has just begun, before anything else
 
 
 class Claimer(DbThread):
@@ -55,6 +58,7 @@ class Claimer(DbThread):
         self._held, self._news, self._presence, self._start, self._turns = held, news, presence, start, turns
         self.claims, self.settler = claims, Settler(shared, held)
         self.completer, self._gathering = Completer(shared, held, news, patience), Gathering(held, self.settler)
+        self.ready = Ready(shared.worker_id, held, claims)
         self.sleep = Sleep(shared.terms.poll_seconds)
         self.draining = False
         self._sending: list[Attempt] = []  # settled by the statement that runs now
@@ -85,11 +89,13 @@ class Claimer(DbThread):
         """Round after round."""
         if self._refused:
             self._hear_all(0.0)
-            self._sort(time.monotonic())
+            self.claims.freed(self.settler.due(), time.monotonic())
+            self.settler.skip_settled()
             self._settle(conn, self.settler.batches())
         self._recover(conn)
         while not self.ended.is_set():
-            self._hear_all(self._rest_seconds(conn))
+            if self._rest(conn):
+                continue
             while not self.draining and (seconds := self._gathering.seconds()) > 0:
                 self._hear_all(seconds)
             self._round(conn)
@@ -121,30 +127,14 @@ class Claimer(DbThread):
     # -- hearing
 
     def _hear_all(self, seconds: float) -> None:
-        for news in self._news.take(seconds, self.settler.add):
-            self._hear(news)
+        self._hear(self._news.take(seconds, self.settler.add))
 
-    def _hear(self, news: Other) -> None:
-        if isinstance(news, GivenBack):
-            self._take_back(news)
-        elif isinstance(news, Note):
-            self._hear_note(news)
-        else:
-            self.claims.rule.own(news.ours)
-            self._hear_note(Note("queues"))
-
-    def _hear_note(self, note: Note) -> None:
-        """A note: "<bucket> <queue>" where rows were sent, "queues" if anything may have changed, "" to look."""
-        rule = self.claims.rule
-        bucket, _, queue = note.text.partition(" ")
-        if note.text in ("", "queues"):
-            self.sleep.look_now()
-            if note.text:
-                rule.look_again()
-        elif bucket == "*" or (bucket.isdigit() and rule.owns(int(bucket))):
-            rule.look_again(queue, note.ordered)
-            self.sleep.note()
-            woken(self.shared, "notify")
+    def _hear(self, found: Sequence[Other]) -> None:
+        for news in found:
+            if isinstance(news, GivenBack):
+                self._take_back(news)
+            else:
+                hear(news, self.claims.rule, self.sleep, self.shared)
 
     def _take_back(self, batch: GivenBack) -> None:
         """Ours again, after what the completer saw."""
@@ -167,9 +157,10 @@ class Claimer(DbThread):
         if overdue := self._held.give_back_overdue(at):
             self.settler.add(overdue)
             self._to_others = True
-        self._sort(at)
+        self.claims.freed(self.settler.due(), at)
+        self.settler.skip_settled()
         if not self.draining:
-            self._hand_over()
+            self.completer.relieve(self.settler)
         claim = self._next_claim(at)
         sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
         if claim is not None and not sent:
@@ -180,38 +171,19 @@ class Claimer(DbThread):
             run(conn, tell("queues"))
         self._to_others = self._refused = False
 
-    def _hand_over(self) -> None:
-        """Give a large batch to the completer. Its slots are free at once: the handlers have returned."""
-        if len(self.settler.unsettled) < LARGE or self.settler.one_by_one:
-            return
-        if self.completer.ident is None:
-            self.completer.start()
-        if (batch := self.completer.take(partial(self.settler.hand_over, LARGE))) is not None:
-            self._held.vacate(batch[0])
-
-    def _sort(self, at: float) -> None:
-        self.claims.freed(self.settler.due(), at)
-        self.settler.skip_settled()
-
     def _read_board(self, conn: QueueConnection, at: float) -> None:
         rule = self.claims.rule
-        poll, late, deep = self.sleep.look(at, noted=rule.lanes.noted)
-        ordered, floors = rule.keys.known(poll=poll)
-        asks = {"known_ordered": ordered, "begun": rule.keys.asks(at), **floors._asdict()}
-        asked = board(list(rule.queues), rule.lanes.known(late=late, deep=deep), **asks)
-        offers = self._turns.with_poll(conn, asked) if poll else run(conn, asked)
-        if poll:
+        look = self.sleep.look(at, noted=rule.lanes.noted)
+        asked = rule.asks(look, at)
+        offers = self._turns.with_poll(conn, asked) if look.poll else run(conn, asked)
+        if look.poll:
             self.claims.poll()
-        due_seconds = rule.learn(offers)
-        self.sleep.board_was_read(at, due_seconds, rule.chance() if poll else None)
+        self.sleep.board_was_read(at, rule.learn(offers), rule.chance() if look.poll else None)
 
     def _next_claim(self, at: float) -> SentClaim | None:
         if self.draining or not self._presence.trusted:
             return None
-        slots, room = self._held.slots_at_most, self._held.room_ahead
-        free = self._held.slots_offered + self.settler.slots_ending
-        # While rows wait ahead every slot goes to one of them: rows of keys and limited queues come before those.
-        return self.claims.next(free, at, ahead=room, others=min(room, slots) if len(self._held.ahead) else 0)
+        return self.claims.next(self.settler.slots_ending, at)
 
     def _settle(self, conn: QueueConnection, batches: Sequence[Batch], claim: SentClaim | None = None) -> bool:
         """Settle these; the first completions and the claim share a round trip. True if the claim was sent."""
@@ -252,23 +224,51 @@ class Claimer(DbThread):
             return
         announce(self.shared, attempts)
         self._start(self._held.queue(attempts))
+        count(self.shared, attempts)  # now, for the loop only wakes up meanwhile
         if self.draining:
             self.settler.add(self._held.give_back_ahead())  # a drain that began meanwhile has not seen them
 
     # -- between rounds
 
+    def _rest(self, conn: QueueConnection) -> bool:
+        """Wait for news, and hear it; True if all that came was a note, and its claim was sent at once."""
+        if (seconds := self._rest_seconds(conn)) > 0 and self.sleep.told:
+            self.ready.make()
+        found = self._news.take(seconds, self.settler.add)
+        claim = self.ready.take(found)
+        if claim is None or self.draining or self.settler.unsettled or not self._presence.trusted:
+            self._hear(found)
+            return False
+        self._claim_at_once(conn, claim, found)
+        return True
+
+    def _claim_at_once(self, conn: QueueConnection, claim: SentClaim, news: Sequence[Other]) -> None:
+        """Who begins needs the interpreter first, and may end soon; who watches is told before."""
+        self.claims.send(claim)
+        try:
+            rows, at = run(conn, claim.statement), time.monotonic()
+        except BaseException:
+            self._hear(news)  # what it says holds also if the claim was refused
+            raise
+        if watched := self.shared.bus.each_job or self.shared.tracing.on:
+            self._learn(news, claim, rows, at)
+        if rows:
+            self._begin(self.claims.attempts(claim, rows))
+        more = self._news.take(BEGIN_SECONDS if 0 < len(rows) < claim.n else 0.0, self.settler.add)
+        if not watched:
+            self._learn(news, claim, rows, at)
+        self._hear(more)
+
+    def _learn(self, news: Sequence[Other], claim: SentClaim, rows: list[Claimed], at: float) -> None:
+        self._hear(news)
+        self.claims.answered(claim, rows, at)
+
     def _rest_seconds(self, conn: QueueConnection) -> float:
         ears, at = self._presence.ears, time.monotonic()
         free, trusted, dry_until = self._held.slots_offered, self._presence.trusted, self.claims.rule.dry_until()
         self._held.say_hungry((dry_until <= at or len(self._held.ahead) > 0) and trusted and not self.draining)
-        rest = self.sleep.next(
-            at,
-            work=bool(self.settler.due()),
-            free=self.claims.may_claim(free, self._held.room_ahead, at) and trusted,
-            draining=self.draining,
-            dry_until=dry_until,
-            ears=ears,
-        )
+        free, work = self.claims.may_claim(free, self._held.room_ahead, at) and trusted, bool(self.settler.due())
+        rest = self.sleep.next(at, work=work, free=free, draining=self.draining, dry_until=dry_until, ears=ears)
         if rest.wake_us is not None:
             run(conn, set_waiting(self.shared.worker_id, waiting=rest.wake_us))
             if rest.wake_us:

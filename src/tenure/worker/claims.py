@@ -42,13 +42,16 @@ class Claims:
         self.rule.look_again()
         woken(self._shared, "poll")
 
-    def next(self, free: int, at: float, *, ahead: int = 0, others: int = 0) -> SentClaim | None:
-        """The claim to send for these free slots, if there may be rows; of unordered rows so many more, ahead.
+    def next(self, ending: int, at: float) -> SentClaim | None:
+        """The claim to send for the slots that are free, and so many that will be, if there may be rows.
 
-        If no slot is free, so many others: rows of ordered keys or of a limited queue.
+        Of unordered rows more, ahead. While rows wait ahead every slot goes to one of them: rows of ordered keys and of
+        limited queues come before those.
         """
-        found = (self._shared.worker_id, free + ahead, at)
-        claim = self.rule.next(*found, everywhere=self._everywhere, others=free if free > 0 else others)
+        room = self._held.room_ahead
+        free = self._held.slots_offered + ending
+        others = min(room, self._held.slots_at_most) if free <= 0 and len(self._held.ahead) else free
+        claim = self.rule.next(self._shared.worker_id, free + room, at, everywhere=self._everywhere, others=others)
         if claim is None and free > 0:
             self._everywhere.clear()
         return claim
@@ -61,10 +64,10 @@ class Claims:
         """Remember it: from now on we may hold its rows, even if the reply is lost."""
         self._sent = claim
 
-    def answered(self, claim: SentClaim, rows: Sequence[Claimed]) -> None:
-        """The reply has come."""
+    def answered(self, claim: SentClaim, rows: Sequence[Claimed], at: float | None = None) -> None:
+        """The reply has come: now, or at this time."""
         self._sent = None
-        at = time.monotonic()
+        at = time.monotonic() if at is None else at
         self.rule.answered(claim, rows, at - claim.sent)
         self._shared.tracing.claimed(self._shared.worker_id, rows, at - claim.sent)
         if self._shared.bus.each_job:
@@ -118,7 +121,8 @@ class Claims:
 
     def _made(self, claim: SentClaim, rows: Sequence[Claimed], deadline: float, at: float) -> list[Attempt]:
         """What rows of one kind share is made once."""
-        made, kinds = [], dict[str, tuple[Handler[..., ..., Any] | None, JobTerms, Common]]()
+        made = []
+        kinds: dict[str, tuple[Handler[..., ..., Any] | None, JobTerms, Common]] = {}
         for row in rows:
             kind = kinds.get(row.kind)
             if kind is None:
@@ -154,9 +158,13 @@ def woken(shared: Shared, source: str) -> None:
         shared.bus.emit(Woken(shared.worker_id, source))
 
 
-def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
-    """Count the claimed rows in the tally, and tell subscribers of each, with how long it had waited."""
+def count(shared: Shared, attempts: Sequence[Attempt]) -> None:
+    """Count the claimed rows in the tally."""
     shared.tally.took([attempt.job.claimed for attempt in attempts], shared.terms.lease_seconds)
+
+
+def announce(shared: Shared, attempts: Sequence[Attempt]) -> None:
+    """Tell subscribers of each claimed row, with how long it had waited."""
     for attempt in attempts if shared.bus.each_job else ():
         row = attempt.claimed
         waited = row.waited_seconds(shared.terms.lease_seconds)

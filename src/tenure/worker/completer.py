@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..model.rows import Settled
 from ..postgres.connection import QueueConnection
@@ -27,7 +28,7 @@ from .db_thread import DbThread
 from .held import HeldAttempts
 from .news import GivenBack, News
 from .reports import completed
-from .settler import Batch
+from .settler import Batch, Settler
 from .shared import Shared
 
 LARGE = 100  # rows: below, one trip for both costs less than two connections
@@ -46,6 +47,15 @@ class Completer(DbThread):
         self._anew = False  # connect again
 
     # -- called by the claimer
+
+    def relieve(self, settler: Settler) -> None:
+        """Take a large batch of its attempts. Their slots are free at once: the handlers have returned."""
+        if len(settler.unsettled) < LARGE or settler.one_by_one:
+            return
+        if self.ident is None:
+            self.start()
+        if (batch := self.take(partial(settler.hand_over, LARGE))) is not None:
+            self._held.vacate(batch[0])
 
     def take(self, make: Callable[[], Batch | None]) -> Batch | None:
         """The batch that this makes is ours from now on; None if there is none, or if this thread is not ready."""

@@ -63,9 +63,9 @@ class LaneMemory:
         """A producer says that there is a row."""
         self._noted = True
 
-    def floors(self, lanes: Sequence[Lane]) -> list[float]:
-        """Where to begin in each lane."""
-        late = LATE_SECONDS if self._noted else 0.0
+    def floors(self, lanes: Sequence[Lane], *, noted: bool = False) -> list[float]:
+        """Where to begin in each lane; or where a claim would that is sent after a note."""
+        late = LATE_SECONDS if noted or self._noted else 0.0
         return [self._floor(lane) - late for lane in lanes]
 
     def _floor(self, lane: Lane) -> float:

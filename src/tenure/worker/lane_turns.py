@@ -79,9 +79,14 @@ class LaneTurns:
         """True if there is one to ask that no claim has searched to its end."""
         return len(self._passed) < self._count
 
+    @property
+    def all_are_asked(self) -> bool:
+        """True if there are so few that each claim asks them all."""
+        return self._count <= FEW
+
     def next(self, n: int) -> tuple[Lane, ...]:
         """The lanes to ask for n rows, in turn."""
-        if self._count <= FEW:
+        if self.all_are_asked:
             return tuple(lane for queue in self._drawn(list(self._lanes)) for lane in self._lanes[queue])
         pool = self._wet()
         if len(pool) <= FEW:

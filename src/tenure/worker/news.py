@@ -19,9 +19,19 @@ class Note(NamedTuple):
     text: str = ""
 
     @property
+    def bucket(self) -> str:
+        """Where a row came to; "*" if several did."""
+        return self.text.partition(" ")[0]
+
+    @property
+    def queue(self) -> str:
+        """Its queue."""
+        return self.text.partition(" ")[2]
+
+    @property
     def ordered(self) -> bool | None:
         """What kind of row came, by the zeros before its bucket: one for unordered, two for ordered; None: not said."""
-        bucket, _, _ = self.text.partition(" ")
+        bucket = self.bucket
         zeros = len(bucket) - len(bucket.lstrip("0") or "0") if bucket.isdigit() else 0
         return {1: False, 2: True}.get(zeros)
 

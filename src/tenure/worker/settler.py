@@ -64,6 +64,8 @@ class Settler:
     @property
     def slots_ending(self) -> int:
         """How many of those in flight will be over once the database has answered."""
+        if not self._unsettled:
+            return 0
         ending, _ = self._by_lock()
         return sum(1 for attempt in ending if attempt.handler_returned and self._held.counts(attempt))
 
