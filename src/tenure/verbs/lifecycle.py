@@ -12,7 +12,7 @@ from ..errors import BadSettings, StaleFence, StaleLease
 from ..model.payload import check_name
 from ..model.rows import BUCKETS, Claimed, Held, Lane, Lease, Renewed, Swept
 from .refusal import Found, judge, lease_params
-from .statement import Rows, Statement, array
+from .statement import Rows, Statement, array, text_array
 
 ALL_BUCKETS = tuple(range(BUCKETS))
 LEASE_SECONDS = 90.0
@@ -44,7 +44,7 @@ def claim(
         raise BadSettings(f"{len(floors)} floors for {len(lanes)} lanes: give one for each")
     params = {
         **claim_params(worker, n, lease_seconds, claim_id, seen_epoch),
-        "queues": [lane.queue for lane in lanes],
+        "queues": text_array([lane.queue for lane in lanes]),
         "priorities": array([lane.priority for lane in lanes]),
         "floors": array(["-inf"] * len(lanes) if floors is None else floors),
         "buckets": None if buckets is None else array(buckets),
