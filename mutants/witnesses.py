@@ -81,7 +81,8 @@ WORDS = {
         ("_claim(",),
     ),
     **dict.fromkeys(
-        ("due_heads", "look_at", "refresh_heads", "claim_ordered", "note_arrivals"), ("_claim(", "claim_ordered")
+        ("due_heads", "look_at", "refresh_heads", "hear_arrivals", "claim_ordered", "note_arrivals"),
+        ("_claim(", "claim_ordered"),
     ),
     "next_transaction": ("note_forgotten", "begun"),
     "open_transactions": ("limits_begun", "open_transactions("),
