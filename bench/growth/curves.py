@@ -17,6 +17,7 @@ from tenure import postgres, verbs
 from tenure.model.rows import Lane
 from tenure.verbs import settle
 from tenure.verbs.lifecycle import LEASE_SECONDS
+from tenure.worker.crowding import Crowd
 from tenure.worker.lane_memory import LaneMemory
 
 from .. import snapshot
@@ -156,18 +157,23 @@ def claim_in_threads(url: str, count: int, turns: int, at: float) -> tuple[float
 
 
 def claim_loop(url: str, turns: int, at: float) -> tuple[float, float]:
-    """One session: end the last batch and claim the next in one trip, from where the last one ended, as workers do."""
+    """One session: end the last batch and claim the next, from where the last one ended and in the trips of workers."""
     with postgres.connect(url, application_name="tenure bench claimer") as conn:
-        for _ in range(WARM_TURNS):
-            taken = postgres.run(conn, verbs.claim("bench", 1))
+        for nth in range(2 * WARM_TURNS):
+            taken = postgres.run(conn, verbs.claim("bench", 1, in_crowd=nth % 2 == 0))
             postgres.run(conn, settle.complete(taken, ordered=False))
         time.sleep(max(0.0, at - time.monotonic()))
-        pid, held, memory = conn.info.backend_pid, list[Any](), LaneMemory()
+        pid, held, memory, crowd = conn.info.backend_pid, list[Any](), LaneMemory(), Crowd()
         client, server = time.thread_time(), session_seconds(pid)
         for _ in range(turns):
-            ending = settle.complete(held, ordered=False)
-            claim = verbs.claim("bench", BATCH, lanes=LANES, floors=memory.floors(LANES))
-            _, held = postgres.run_both(conn, ending, claim)
+            ending, sent = settle.complete(held, ordered=False), time.monotonic()
+            claim = verbs.claim("bench", BATCH, lanes=LANES, floors=memory.floors(LANES), in_crowd=crowd.is_thick)
+            if crowd.is_thick:
+                postgres.run(conn, ending)
+                held = postgres.run(conn, claim)
+            else:
+                _, held = postgres.run_both(conn, ending, claim)
+            crowd.answered(len(held), time.monotonic() - sent)
             if held:
                 memory.taken(LANES, held, held[0].ends_seconds - LEASE_SECONDS)
         postgres.run(conn, settle.complete(held, ordered=False))

@@ -239,6 +239,7 @@ def test_plans_made_before_a_burst_serve_after_it(world: World) -> None:
     usual = {}
     statements: dict[str, Callable[[], Statement[Any]]] = {
         "claim": lambda: verbs.claim("A", 10),
+        "claim_in_crowd": lambda: verbs.claim("A", 10, in_crowd=True),
         "sweep": verbs.sweep,
         "sweep_pages": lambda: verbs.sweep_pages(0, 10),
         "board": lambda: questions.board(["default"]),

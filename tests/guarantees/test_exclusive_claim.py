@@ -21,21 +21,22 @@ from world import World
 
 
 class Way(NamedTuple):
-    """A claim of named buckets, or of all."""
+    """A claim of named buckets, or of all; or where many claim at once."""
 
     world: World
     buckets: Sequence[int] | None
+    in_crowd: bool = False
 
     def claim(self, worker: str = "A", n: int = 1, conn: Any = None, **options: Any) -> list[Claimed]:
-        return self.world.run(verbs.claim(worker, n, buckets=self.buckets, **options), conn)
+        return self.world.run(verbs.claim(worker, n, buckets=self.buckets, in_crowd=self.in_crowd, **options), conn)
 
     def ids(self, n: int = 10, **options: Any) -> list[UUID]:
         return [job.id for job in self.claim(n=n, **options)]
 
 
-@pytest.fixture(params=["by_bucket", "any_bucket"])
+@pytest.fixture(params=["by_bucket", "any_bucket", "in_crowd"])
 def way(world: World, request: pytest.FixtureRequest) -> Way:
-    return Way(world, verbs.ALL_BUCKETS if request.param == "by_bucket" else None)
+    return Way(world, verbs.ALL_BUCKETS if request.param == "by_bucket" else None, request.param == "in_crowd")
 
 
 def test_many_claimers_at_once_never_share_a_row_generation(way: Way) -> None:

@@ -70,7 +70,7 @@ def test_headers_stand_with_what_ended_badly(world: World, end: str) -> None:
     assert carried(world, id) == SENT
 
 
-@pytest.mark.parametrize("way", ["claim", "claim_ordered", "claim_limited", "claimed"])
+@pytest.mark.parametrize("way", ["claim", "claim_in_crowd", "claim_ordered", "claim_limited", "claimed"])
 def test_every_way_of_claiming_hands_them_over(world: World, way: str) -> None:
     ordered = way == "claim_ordered"
     id = world.enqueue(headers=SENT, key="k" if ordered else None, ordered=ordered)
@@ -83,6 +83,8 @@ def test_every_way_of_claiming_hands_them_over(world: World, way: str) -> None:
         jobs = world.run(questions.claimed("A", 7))
     elif ordered:
         jobs = world.claim_ordered()
+    elif way == "claim_in_crowd":
+        jobs = world.run(verbs.claim("A", 2, in_crowd=True))
     else:
         jobs = world.claim("A", 2)
     assert {job.id: read(job) for job in jobs} == {id: SENT, plain: None}

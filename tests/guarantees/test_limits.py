@@ -181,6 +181,7 @@ def test_a_queue_without_settings_has_no_limits_and_no_permits(world: World) -> 
 
 PLAIN: dict[str, Callable[[], Statement[list[Claimed]]]] = {
     "claim": lambda: verbs.claim("A", 9, lanes=[Lane(MAIL)]),
+    "claim_in_crowd": lambda: verbs.claim("A", 9, lanes=[Lane(MAIL)], in_crowd=True),
     "claim_ordered": lambda: verbs.claim_ordered("A", 9, queues=[MAIL]),
 }
 

@@ -33,8 +33,8 @@ def still(world: World) -> World:
     return world
 
 
-def _claim(n: int, buckets: Sequence[int] | None = None) -> Statement[Any]:
-    return verbs.claim("A", n, lanes=[Lane(), Lane("mail")], buckets=buckets)
+def _claim(n: int, buckets: Sequence[int] | None = None, *, in_crowd: bool = False) -> Statement[Any]:
+    return verbs.claim("A", n, lanes=[Lane(), Lane("mail")], buckets=buckets, in_crowd=in_crowd)
 
 
 def _hot(world: World) -> dict[str, tuple[Callable[[], Statement[Any]], set[str]]]:
@@ -48,6 +48,7 @@ def _hot(world: World) -> dict[str, tuple[Callable[[], Statement[Any]], set[str]
     return {
         "claim": (lambda: _claim(5), {"live_due", "Tid Scan"}),
         "claim of some buckets": (lambda: _claim(5, OURS), {"live_due", "Tid Scan"}),
+        "claim_in_crowd": (lambda: _claim(5, in_crowd=True), {"live_due", "Tid Scan"}),
         "board": (lambda: questions.board(["default", "mail"]), {"live_due"}),
         "renew": (lambda: verbs.renew(leases), {"live_pkey"}),
         "complete": (lambda: settle.complete(leases[:half], ordered=False), {"live_pkey", "live_heads"}),

@@ -248,7 +248,7 @@ def test_who_is_dead_no_longer_asks_to_be_woken(world: World) -> None:
     assert world.sql("SELECT waiting FROM workers") == [(False,)]
 
 
-@pytest.mark.parametrize("way", ["claim", "claim_ordered", "claim_limited"])
+@pytest.mark.parametrize("way", ["claim", "claim_in_crowd", "claim_ordered", "claim_limited"])
 def test_a_worker_that_is_missed_claims_nothing_until_it_is_back(world: World, way: str) -> None:
     world.run(queues.limit("slow", max_running=9))
     world.enqueue("work")
@@ -256,6 +256,7 @@ def test_a_worker_that_is_missed_claims_nothing_until_it_is_back(world: World, w
     world.enqueue("work", queue="slow")
     claim = {
         "claim": verbs.claim("A", 1),
+        "claim_in_crowd": verbs.claim("A", 1, in_crowd=True),
         "claim_ordered": verbs.claim_ordered("A", 1),
         "claim_limited": queues.claim_limited("A", 1, "slow"),
     }[way]

@@ -250,7 +250,7 @@ PRODUCERS = SIGNALLERS | {
     "enqueue_unique", "ping", "clock",
 }  # fmt: skip
 WORKERS = SIGNALLERS | {"record", "park", "put_back", "wake", "anew", "cancel", "retry_now"} | {
-    "appear", "archive", "claim", "claim_limited", "claim_ordered", "complete", "copy",
+    "appear", "archive", "claim", "claim_in_crowd", "claim_limited", "claim_ordered", "complete", "copy",
     "dead_letter", "declare", "drain", "enqueue", "enqueue_again", "enqueue_keyed", "enqueue_many", "enter", "evict",
     "fail", "fence", "guard", "heartbeat", "holding", "leave",
     "fire", "notice", "once", "open_group", "plan", "progress",

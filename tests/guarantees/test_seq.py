@@ -16,6 +16,7 @@ from world import World
 
 CLAIMS: dict[str, tuple[bool, Statement[list[Claimed]]]] = {
     "claim": (False, verbs.claim("A", 9)),
+    "claim_in_crowd": (False, verbs.claim("A", 9, in_crowd=True)),
     "claim_ordered": (True, verbs.claim_ordered("A", 9, run_length=3)),
     "claim_limited": (False, queues.claim_limited("A", 9, "default")),
     "claim_limited of ordered keys": (True, queues.claim_limited("A", 9, "default")),

@@ -117,7 +117,7 @@ SAMPLES: dict[str, list[Statement[Any]]] = {
     "rebuild.tables_written": [rebuild.tables_written("p")],
     "rebuild.lock_checkpoints": [rebuild.lock_checkpoints("p")],
     "rebuild.swap_shadow": [rebuild.swap_shadow("p", 1, 0)],
-    "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2])],
+    "lifecycle.claim": [verbs.claim("A", 1), verbs.claim("A", 1, buckets=[1, 2]), verbs.claim("A", 1, in_crowd=True)],
     "lifecycle.claim_ordered": [verbs.claim_ordered("A", 1)],
     "lifecycle.renew": [verbs.renew([LEASE])],
     "lifecycle.sweep": [verbs.sweep()],

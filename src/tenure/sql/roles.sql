@@ -153,7 +153,7 @@ GRANT SELECT, INSERT (name, cron, zone, next_at, misfire, kind, payload, tick_as
 GRANT EXECUTE ON FUNCTION tenure.timeline, tenure.next_fence, tenure.backoff, tenure.end_attempts, tenure.count_ends, tenure.keep_values, tenure.keep_results, tenure.keep_archive,
   tenure.wake, tenure.free_heads, tenure.admitted, tenure.give_permits, tenure.open_transactions, tenure.begin_limits, tenure.adopt_running, tenure.fill_lanes,
   tenure.refresh_lanes, tenure.look_at_lanes, tenure.begin_lanes, tenure.due_from, tenure.due_lanes, tenure.lock_lane_rows, tenure.lock_due_rows, tenure.begin_era,
-  tenure.must_read_committed, tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.look_at TO tenure_worker;
+  tenure.must_read_committed, tenure.join_crowd, tenure.wait_for_place, tenure.claim_in_crowd, tenure.claim_limited, tenure.claim_ordered, tenure.due_heads, tenure.refresh_heads, tenure.hear_arrivals, tenure.look_at TO tenure_worker;
 
 -- It says how its handlers send their kinds, for producers that cannot import them.
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenure.kinds TO tenure_worker;

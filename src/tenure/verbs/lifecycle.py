@@ -19,8 +19,7 @@ LEASE_SECONDS = 90.0
 LEASE_SECONDS_MAX = 86_400.0
 ORDERED_MAX = 2000  # rows of one claim of ordered keys, as long as each key has one
 FORGOTTEN_MAX = 1000  # of each table, in one round of archive
-_available = itemgetter(Claimed._fields.index("available_seconds"))
-_priority = itemgetter(-1)
+_available, _priority = itemgetter(Claimed._fields.index("available_seconds")), itemgetter(-1)
 
 
 def claim(
@@ -33,12 +32,14 @@ def claim(
     lease_seconds: float = LEASE_SECONDS,
     claim_id: int | None = None,
     seen_epoch: int = 0,
+    in_crowd: bool = False,
 ) -> Statement[list[Claimed]]:
     """Claim up to n runnable unordered rows of these lanes, each under a new lease.
 
     A lane is a queue at one priority; `questions.lanes` lists those that have rows. Those that have been due longest
     come first; with buckets, only rows of these buckets. A floor (epoch seconds, one for each lane) says where the scan
-    may begin: all rows due before it are gone.
+    may begin: all rows due before it are gone. In a crowd, where many claim at once, it waits up to half a second for
+    its turn to search: send it as a transaction of its own.
     """
     if floors is not None and len(floors) != len(lanes):
         raise BadSettings(f"{len(floors)} floors for {len(lanes)} lanes: give one for each")
@@ -49,7 +50,7 @@ def claim(
         "floors": array(["-inf"] * len(lanes) if floors is None else floors),
         "buckets": None if buckets is None else array(buckets),
     }
-    return Statement("claim", params, _in_order(claimed_by(worker)))
+    return Statement("claim_in_crowd" if in_crowd else "claim", params, _in_order(claimed_by(worker)))
 
 
 def _in_order(read: Callable[[Rows], list[Claimed]]) -> Callable[[Rows], list[Claimed]]:

@@ -14,6 +14,7 @@ from ..verbs.lifecycle import claim, claim_ordered
 from ..verbs.questions import board
 from ..verbs.queues import claim_limited
 from ..verbs.statement import Statement
+from .crowding import Crowd
 from .key_memory import NO_FLOORS, KeyMemory
 from .lane_memory import LaneMemory
 from .lane_turns import LaneTurns
@@ -36,6 +37,7 @@ class SentClaim:
     sent: float
     statement: Statement[list[Claimed]]
     lanes: tuple[Lane, ...] = ()  # those it searches
+    in_crowd: bool = False  # sent alone: who waits for a place must hold nothing
 
     def sent_at(self, at: float) -> SentClaim:
         """The same, made before and sent now."""
@@ -60,6 +62,7 @@ class ClaimRule:
     _row_seconds: float = 1.0  # how long a row of an ordered key takes
     lanes: LaneMemory = field(default_factory=LaneMemory)
     keys: KeyMemory = field(default_factory=KeyMemory)
+    crowd: Crowd = field(default_factory=Crowd)
     _turns: LaneTurns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,8 +158,10 @@ class ClaimRule:
         if source == UNORDERED:
             lanes = self._turns.next(free)
             # By time, whatever the bucket: nothing about them needs an owner. A poll begins where its board saw a row.
-            statement = claim(worker, free, lanes=lanes, floors=self.lanes.floors(lanes), **common)
-        elif source == ORDERED:
+            crowd = self.crowd.is_thick
+            statement = claim(worker, free, lanes=lanes, floors=self.lanes.floors(lanes), in_crowd=crowd, **common)
+            return SentClaim(source, free, claim_id, at, statement, lanes, crowd)
+        if source == ORDERED:
             statement = self._ordered(worker, free, wide, common)
         else:
             lanes = tuple(Lane(o.queue, o.priority) for o in self._offers if o.queue == source and not o.ordered)
@@ -191,6 +196,7 @@ class ClaimRule:
             if rows:
                 self.lanes.taken(claim.lanes, rows, rows[0].ends_seconds - self.lease_seconds - seconds)
             self._turns.answered(claim.lanes, rows, claim.n)
+            self.crowd.answered(len(rows), seconds)
             if len(rows) < claim.n and not self._turns.left:
                 self._dry[UNORDERED] = float("inf")
         elif len(rows) < claim.n:

@@ -162,7 +162,8 @@ class Claimer(DbThread):
         if not self.draining:
             self.completer.relieve(self.settler)
         claim = self._next_claim(at)
-        sent = self._settle(conn, self.settler.batches(), None if self._refused else claim)
+        alone = self._refused or (claim is not None and claim.in_crowd)
+        sent = self._settle(conn, self.settler.batches(), None if alone else claim)
         if claim is not None and not sent:
             self.claims.send(claim)
             self._received(claim, run(conn, claim.statement))
