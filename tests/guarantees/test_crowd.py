@@ -171,3 +171,23 @@ def test_in_a_crowd_a_worker_ends_its_rows_first_and_claims_in_a_trip_of_its_own
         until(lambda: world.count("archive") == 30, "all rows are done")
     assert set(done) == ids
     assert set(world.sql("SELECT held FROM alone")) == {(False,)}
+
+
+@pytest.mark.one_server
+def test_a_worker_whose_claims_in_a_crowd_are_refused_claims_as_if_it_were_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowding, "TRIP_SECONDS", -1.0)
+    world.sql(
+        "CREATE OR REPLACE FUNCTION join_crowd(n int) RETURNS void LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'deadlock_detected'; END $$"
+    )
+    inbox = Inbox()
+
+    @inbox.handler("work")
+    async def work() -> None: ...
+
+    for _ in range(4):
+        world.enqueue("work")
+    with working(world, inbox, slots=2, poll_seconds=0.2):
+        until(lambda: world.count("archive") == 4, "all rows are done")

@@ -78,6 +78,7 @@ class Claims:
         if self._sent is not None:
             self._lost += [(0.0, self._sent), (time.monotonic() + STATEMENT_SECONDS + 1.0, self._sent)]
             self._sent = None
+        self.rule.crowd.is_thick = False  # a claim that was refused is sent as any other
         self.rule.look_again()
 
     @property
