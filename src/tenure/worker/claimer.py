@@ -246,7 +246,11 @@ class Claimer(DbThread):
     def _claim_at_once(self, conn: QueueConnection, claim: SentClaim, news: Sequence[Other]) -> None:
         """Who begins needs the interpreter first, and may end soon; who watches is told before."""
         self.claims.send(claim)
-        rows, at = run(conn, claim.statement), time.monotonic()  # if it is refused, _recover looks everywhere
+        try:
+            rows, at = run(conn, claim.statement), time.monotonic()
+        except BaseException:
+            self._hear(news)  # what it says holds also if the claim was refused
+            raise
         if watched := self.shared.bus.each_job or self.shared.tracing.on:
             self._learn(news, claim, rows, at)
         if rows:
