@@ -90,6 +90,7 @@ DECLARE
   fresh record;
   told record;
   seen text[];  -- the keys whose arrivals are dealt with
+  heard text[];  -- the keys that were told: they have no head yet, and are not told again
   missing int := enough;
 BEGIN
   FOREACH of_queue IN ARRAY ARRAY(
@@ -97,6 +98,7 @@ BEGIN
     WHERE EXISTS (SELECT FROM tenure.arrivals AS a WHERE a.queue = q.queue AND a.id >= from_arrival)  -- implied: spares the look at the others
   ) LOOP
     after := from_arrival - 1;
+    heard := '{}';
     FOR page IN 1 .. 20 LOOP
       SELECT array_agg(a.id) AS ids, array_agg(a.partition_key) AS keys, array_agg(a.seq) AS seqs, max(a.id) AS last INTO arrived
       FROM (SELECT n.id, n.partition_key, n.seq FROM tenure.arrivals AS n
@@ -128,7 +130,8 @@ BEGIN
       IF cardinality(seen) < cardinality(changed.keys) THEN  -- implied: only spares the look
         SELECT array_agg(c.partition_key) AS keys, array_agg(c.seq) AS seqs INTO fresh
         FROM unnest(changed.keys, changed.seqs) AS c (partition_key, seq)
-        WHERE CASE WHEN (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
+        WHERE c.partition_key <> ALL (heard)  -- their later arrivals stay: one of them may be of a row that goes first
+          AND CASE WHEN (SELECT true FROM tenure.heads AS h WHERE h.queue = of_queue AND h.partition_key = c.partition_key LIMIT 1) IS NULL
                    THEN pg_try_advisory_xact_lock('tenure.heads'::regclass::oid::int,
                                                   hashtext(of_queue) # hashtext(c.partition_key) & 255) END;
         -- A statement of its own: it sees the heads that were made before the locks. A key whose rows are gone needs none.
@@ -173,6 +176,7 @@ BEGIN
                (SELECT array_agg(r.seq ORDER BY r.turn) FROM ready AS r) AS froms INTO told;
         RETURN QUERY SELECT of_queue, r.partition_key, r.bucket, r.from_seq FROM unnest(told.keys, told.buckets, told.froms) AS r (partition_key, bucket, from_seq);
         seen := seen || told.made || told.keys;
+        heard := heard || told.keys;
         missing := missing - COALESCE(cardinality(told.keys), 0);
       END IF;
 
