@@ -12,7 +12,7 @@ import pytest
 import servers
 from apps.ledger import read
 from crew import Process, eventually, processes
-from tenure.worker.garbage import CIRCLES, LOOKS, OBJECTS, QUICK_SECONDS, ROWS, Garbage
+from tenure.worker.garbage import CIRCLES, LOOKS, OBJECTS, PYTHONS, QUICK_SECONDS, ROWS, Garbage
 from world import World
 
 JUST = QUICK_SECONDS - 0.01
@@ -101,5 +101,5 @@ def test_a_worker_process_does_so_and_goes_back(world: World, tmp_path: Path) ->
 
     with processes(worker):
         eventually(lambda: seen_after("quick", 5000) == OBJECTS)  # more than once if the machine is busy
-        assert seen_after("slow", 2 * ROWS) == 700
+        assert seen_after("slow", 2 * ROWS) == PYTHONS[0]
         assert worker.end() == 0

@@ -1,7 +1,7 @@
 """How often Python looks for garbage in circles: less often while thousands of quick jobs a second go through.
 
-By default it looks whenever 700 objects more were made than have gone. A claim of some hundred rows makes ten times
-as many, which all go by themselves when their jobs end: to look through them again and again takes long.
+By default it looks whenever 700 objects more were made than have gone, or 2,000. A claim of some hundred rows makes
+ten times as many, which all go by themselves when their jobs end: to look through them again and again takes long.
 
       rows come quickly, and leave no circles behind
     as Python does ──────────────────────────────────▶ less often
