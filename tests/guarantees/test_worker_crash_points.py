@@ -48,7 +48,7 @@ def scene(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         doomed = {case: _worker(world, folder, "-".join(case), crash=case[0]) for case in cases}
         with processes(*doomed.values()):
             exits = {case: worker.process.wait(90) for case, worker in doomed.items()}
-        _server_is_done(world)
+        _server_is_done(world, [worker.process.pid for worker in doomed.values()])
         # The survivor need not think that it is one of many, and leave the chores to the others for a while.
         world.sql("UPDATE workers SET last_seen_at = last_seen_at - interval '1 minute'")
         left_behind = {case: world.status(id) for case, id in ids.items()}
@@ -65,10 +65,11 @@ def _worker(world: World, folder: Path, queues: str, crash: str = "") -> Process
     return Process(world, "apps.crashing:inbox", folder, *terms, **({"TENURE_TEST_CRASH": crash} if crash else {}))
 
 
-def _server_is_done(world: World) -> None:
+def _server_is_done(world: World, dead: list[int]) -> None:
     """What the dead had sent is carried out, and their sessions are over."""
-    alive = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'tenure %' AND datname = current_database()"
-    eventually(lambda: not world.sql(alive))
+    alive = "SELECT 1 FROM pg_stat_activity WHERE application_name ~ %s AND datname = current_database()"
+    named = f"^tenure .*-({'|'.join(map(str, dead))})-"
+    eventually(lambda: not world.sql(alive, named))
 
 
 @pytest.mark.parametrize("kind", KINDS)
