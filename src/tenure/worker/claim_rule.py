@@ -176,9 +176,8 @@ class ClaimRule:
             return None
         lanes, claim_id = self._turns.next(n), secrets.randbits(62)
         if not lanes and len(self.queues) == 1 and not any(offer.limited for offer in self._offers):
-            lanes = (
-                Lane(next(iter(self.queues))),
-            )  # the board has shown no row, and it can be told of this queue alone
+            # The board has shown no row, and it can be told of this queue alone.
+            lanes = (Lane(next(iter(self.queues))),)
         if not lanes:
             return None
         floors = self.lanes.floors(lanes, noted=True)
